@@ -1,0 +1,103 @@
+//! What `generated.proto` files say: messages, their fields' numbers and types.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// Messages by full name, such as `io.k8s.api.core.v1.Pod` (the name by which OpenAPI knows them).
+pub(crate) type Messages = BTreeMap<String, Message>;
+
+/// One message.
+#[derive(Debug, Default)]
+pub(crate) struct Message {
+    /// In the order of their numbers.
+    pub(crate) fields: Vec<Field>,
+}
+
+/// One field.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) number: u32,
+    /// As protobuf calls it; JSON may know it by another name.
+    pub(crate) name: String,
+    pub(crate) shape: Shape,
+    /// A scalar's name, or a message's full name.
+    pub(crate) ty: String,
+}
+
+/// How often a field's type stands in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Single,
+    List,
+    Map,
+}
+
+/// All definitions below a module's folder, in the order of their paths.
+pub(crate) fn definitions(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = |source| Error::File { path: folder.to_owned(), source };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            found.extend(definitions(&path)?);
+        } else if path.ends_with("generated.proto") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Reads one file; gives its package in OpenAPI's spelling.
+pub(crate) fn parse(file: &Path, messages: &mut Messages) -> Result<String, Error> {
+    let text =
+        std::fs::read_to_string(file).map_err(|source| Error::File { path: file.to_owned(), source })?;
+    let bad = |line: &str| Error::source(file.display().to_string(), format!("not understood: {line}"));
+    let mut package = String::new();
+    let mut open: Option<(String, Message)> = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix("package ") {
+            package = openapi_name(name.trim_end_matches(';'));
+        } else if let Some(name) = line.strip_prefix("message ") {
+            open = Some((format!("{package}.{}", name.trim_end_matches([' ', '{'])), Message::default()));
+        } else if line == "}" {
+            let (name, mut message) = open.take().ok_or_else(|| bad(line))?;
+            message.fields.sort_by_key(|field| field.number);
+            messages.insert(name, message);
+        } else if let Some((_, message)) = &mut open
+            && !line.is_empty()
+            && !line.starts_with("//")
+        {
+            message.fields.push(parse_field(line, &package).ok_or_else(|| bad(line))?);
+        }
+    }
+    Ok(package)
+}
+
+fn parse_field(line: &str, package: &str) -> Option<Field> {
+    let (declaration, number) = line.strip_suffix(';')?.split_once(" = ")?;
+    let (ty, name) = declaration.rsplit_once(' ')?;
+    let (shape, ty) = if let Some(ty) = ty.strip_prefix("map<string, ") {
+        (Shape::Map, ty.strip_suffix('>')?)
+    } else if let Some(ty) = ty.strip_prefix("repeated ") {
+        (Shape::List, ty)
+    } else {
+        (Shape::Single, ty.strip_prefix("optional ")?)
+    };
+    let ty = match ty {
+        "string" | "bool" | "int32" | "int64" | "double" | "bytes" => ty.to_owned(),
+        _ => match ty.strip_prefix('.') {
+            Some(absolute) => openapi_name(absolute),
+            None => format!("{package}.{ty}"),
+        },
+    };
+    Some(Field { number: number.parse().ok()?, name: name.to_owned(), shape, ty })
+}
+
+/// `k8s.io.kube_aggregator.pkg.X` is `io.k8s.kube-aggregator.pkg.X` to OpenAPI.
+fn openapi_name(name: &str) -> String {
+    let rest = name.strip_prefix("k8s.io.").unwrap_or(name);
+    format!("io.k8s.{}", rest.replace('_', "-"))
+}

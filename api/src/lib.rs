@@ -1,0 +1,29 @@
+//! Pure types of the Kubernetes API, without I/O: what every other crate of Steersman speaks in.
+//!
+//! Nothing here waits, connects or allocates behind the caller's back. Names are upstream's.
+
+pub mod condition;
+pub mod gvk;
+pub mod key;
+pub mod meta;
+pub mod owner;
+pub mod quantity;
+pub mod resource_version;
+pub mod schema;
+pub mod selector;
+pub mod status;
+pub mod time;
+pub mod uid;
+pub mod wire;
+
+pub use arcstr::ArcStr;
+pub use gvk::{GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use key::ObjectKey;
+pub use meta::Meta;
+pub use owner::OwnerReference;
+pub use quantity::Quantity;
+pub use resource_version::ResourceVersion;
+pub use selector::{FieldSelector, LabelSelector};
+pub use status::Status;
+pub use time::Time;
+pub use uid::Uid;

@@ -1,0 +1,50 @@
+//! Who an object belongs to.
+
+use arcstr::ArcStr;
+use serde::{Deserialize, Serialize};
+
+use crate::{GroupVersion, Uid};
+
+/// A `metadata.ownerReferences` entry. The owner is in the same namespace, or cluster-scoped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwnerReference {
+    /// The owner's group and version, such as `apps/v1`.
+    pub api_version: ArcStr,
+    /// The owner's kind, such as `ReplicaSet`.
+    pub kind: ArcStr,
+    /// The owner's name.
+    pub name: ArcStr,
+    /// The owner's uid: a later object of the same name is another owner.
+    pub uid: Uid,
+    /// Whether this owner manages the object; at most one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<bool>,
+    /// Whether the owner, deleted in the foreground, waits for this object's end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_owner_deletion: Option<bool>,
+}
+
+impl OwnerReference {
+    /// The reference that a controller puts on what it creates, as upstream's `NewControllerRef`.
+    pub fn controller(api_version: &str, kind: &str, name: impl Into<ArcStr>, uid: Uid) -> Self {
+        Self {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: name.into(),
+            uid,
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }
+    }
+
+    /// The owner's API group, without the version.
+    pub fn group(&self) -> &str {
+        GroupVersion::split(&self.api_version).0
+    }
+
+    /// Whether this is the managing owner.
+    pub fn is_controller(&self) -> bool {
+        self.controller == Some(true)
+    }
+}

@@ -1,0 +1,1 @@
+//! The schema table of the built-in kinds.

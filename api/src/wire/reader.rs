@@ -1,0 +1,219 @@
+//! The pull reader.
+
+/// Bytes that are not the protobuf they should be. The object they stand for is unreadable, not absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// The bytes end within a field.
+    #[error("the message ends within a field")]
+    Truncated,
+    /// A varint of more than ten bytes.
+    #[error("a varint is longer than ten bytes")]
+    Overlong,
+    /// A field of number zero, or of a wire type that Kubernetes does not use (groups).
+    #[error("field {0} has a wire type that is not known")]
+    BadTag(u64),
+    /// A field that has another wire type than its declaration.
+    #[error("field {0} has another type than declared")]
+    Mismatch(u32),
+    /// Text that is not UTF-8.
+    #[error("field {0} is not UTF-8")]
+    NotUtf8(u32),
+    /// Not begun by `k8s\0`.
+    #[error("the object has no protobuf envelope")]
+    NoEnvelope,
+}
+
+/// A field's value as it stands on the wire.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value<'a> {
+    /// int32, int64, uint64, bool, enum.
+    Varint(u64),
+    /// double, fixed64.
+    Fixed64(u64),
+    /// string, bytes, message, packed numbers.
+    Bytes(&'a [u8]),
+    /// float, fixed32.
+    Fixed32(u32),
+}
+
+/// One field of a message.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Field<'a> {
+    /// The field's number.
+    pub number: u32,
+    /// Its value.
+    pub value: Value<'a>,
+}
+
+impl<'a> Field<'a> {
+    /// As bytes.
+    ///
+    /// # Errors
+    /// A number.
+    pub fn bytes(self) -> Result<&'a [u8], WireError> {
+        match self.value {
+            Value::Bytes(bytes) => Ok(bytes),
+            _ => Err(WireError::Mismatch(self.number)),
+        }
+    }
+
+    /// As text.
+    ///
+    /// # Errors
+    /// A number, or bytes that are not UTF-8.
+    pub fn text(self) -> Result<&'a str, WireError> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| WireError::NotUtf8(self.number))
+    }
+
+    /// As an embedded message, to be read in its turn.
+    ///
+    /// # Errors
+    /// A number.
+    pub fn message(self) -> Result<Reader<'a>, WireError> {
+        self.bytes().map(Reader::new)
+    }
+
+    /// As an unsigned number.
+    ///
+    /// # Errors
+    /// Anything but a varint.
+    pub fn varint(self) -> Result<u64, WireError> {
+        match self.value {
+            Value::Varint(number) => Ok(number),
+            _ => Err(WireError::Mismatch(self.number)),
+        }
+    }
+
+    /// As int64: protobuf writes negative numbers as their two's complement.
+    ///
+    /// # Errors
+    /// Anything but a varint.
+    pub fn int64(self) -> Result<i64, WireError> {
+        self.varint().map(u64::cast_signed)
+    }
+
+    /// As int32: the low half, as every protobuf reader takes it.
+    ///
+    /// # Errors
+    /// Anything but a varint.
+    #[allow(clippy::cast_possible_truncation)]
+    pub fn int32(self) -> Result<i32, WireError> {
+        self.int64().map(|number| number as i32)
+    }
+
+    /// As bool.
+    ///
+    /// # Errors
+    /// Anything but a varint.
+    pub fn bool(self) -> Result<bool, WireError> {
+        self.varint().map(|number| number != 0)
+    }
+}
+
+/// Reads one message field by field, in the order in which they stand.
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Over the bytes of one whole message.
+    pub fn new(message: &'a [u8]) -> Self {
+        Self { rest: message }
+    }
+
+    /// The next field, or None at the end.
+    ///
+    /// # Errors
+    /// Bytes that are not protobuf; what was read before them stands.
+    pub fn field(&mut self) -> Result<Option<Field<'a>>, WireError> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let tag = self.take_varint()?;
+        let number = u32::try_from(tag >> 3).ok().filter(|n| *n != 0).ok_or(WireError::BadTag(tag >> 3))?;
+        let value = match tag & 7 {
+            0 => Value::Varint(self.take_varint()?),
+            1 => Value::Fixed64(u64::from_le_bytes(self.take_array()?)),
+            2 => {
+                let len = self.take_varint()?;
+                Value::Bytes(self.take(usize::try_from(len).map_err(|_| WireError::Truncated)?)?)
+            }
+            5 => Value::Fixed32(u32::from_le_bytes(self.take_array()?)),
+            _ => return Err(WireError::BadTag(tag >> 3)),
+        };
+        Ok(Some(Field { number, value }))
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8], WireError> {
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or(WireError::Truncated)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn take_array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        let (taken, rest) = self.rest.split_first_chunk().ok_or(WireError::Truncated)?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    fn take_varint(&mut self) -> Result<u64, WireError> {
+        let mut number = 0;
+        for at in 0..10 {
+            let byte = *self.rest.get(at).ok_or(WireError::Truncated)?;
+            number |= u64::from(byte & 0x7f) << (7 * at);
+            if byte < 0x80 {
+                self.rest = &self.rest[at + 1..];
+                return Ok(number);
+            }
+        }
+        Err(WireError::Overlong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Writer;
+    use proptest::prelude::*;
+
+    #[test]
+    fn fields_come_in_the_order_they_were_written() {
+        let mut writer = Writer::new();
+        writer.text(1, "a");
+        writer.int64(2, -1);
+        writer.message(3, |inner| inner.bool(1, true));
+        let bytes = writer.into_bytes();
+        let mut reader = Reader::new(&bytes);
+        assert_eq!(reader.field().unwrap().unwrap().text(), Ok("a"));
+        assert_eq!(reader.field().unwrap().unwrap().int64(), Ok(-1));
+        let mut inner = reader.field().unwrap().unwrap().message().unwrap();
+        assert_eq!(inner.field().unwrap().unwrap().bool(), Ok(true));
+        assert_eq!(reader.field(), Ok(None));
+    }
+
+    #[test]
+    fn broken_bytes_are_told_apart() {
+        for (bytes, error) in [
+            (&[0x0a, 5, 1][..], WireError::Truncated),
+            (&[0x08], WireError::Truncated),
+            (&[0x0b], WireError::BadTag(1)),
+            (&[0x00, 0], WireError::BadTag(0)),
+            (&[0x08, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1], WireError::Overlong),
+        ] {
+            assert_eq!(Reader::new(bytes).field(), Err(error));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_reader_panic_or_loop(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut reader = Reader::new(&bytes);
+            let mut fields = 0;
+            while let Ok(Some(_)) = reader.field() {
+                fields += 1;
+            }
+            prop_assert!(fields <= bytes.len());
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Shared informers for Kubernetes: reflector, delta FIFO, indexed store, handlers, work queues.

@@ -1,0 +1,2 @@
+//! The `steersman` binary.
+fn main() {}
