@@ -44,7 +44,8 @@ impl Server {
         for (group, version) in names {
             let path = if group.is_empty() { "api/v1".to_owned() } else { format!("apis/{group}/{version}") };
             let resources = list(&get(&format!("/{path}"))?, "resources").to_vec();
-            if let Value::Object(found) = get(&format!("/openapi/v3/{path}"))?["components"]["schemas"].take() {
+            if let Value::Object(found) = get(&format!("/openapi/v3/{path}"))?["components"]["schemas"].take()
+            {
                 schemas.extend(found);
             }
             group_versions.push(GroupVersion { group, version, resources });

@@ -1,1 +1,31 @@
-//! The schema table of the built-in kinds.
+//! The schema table of the built-in kinds, and what can be done with an object by its help alone.
+//!
+//! [`table`] knows groups, resources, kinds and messages as Kubernetes 1.36 publishes them. On it stand: JSON from
+//! protobuf and back for every built-in kind ([`to_json`], [`to_protobuf`], and [`decode`], [`encode`] with the
+//! envelope around), fields that no kind knows ([`unknown_fields`], [`prune_unknown_fields`]), and strategic merge
+//! patches ([`strategic_merge`]).
+//!
+//! `table.txt` is written by `steersman-schema-tool`; see there for its sources. It is read lazily: the index when the
+//! table is first asked for, a message's fields when that message is first used.
+
+mod decode;
+mod discovery;
+mod encode;
+mod error;
+mod kind;
+mod message;
+mod path;
+mod special;
+mod strategic;
+mod table;
+mod unknown;
+
+pub use decode::{decode, to_json};
+pub use discovery::{ApiGroupVersion, Resource, Scope, Subresource};
+pub use encode::{encode, to_protobuf};
+pub use error::TranscodeError;
+pub use kind::Kind;
+pub use message::{Field, ListType, Message, Omit, PatchStrategy, Shape, Type, Union};
+pub use strategic::{PatchError, strategic_merge};
+pub use table::{Table, table};
+pub use unknown::{prune_unknown_fields, unknown_fields};

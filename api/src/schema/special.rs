@@ -1,0 +1,257 @@
+//! Values whose JSON is not their protobuf message field by field.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Map, Value};
+
+use super::error::TranscodeError;
+use super::message::{Message, Type};
+use super::path::Path;
+use super::table::table;
+use super::{decode, encode};
+use crate::Quantity;
+use crate::wire::{self, Reader, Writer};
+
+type Result<T> = std::result::Result<T, TranscodeError>;
+
+/// The kind of message within `JSONSchemaPropsOr...`.
+fn schema_props() -> &'static Message {
+    table().message("apiextensions.v1.JSONSchemaProps").expect("the schema table must have JSONSchemaProps")
+}
+
+/// JSON of a special value's message. No bytes are the value that was never set.
+pub(super) fn to_json(ty: Type, bytes: &[u8], at: &Path<'_>) -> Result<Value> {
+    match ty {
+        Type::Time | Type::MicroTime => time_to_json(ty, bytes, at),
+        Type::Quantity => quantity_to_json(bytes, at),
+        Type::IntOrString => int_or_string_to_json(bytes, at),
+        Type::RawExtension | Type::FieldsV1 | Type::Json => raw_to_json(bytes, at),
+        _ => schema_or_to_json(ty, bytes, at),
+    }
+}
+
+/// The message of a special value. Null is the value that was never set.
+pub(super) fn to_protobuf(ty: Type, value: &Value, at: &Path<'_>, out: &mut Writer) -> Result<()> {
+    match ty {
+        Type::Time | Type::MicroTime => time_to_protobuf(ty, value, at, out),
+        Type::Quantity => quantity_to_protobuf(value, at, out),
+        Type::IntOrString => int_or_string_to_protobuf(value, at, out),
+        Type::RawExtension | Type::FieldsV1 | Type::Json => {
+            if !value.is_null() {
+                out.bytes(1, value.to_string().as_bytes());
+            }
+            Ok(())
+        }
+        _ => schema_or_to_protobuf(ty, value, at, out),
+    }
+}
+
+/// Bytes from base64, whose lines may be broken.
+pub(super) fn bytes_from_text(text: &str, at: &Path<'_>) -> Result<Vec<u8>> {
+    let decoded = if text.contains(['\r', '\n']) {
+        BASE64.decode(text.replace(['\r', '\n'], ""))
+    } else {
+        BASE64.decode(text)
+    };
+    decoded.map_err(|_| TranscodeError::value(at, "illegal base64 data"))
+}
+
+/// Base64 from bytes.
+pub(super) fn bytes_to_text(bytes: &[u8]) -> String {
+    BASE64.encode(bytes)
+}
+
+/// The moment that Go writes as null.
+const GO_ZERO_SECONDS: i64 = -62_135_596_800;
+
+fn time_to_json(ty: Type, bytes: &[u8], at: &Path<'_>) -> Result<Value> {
+    if bytes.is_empty() {
+        return Ok(Value::Null);
+    }
+    let (mut seconds, mut nanos) = (0, 0);
+    let mut reader = Reader::new(bytes);
+    let wire = TranscodeError::wire(at);
+    while let Some(field) = reader.field().map_err(&wire)? {
+        match field.number {
+            1 => seconds = field.int64().map_err(&wire)?,
+            2 => nanos = field.int32().map_err(&wire)?,
+            _ => {}
+        }
+    }
+    if !matches!(ty, Type::MicroTime) {
+        nanos = 0; // upstream ignores what a Time says below the second
+    }
+    let stamp = jiff::Timestamp::new(seconds, nanos).map_err(|error| TranscodeError::value(at, error))?;
+    if seconds == GO_ZERO_SECONDS && nanos == 0 {
+        return Ok(Value::Null);
+    }
+    let text = if matches!(ty, Type::MicroTime) { format!("{stamp:.6}") } else { stamp.to_string() };
+    Ok(Value::String(text))
+}
+
+fn time_to_protobuf(ty: Type, value: &Value, at: &Path<'_>, out: &mut Writer) -> Result<()> {
+    let text = match value {
+        Value::Null => return Ok(()),
+        Value::String(text) => text,
+        other => return Err(TranscodeError::expected(at, "Time", other)),
+    };
+    let stamp: jiff::Timestamp = text.parse().map_err(|error| TranscodeError::value(at, error))?;
+    // Go counts fractions upwards also before 1970.
+    let (mut seconds, mut nanos) = (stamp.as_second(), stamp.subsec_nanosecond());
+    if nanos < 0 {
+        (seconds, nanos) = (seconds - 1, nanos + 1_000_000_000);
+    }
+    if seconds == GO_ZERO_SECONDS && nanos == 0 {
+        return Ok(());
+    }
+    out.int64(1, seconds);
+    out.int64(2, if matches!(ty, Type::MicroTime) { i64::from(nanos / 1000 * 1000) } else { 0 });
+    Ok(())
+}
+
+fn canonical_quantity(text: &str, at: &Path<'_>) -> Result<String> {
+    text.trim().parse::<Quantity>().map(|q| q.to_string()).map_err(|error| TranscodeError::value(at, error))
+}
+
+fn quantity_to_json(bytes: &[u8], at: &Path<'_>) -> Result<Value> {
+    let wire = TranscodeError::wire(at);
+    let mut reader = Reader::new(bytes);
+    let mut quantity = "0".to_owned();
+    while let Some(field) = reader.field().map_err(&wire)? {
+        if field.number == 1 {
+            quantity = canonical_quantity(field.text().map_err(&wire)?, at)?;
+        }
+    }
+    Ok(Value::String(quantity))
+}
+
+fn quantity_to_protobuf(value: &Value, at: &Path<'_>, out: &mut Writer) -> Result<()> {
+    let text = match value {
+        Value::Null => "0".to_owned(),
+        Value::String(text) => canonical_quantity(text, at)?,
+        Value::Number(number) => canonical_quantity(&number.to_string(), at)?,
+        other => return Err(TranscodeError::expected(at, "Quantity", other)),
+    };
+    out.text(1, &text);
+    Ok(())
+}
+
+fn int_or_string_to_json(bytes: &[u8], at: &Path<'_>) -> Result<Value> {
+    let wire = TranscodeError::wire(at);
+    let mut reader = Reader::new(bytes);
+    let (mut ty, mut number, mut text) = (0, 0, "");
+    while let Some(field) = reader.field().map_err(&wire)? {
+        match field.number {
+            1 => ty = field.int64().map_err(&wire)?,
+            2 => number = field.int32().map_err(&wire)?,
+            3 => text = field.text().map_err(&wire)?,
+            _ => {}
+        }
+    }
+    match ty {
+        0 => Ok(number.into()),
+        1 => Ok(text.into()),
+        _ => Err(TranscodeError::value(at, "impossible IntOrString.Type")),
+    }
+}
+
+fn int_or_string_to_protobuf(value: &Value, at: &Path<'_>, out: &mut Writer) -> Result<()> {
+    let (ty, number, text) = match value {
+        Value::Null => (0, 0, ""),
+        Value::String(text) => (1, 0, text.as_str()),
+        number => {
+            let fits = number.as_i64().filter(|number| i32::try_from(*number).is_ok());
+            (0, fits.ok_or_else(|| TranscodeError::expected(at, "IntOrString", number))?, "")
+        }
+    };
+    out.int64(1, ty);
+    out.int64(2, number);
+    out.text(3, text);
+    Ok(())
+}
+
+/// An object encoded on its own, in JSON or (as in watch events) in protobuf with its envelope.
+fn raw_to_json(bytes: &[u8], at: &Path<'_>) -> Result<Value> {
+    let wire = TranscodeError::wire(at);
+    let mut reader = Reader::new(bytes);
+    let mut raw: &[u8] = &[];
+    while let Some(field) = reader.field().map_err(&wire)? {
+        if field.number == 1 {
+            raw = field.bytes().map_err(&wire)?;
+        }
+    }
+    if raw.is_empty() {
+        return Ok(Value::Null);
+    }
+    if raw.starts_with(wire::MAGIC) {
+        at.check_depth()?;
+        return decode::decode_at(raw, at);
+    }
+    serde_json::from_slice(raw).map_err(|error| TranscodeError::value(at, error))
+}
+
+fn schema_to_json(bytes: &[u8], at: &Path<'_>) -> Result<Value> {
+    let mut schema = Map::new();
+    decode::fill(schema_props(), bytes, at, &mut schema)?;
+    Ok(Value::Object(schema))
+}
+
+fn schema_or_to_json(ty: Type, bytes: &[u8], at: &Path<'_>) -> Result<Value> {
+    let wire = TranscodeError::wire(at);
+    let mut reader = Reader::new(bytes);
+    let (mut allows, mut schema, mut list) = (false, None, Vec::new());
+    while let Some(field) = reader.field().map_err(&wire)? {
+        match (ty, field.number) {
+            (Type::SchemaOrBool, 1) => allows = field.bool().map_err(&wire)?,
+            (Type::SchemaOrBool, 2) | (_, 1) => schema = Some(field.bytes().map_err(&wire)?),
+            (Type::SchemaOrArray, 2) => {
+                list.push(schema_to_json(field.bytes().map_err(&wire)?, &at.index(list.len()))?);
+            }
+            (_, 2) => list.push(field.text().map_err(&wire)?.into()),
+            _ => {}
+        }
+    }
+    match schema {
+        _ if !list.is_empty() => Ok(Value::Array(list)),
+        Some(schema) => schema_to_json(schema, at),
+        None if matches!(ty, Type::SchemaOrBool) => Ok(allows.into()),
+        None => Ok(Value::Null),
+    }
+}
+
+fn schema_or_to_protobuf(ty: Type, value: &Value, at: &Path<'_>, out: &mut Writer) -> Result<()> {
+    let write_schema = |number, schema: &Map<String, Value>, at: &Path<'_>, out: &mut Writer| {
+        let mut inner = Writer::new();
+        encode::write(schema_props(), schema, at, &mut inner)?;
+        out.bytes(number, &inner.into_bytes());
+        Ok(())
+    };
+    match (ty, value) {
+        (Type::SchemaOrBool, Value::Null) => out.bool(1, false),
+        (Type::SchemaOrBool, Value::Bool(allows)) => out.bool(1, *allows),
+        (Type::SchemaOrBool, Value::Object(schema)) => {
+            out.bool(1, true);
+            write_schema(2, schema, at, out)?;
+        }
+        (Type::SchemaOrBool, other) => {
+            return Err(TranscodeError::expected(at, "boolean or JSON schema", other));
+        }
+        (_, Value::Object(schema)) => write_schema(1, schema, at, out)?,
+        (_, Value::Array(items)) => {
+            for (index, item) in items.iter().enumerate() {
+                let at = at.index(index);
+                match (ty, item) {
+                    (Type::SchemaOrArray, Value::Object(schema)) => write_schema(2, schema, &at, out)?,
+                    (Type::SchemaOrStrings, Value::String(name)) => out.text(2, name),
+                    (Type::SchemaOrArray, other) => {
+                        return Err(TranscodeError::expected(at, "JSON schema", other));
+                    }
+                    (_, other) => return Err(TranscodeError::expected(at, "string", other)),
+                }
+            }
+        }
+        // Upstream takes anything else for "not set".
+        _ => {}
+    }
+    Ok(())
+}
