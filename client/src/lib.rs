@@ -1,0 +1,24 @@
+//! How Steersman talks to an API server: connector, limits, retries, leadership, events, discovery.
+//!
+//! [`config_from`] tells where the server is, [`Clients`] makes clients for it: one for each controller, with its own
+//! limit and user agent, over connections that all share. A [`WriteGate`] stops the writes of those who must not write.
+
+pub mod clients;
+pub mod config;
+
+pub mod fault;
+pub mod gate;
+pub mod limits;
+pub mod metrics;
+
+pub mod retry;
+pub mod traffic;
+pub mod transport;
+
+mod attempt;
+mod measured_body;
+
+pub use clients::Clients;
+pub use config::config_from;
+pub use gate::{GateClosed, WriteGate};
+pub use limits::Limits;

@@ -1,0 +1,219 @@
+//! One connection to the server.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use http::{HeaderValue, Request, Response, header::HOST, uri::PathAndQuery};
+use http_body_util::BodyExt;
+use hyper::{
+    body::Incoming,
+    client::conn::{http1, http2},
+};
+use hyper_util::{client::legacy::connect::Connection as _, rt::TokioTimer};
+use kube::client::Body;
+use parking_lot::Mutex;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+use tower::BoxError;
+
+use super::{Options, tasks::Tasks, tls::Stream};
+use crate::clients::ResponseBody;
+
+/// The receive window of one stream: how much of an answer may wait for a slow reader. Large enough for 20 MB/s over a
+/// way of 50 ms, small enough not to show in memory.
+const STREAM_WINDOW: u32 = 1 << 20;
+/// The receive window of a connection: as good as none, as in Go, lest one slow reader stop all others.
+const CONNECTION_WINDOW: u32 = 1 << 30;
+/// How long a list of headers may be; hyper's 16 KB is less than the warnings an API server may send.
+const HEADER_LIST: u32 = 1 << 20;
+
+/// An established connection. Cheap to clone; all clones are the same connection.
+#[derive(Clone)]
+pub(super) struct Connection {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    sender: Sender,
+    /// One permit for each stream that may be open; a stream gives its permit back when its answer's body is dropped.
+    streams: Arc<Semaphore>,
+    limit: u32,
+    /// What the server allows, as far as known.
+    announced: Arc<AtomicUsize>,
+    last_used: Mutex<Instant>,
+    tasks: Tasks,
+}
+
+enum Sender {
+    /// The lock is held only to hand over a request.
+    Http1(Mutex<http1::SendRequest<Body>>),
+    Http2(http2::SendRequest<Body>),
+}
+
+/// The right to open one stream.
+pub(super) struct Slot {
+    connection: Connection,
+    permit: OwnedSemaphorePermit,
+}
+
+/// How a request ended without an answer.
+pub(super) enum Failure {
+    /// The connection had ended before anything of the request was sent; here it is again.
+    Unsent(Request<Body>),
+    /// It was sent, at least in part.
+    Sent(hyper::Error),
+}
+
+impl Connection {
+    /// Shakes hands over `stream`. The connection then runs among `tasks` until it ends; `ended` is called then.
+    pub(super) async fn establish(
+        stream: Stream,
+        options: &Options,
+        tasks: Tasks,
+        ended: impl FnOnce() + Send + 'static,
+    ) -> hyper::Result<Self> {
+        let announced = Arc::new(AtomicUsize::new(usize::MAX));
+        let (sender, limit) = if stream.connected().is_negotiated_h2() {
+            let (sender, connection) = http2::Builder::new(tasks.clone())
+                .timer(TokioTimer::new())
+                .initial_stream_window_size(STREAM_WINDOW)
+                .initial_connection_window_size(CONNECTION_WINDOW)
+                .max_header_list_size(HEADER_LIST)
+                .keep_alive_interval(options.read_idle)
+                .keep_alive_timeout(options.ping_timeout)
+                .keep_alive_while_idle(true)
+                .handshake(stream)
+                .await?;
+            let announced = announced.clone();
+            tasks.spawn(async move {
+                let mut connection = connection;
+                let outcome = std::future::poll_fn(|cx| {
+                    let state = std::pin::Pin::new(&mut connection).poll(cx);
+                    announced.store(connection.current_max_send_streams(), Ordering::Relaxed);
+                    state
+                });
+                log_end(outcome.await);
+                ended();
+            });
+            (Sender::Http2(sender), options.streams_per_connection.max(1))
+        } else {
+            let (sender, connection) = http1::handshake(stream).await?;
+            tasks.spawn(async move {
+                log_end(connection.await);
+                ended();
+            });
+            (Sender::Http1(Mutex::new(sender)), 1)
+        };
+        let shared = Shared {
+            sender,
+            streams: Arc::new(Semaphore::new(limit as usize)),
+            limit,
+            announced,
+            last_used: Mutex::new(Instant::now()),
+            tasks,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Whether no more requests can be sent; streams that are open may still go on.
+    pub(super) fn is_closed(&self) -> bool {
+        self.shared.tasks.is_cut()
+            || match &self.shared.sender {
+                Sender::Http1(sender) => sender.lock().is_closed(),
+                Sender::Http2(sender) => sender.is_closed(),
+            }
+    }
+
+    pub(super) fn is_http2(&self) -> bool {
+        matches!(self.shared.sender, Sender::Http2(_))
+    }
+
+    /// A stream, if the connection has one to spare. The caller sees to it that no two ask at once.
+    pub(super) fn reserve(&self) -> Option<Slot> {
+        if self.open_streams() >= self.shared.announced.load(Ordering::Relaxed).max(1) {
+            return None;
+        }
+        if let Sender::Http1(sender) = &self.shared.sender
+            && !sender.lock().is_ready()
+        {
+            return None;
+        }
+        let permit = self.shared.streams.clone().try_acquire_owned().ok()?;
+        *self.shared.last_used.lock() = Instant::now();
+        Some(Slot { connection: self.clone(), permit })
+    }
+
+    pub(super) fn open_streams(&self) -> usize {
+        (self.shared.limit as usize).saturating_sub(self.shared.streams.available_permits())
+    }
+
+    /// Since when the connection has nothing to do.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        (self.open_streams() == 0).then(|| *self.shared.last_used.lock())
+    }
+
+    /// Waits until no stream is open. None may be reserved meanwhile.
+    pub(super) async fn drained(&self) {
+        // The semaphore is never closed: an error can't be, and would mean the same.
+        drop(self.shared.streams.acquire_many(self.shared.limit).await);
+    }
+
+    /// Closes the connection at once; streams that are open end with an error.
+    pub(super) fn cut(&self) {
+        self.shared.tasks.cut();
+    }
+}
+
+impl Slot {
+    /// Sends a request whose URI is absolute. The answer's body keeps the stream until it is dropped.
+    pub(super) async fn send(self, request: Request<Body>) -> Result<Response<ResponseBody>, Failure> {
+        let outcome = match &self.connection.shared.sender {
+            Sender::Http1(sender) => {
+                let sending = sender.lock().try_send_request(origin_form(request));
+                sending.await
+            }
+            Sender::Http2(sender) => sender.clone().try_send_request(request).await,
+        };
+        match outcome {
+            Ok(response) => Ok(response.map(|body| hold(body, self))),
+            Err(mut error) => match error.take_message() {
+                Some(request) => Err(Failure::Unsent(request)),
+                None => Err(Failure::Sent(error.into_error())),
+            },
+        }
+    }
+}
+
+/// The body, which keeps `slot` until it is dropped.
+fn hold(body: Incoming, slot: Slot) -> ResponseBody {
+    let Slot { connection, permit } = slot;
+    let held = (connection, permit);
+    body.map_err(move |error| {
+        let _ = &held;
+        BoxError::from(error)
+    })
+    .boxed_unsync()
+}
+
+/// HTTP/1.1 wants the path alone, and the host as a header.
+fn origin_form(mut request: Request<Body>) -> Request<Body> {
+    if let Some(authority) = request.uri().authority()
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        request.headers_mut().insert(HOST, host);
+    }
+    let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    *request.uri_mut() = path.into();
+    request
+}
+
+fn log_end(outcome: hyper::Result<()>) {
+    match outcome {
+        Ok(()) => tracing::debug!("Connection ended"),
+        Err(error) => tracing::debug!(error = &error as &dyn std::error::Error, "Connection lost"),
+    }
+}

@@ -1,0 +1,206 @@
+//! The connections of one class of traffic.
+
+use std::{
+    io,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use futures::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
+use http::{Request, Response};
+use kube::client::Body;
+use parking_lot::Mutex;
+use tokio::{sync::oneshot, time::Instant};
+use tower::BoxError;
+
+use super::{
+    Error, Options,
+    connection::{Connection, Failure, Slot},
+    tasks::Tasks,
+    tls::Tls,
+};
+use crate::{clients::ResponseBody, traffic::Traffic};
+
+/// How often a request looks for another connection because the one it got had just ended.
+const STALE_CONNECTIONS: u32 = 3;
+
+/// Gives each request a stream on a connection, and makes connections when there are none to spare.
+///
+/// Connections are filled in the order they were made. While the server speaks HTTP/2, one connection is made at a
+/// time, and all who need one wait for it; they share its failure, too.
+pub(super) struct Pool {
+    traffic: Traffic,
+    tls: Arc<Tls>,
+    options: Arc<Options>,
+    tasks: Tasks,
+    server: Arc<str>,
+    state: Mutex<State>,
+    next_id: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    /// Those that take requests; ones that have ended, or were retired, leave.
+    members: Vec<Member>,
+    /// The connection that is being made for all who wait.
+    dialling: Option<Dialling>,
+    /// Whether the last connection turned out to be HTTP/1.1: then each request makes its own.
+    http1: bool,
+}
+
+struct Member {
+    id: u64,
+    generation: u64,
+    connection: Connection,
+}
+
+type Dialling = Shared<BoxFuture<'static, Result<Connection, Error>>>;
+
+impl Pool {
+    pub(super) fn new(traffic: Traffic, tls: Arc<Tls>, options: Arc<Options>, tasks: Tasks) -> Self {
+        let server = tls.server();
+        Self { traffic, tls, options, tasks, server, state: Mutex::default(), next_id: AtomicU64::new(0) }
+    }
+
+    /// Sends a request whose URI is absolute. One that a connection hands back unsent goes to another.
+    pub(super) async fn send(
+        self: &Arc<Self>,
+        mut request: Request<Body>,
+    ) -> Result<Response<ResponseBody>, Error> {
+        let uri = request.uri().clone();
+        for _ in 0..STALE_CONNECTIONS {
+            let slot = self.slot().await?;
+            match slot.send(request).await {
+                Ok(response) => return Ok(response),
+                Err(Failure::Sent(error)) => return Err(Error::Exchange(Arc::new(error))),
+                Err(Failure::Unsent(unsent)) => {
+                    request = unsent;
+                    *request.uri_mut() = uri.clone();
+                }
+            }
+        }
+        Err(self.short_lived())
+    }
+
+    /// How many connections take requests.
+    pub(super) fn connections(&self) -> usize {
+        self.state.lock().members.len()
+    }
+
+    /// Lets go of connections that have had nothing to do for long.
+    pub(super) fn close_idle(&self) {
+        let now = Instant::now();
+        let idle = |member: &Member| {
+            member.connection.idle_since().is_some_and(|since| now - since >= self.options.idle_timeout)
+        };
+        self.state.lock().members.retain(|member| !idle(member));
+    }
+
+    /// Takes connections of generations before `generation` out of use: watches end at once, other requests may go on
+    /// for a while.
+    pub(super) fn retire_before(&self, generation: u64) {
+        let mut retired = Vec::new();
+        self.state.lock().members.retain(|member| {
+            let old = member.generation < generation;
+            if old {
+                retired.push(member.connection.clone());
+            }
+            !old
+        });
+        for connection in retired {
+            if self.traffic == Traffic::Watch {
+                connection.cut();
+                continue;
+            }
+            let time = self.options.retirement;
+            self.tasks.spawn(async move {
+                // In time or not, the connection is cut.
+                drop(tokio::time::timeout(time, connection.drained()).await);
+                connection.cut();
+            });
+        }
+    }
+
+    /// A stream on some connection.
+    async fn slot(self: &Arc<Self>) -> Result<Slot, Error> {
+        let mut short_lived = 0;
+        while short_lived < STALE_CONNECTIONS {
+            let shared = {
+                let mut state = self.state.lock();
+                if self.tasks.is_cut() {
+                    return Err(Error::Closed);
+                }
+                state.members.retain(|member| !member.connection.is_closed());
+                if let Some(slot) = state.members.iter().find_map(|member| member.connection.reserve()) {
+                    return Ok(slot);
+                }
+                let alone = state.http1;
+                (!alone).then(|| state.dialling.get_or_insert_with(|| self.dial_for_all()).clone())
+            };
+            let connection = match shared {
+                Some(dialling) => dialling.await?,
+                None => self.dial().await?,
+            };
+            short_lived += u32::from(connection.is_closed());
+        }
+        Err(self.short_lived())
+    }
+
+    /// Makes a connection in a task of its own, so that it does not matter who of those who wait is dropped.
+    fn dial_for_all(self: &Arc<Self>) -> Dialling {
+        let (done, outcome) = oneshot::channel();
+        let pool = self.clone();
+        self.tasks.spawn(async move {
+            let dialled = pool.dial().await;
+            pool.state.lock().dialling = None;
+            // Nobody may be waiting any more.
+            drop(done.send(dialled));
+        });
+        outcome.map(|outcome| outcome.unwrap_or(Err(Error::Closed))).boxed().shared()
+    }
+
+    /// Makes a connection and adds it to the members.
+    async fn dial(self: &Arc<Self>) -> Result<Connection, Error> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (pool, tasks) = (Arc::downgrade(self), self.tasks.child());
+        let attempt = async {
+            let (stream, generation) = self.tls.dial().await?;
+            let ended = move || Self::forget(&pool, id);
+            let connection = Connection::establish(stream, &self.options, tasks, ended).await?;
+            Ok::<_, BoxError>((connection, generation))
+        };
+        let timed_out = |_| BoxError::from(io::Error::new(io::ErrorKind::TimedOut, "timed out"));
+        let dialled = tokio::time::timeout(self.options.connect_timeout, attempt).await;
+        let (connection, generation) =
+            dialled.map_err(timed_out).flatten().map_err(|error| self.dial_error(error))?;
+        tracing::debug!(server = %self.server, traffic = ?self.traffic, http2 = connection.is_http2(), "Connected");
+        let mut state = self.state.lock();
+        state.http1 = !connection.is_http2();
+        state.members.push(Member { id, generation, connection: connection.clone() });
+        Ok(connection)
+    }
+
+    fn forget(pool: &Weak<Self>, id: u64) {
+        if let Some(pool) = pool.upgrade() {
+            pool.state.lock().members.retain(|member| member.id != id);
+        }
+    }
+
+    fn dial_error(&self, source: BoxError) -> Error {
+        Error::Dial { server: self.server.clone(), source: source.into() }
+    }
+
+    /// The server closes connections before they can be used.
+    fn short_lived(&self) -> Error {
+        let error = io::Error::new(
+            io::ErrorKind::ConnectionReset,
+            "the server closes connections before they are used",
+        );
+        self.dial_error(error.into())
+    }
+}

@@ -1,0 +1,152 @@
+//! How a connection is made, with the certificates of the moment.
+
+use std::{path::PathBuf, sync::Arc};
+
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioIo};
+use kube::{
+    Config,
+    client::{ConfigExt, RustlsTlsError},
+};
+use parking_lot::Mutex;
+use rustls::pki_types::ServerName;
+use tokio::{net::TcpStream, sync::watch};
+use tower::{BoxError, ServiceExt};
+
+use super::Options;
+
+/// What HTTP is spoken over.
+pub(super) type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
+
+/// Makes connections with the client certificate, key and authorities that the configuration names.
+///
+/// Files among them are read again at each new connection and whenever [`refresh`](Tls::refresh) is called. If that
+/// fails, be it for a certificate whose key is not there yet, the last good ones are used. A change of certificate or
+/// key starts a new generation: connections of older ones should go, lest the server take us for who we were until
+/// they break. A change of authorities starts none: connections that stand have been verified.
+pub(super) struct Tls {
+    config: Config,
+    http: HttpConnector,
+    current: Mutex<Current>,
+    generation: watch::Sender<u64>,
+}
+
+struct Current {
+    connector: Connector,
+    files: Files,
+}
+
+#[derive(Clone)]
+enum Connector {
+    Plain(HttpConnector),
+    Tls(HttpsConnector<HttpConnector>),
+}
+
+/// The contents of the files that make a [`Connector`]. Compared as a whole: they are small, and times of change lie.
+#[derive(PartialEq, Eq)]
+struct Files {
+    certificate: Option<Vec<u8>>,
+    key: Option<Vec<u8>>,
+    authorities: Option<Vec<u8>>,
+}
+
+impl Files {
+    fn read(config: &Config) -> std::io::Result<Self> {
+        let read = |path: Option<PathBuf>| path.map(std::fs::read).transpose();
+        let file = |data: bool, path: &Option<String>| path.as_ref().filter(|_| !data).map(PathBuf::from);
+        let auth = &config.auth_info;
+        Ok(Self {
+            certificate: read(file(auth.client_certificate_data.is_some(), &auth.client_certificate))?,
+            key: read(file(auth.client_key_data.is_some(), &auth.client_key))?,
+            authorities: read(config.root_cert_file.clone())?,
+        })
+    }
+
+    fn same_identity(&self, other: &Self) -> bool {
+        self.certificate == other.certificate && self.key == other.key
+    }
+}
+
+impl Tls {
+    pub(super) fn new(config: Config, options: &Options) -> kube::Result<Self> {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_keepalive(Some(options.tcp_keepalive));
+        http.set_keepalive_interval(Some(options.tcp_keepalive));
+        // HTTP/1.1 has no pings: there, the kernel must notice that what was sent is not acknowledged.
+        #[cfg(target_os = "linux")]
+        http.set_tcp_user_timeout(Some(options.read_idle + options.ping_timeout));
+        let files = Files::read(&config).map_err(|error| kube::Error::Service(error.into()))?;
+        let connector = connector(&config, &http)?;
+        Ok(Self {
+            config,
+            http,
+            current: Mutex::new(Current { connector, files }),
+            generation: watch::Sender::new(0),
+        })
+    }
+
+    /// Reads the files again, and uses what is new in them.
+    pub(super) fn refresh(&self) {
+        let mut current = self.current.lock();
+        let files = match Files::read(&self.config) {
+            Ok(files) if files == current.files => return,
+            Ok(files) => files,
+            Err(error) => {
+                return tracing::warn!(%error, "Certificates can't be read, keeping the last good ones");
+            }
+        };
+        match connector(&self.config, &self.http) {
+            Ok(connector) => {
+                let rotated = !files.same_identity(&current.files);
+                *current = Current { connector, files };
+                if rotated {
+                    tracing::info!("Client certificate changed, replacing connections");
+                    self.generation.send_modify(|generation| *generation += 1);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "Certificates can't be used, keeping the last good ones"),
+        }
+    }
+
+    /// The present generation, and word of the next ones.
+    pub(super) fn generation(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
+    /// Connects to the configured server. Returns the generation of the certificates, too.
+    pub(super) async fn dial(&self) -> Result<(Stream, u64), BoxError> {
+        self.refresh();
+        let (connector, generation) = {
+            let current = self.current.lock();
+            (current.connector.clone(), *self.generation.borrow())
+        };
+        let server = self.config.cluster_url.clone();
+        let stream = match connector {
+            Connector::Plain(http) => MaybeHttpsStream::Http(http.oneshot(server).await?),
+            Connector::Tls(https) => https.oneshot(server).await?,
+        };
+        Ok((stream, generation))
+    }
+
+    /// Host and port of the server.
+    pub(super) fn server(&self) -> Arc<str> {
+        self.config.cluster_url.authority().map_or("", |authority| authority.as_str()).into()
+    }
+}
+
+fn connector(config: &Config, http: &HttpConnector) -> kube::Result<Connector> {
+    if config.cluster_url.scheme_str() != Some("https") {
+        return Ok(Connector::Plain(http.clone()));
+    }
+    // This reads the files, and runs a credential plugin if one is configured.
+    let mut builder =
+        HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = ServerName::try_from(name.clone())
+            .map_err(|error| kube::Error::RustlsTls(RustlsTlsError::InvalidServerName(error)))?;
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    Ok(Connector::Tls(builder.enable_http1().enable_http2().wrap_connector(http.clone())))
+}
