@@ -1,0 +1,174 @@
+//! The ordered log of changes between a reflector and the store.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use steersman_api::{ObjectKey, ResourceVersion};
+use tokio::sync::Notify;
+
+use crate::wire::{Decoded, Object};
+
+/// One change of one object, or of what is known of all of them.
+#[derive(Debug)]
+pub enum Delta<K> {
+    /// A watch said that an object appeared.
+    Added(Decoded<K>),
+    /// A watch said that an object changed.
+    Updated(Decoded<K>),
+    /// A watch said that an object went; its last state.
+    Deleted(Decoded<K>),
+    /// A list begins: what it does not name by its end is gone. One that breaks off is followed by the next `ListBegun`.
+    ListBegun,
+    /// A list named an object.
+    Replaced(Decoded<K>),
+    /// The list that was begun last is complete.
+    ListComplete(ResourceVersion),
+    /// Nothing up to this version concerns the cache but what was sent.
+    Bookmark(ResourceVersion),
+}
+
+impl<K: Object> Delta<K> {
+    fn key(&self) -> Option<&ObjectKey> {
+        match self {
+            Self::Added(object) | Self::Updated(object) | Self::Deleted(object) | Self::Replaced(object) => {
+                Some(&object.object()?.meta().key)
+            }
+            Self::ListBegun | Self::ListComplete(_) | Self::Bookmark(_) => None,
+        }
+    }
+}
+
+/// Makes a log that holds `capacity` deltas at the most: a reflector that runs ahead of its store waits.
+///
+/// What is put in comes out once, in order; a list is never held whole. There is one writer and one reader, and each
+/// learns when the other is gone.
+pub fn delta_fifo<K: Object>(capacity: usize) -> (Producer<K>, Consumer<K>) {
+    let shared = Arc::new(Shared {
+        log: Mutex::new(Log { deltas: VecDeque::new(), under_way: HashMap::new(), closed: false }),
+        capacity,
+        filled: Notify::new(),
+        drained: Notify::new(),
+    });
+    (Producer { shared: Arc::clone(&shared) }, Consumer { shared })
+}
+
+struct Shared<K> {
+    log: Mutex<Log<K>>,
+    capacity: usize,
+    /// Woken when a delta was put in, or the producer went.
+    filled: Notify,
+    /// Woken when deltas were taken out, or the consumer went.
+    drained: Notify,
+}
+
+struct Log<K> {
+    deltas: VecDeque<Delta<K>>,
+    /// How many of `deltas`, and of those that were taken but not applied yet, are about each key.
+    under_way: HashMap<ObjectKey, usize>,
+    /// One of the two sides is gone.
+    closed: bool,
+}
+
+/// The reflector's side.
+pub struct Producer<K> {
+    shared: Arc<Shared<K>>,
+}
+
+/// The consumer is gone: nothing needs to be sent any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the store of this reflector is gone")]
+pub struct Closed;
+
+impl<K: Object> Producer<K> {
+    /// Puts a delta at the end, once there is room for it.
+    ///
+    /// # Errors
+    /// The consumer is gone.
+    pub async fn push(&mut self, delta: Delta<K>) -> Result<(), Closed> {
+        loop {
+            let drained = self.shared.drained.notified();
+            {
+                let mut log = self.shared.log.lock();
+                if log.closed {
+                    return Err(Closed);
+                }
+                if log.deltas.len() < self.shared.capacity {
+                    if let Some(key) = delta.key() {
+                        *log.under_way.entry_ref(key).or_insert(0) += 1;
+                    }
+                    log.deltas.push_back(delta);
+                    break;
+                }
+            }
+            drained.await;
+        }
+        self.shared.filled.notify_one();
+        Ok(())
+    }
+}
+
+impl<K> Drop for Producer<K> {
+    fn drop(&mut self) {
+        self.shared.log.lock().closed = true;
+        self.shared.filled.notify_one();
+    }
+}
+
+/// The store's side.
+pub struct Consumer<K> {
+    shared: Arc<Shared<K>>,
+}
+
+impl<K: Object> Consumer<K> {
+    /// Waits for deltas and takes all there are; `None` once the producer is gone and everything was taken.
+    ///
+    /// Their keys count as under way until the next call. Dropping the future loses nothing.
+    pub async fn pop(&mut self) -> Option<Vec<Delta<K>>> {
+        self.applied();
+        loop {
+            let filled = self.shared.filled.notified();
+            {
+                let mut log = self.shared.log.lock();
+                if !log.deltas.is_empty() {
+                    let taken = log.deltas.drain(..).collect();
+                    drop(log);
+                    self.shared.drained.notify_one();
+                    return Some(taken);
+                }
+                if log.closed {
+                    return None;
+                }
+            }
+            filled.await;
+        }
+    }
+
+    /// Whether a change of that object waits to be applied: a resync skips it, since the change tells handlers anyway.
+    pub fn is_under_way(&self, key: &ObjectKey) -> bool {
+        self.shared.log.lock().under_way.contains_key(key)
+    }
+
+    /// What was taken by the last `pop` has been applied.
+    fn applied(&mut self) {
+        let mut log = self.shared.log.lock();
+        // Only what is still queued is under way from now on.
+        let mut under_way = std::mem::take(&mut log.under_way);
+        under_way.clear();
+        for key in log.deltas.iter().filter_map(Delta::key) {
+            *under_way.entry_ref(key).or_insert(0) += 1;
+        }
+        log.under_way = under_way;
+    }
+}
+
+impl<K> Drop for Consumer<K> {
+    fn drop(&mut self) {
+        let mut log = self.shared.log.lock();
+        log.closed = true;
+        log.deltas.clear();
+        drop(log);
+        self.shared.drained.notify_one();
+    }
+}

@@ -1,0 +1,46 @@
+//! A body as a stream of its parts.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use http_body_util::BodyExt;
+use kube::client::Body;
+
+use super::Error;
+use crate::wire::frames::Splitter;
+
+/// The parts of a body, as they arrive.
+pub(super) type Parts<P> = BoxStream<'static, Result<P, Error>>;
+
+/// Splits a body. The stream ends with the body, or after one error; nothing for as long as `idle` is an error.
+pub(super) fn parts<S: Splitter + 'static>(body: Body, splitter: S, idle: Duration) -> Parts<S::Part>
+where
+    S::Part: Send,
+{
+    struct State<S> {
+        body: Body,
+        splitter: S,
+    }
+    futures::stream::try_unfold(State { body, splitter }, move |mut state| async move {
+        loop {
+            if let Some(part) = state.splitter.next()? {
+                return Ok(Some((part, state)));
+            }
+            match tokio::time::timeout(idle, state.body.frame()).await {
+                Err(_) => return Err(Error::Idle(idle)),
+                Ok(None) => {
+                    state.splitter.finish()?;
+                    return Ok(None);
+                }
+                Ok(Some(Err(error))) => return Err(Error::Body(error)),
+                Ok(Some(Ok(frame))) => {
+                    if let Some(piece) = frame.data_ref() {
+                        state.splitter.push(piece);
+                    }
+                }
+            }
+        }
+    })
+    .boxed()
+}

@@ -1,0 +1,174 @@
+//! A list's body in JSON: an object with the members `metadata` and `items`.
+
+use bytes::{Bytes, BytesMut};
+
+use super::{FrameError, ListPart, MAX_OBJECT, Splitter};
+
+/// Splits it. The items themselves are not looked into: a decoder finds what is wrong with one.
+#[derive(Debug, Default)]
+pub struct JsonList {
+    buffer: BytesMut,
+    /// How much of the body is behind the buffer, for messages.
+    consumed: usize,
+    state: State,
+    /// Where the search for the end of the value at the buffer's start goes on.
+    scan: Scan,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before the brace.
+    #[default]
+    Start,
+    /// Before a member's name, or the closing brace.
+    Name,
+    /// Before the value of a member of that name.
+    Value(Member),
+    /// Before an item, or the closing bracket.
+    Items,
+    /// After the closing brace.
+    End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Member {
+    Metadata,
+    Items,
+    Other,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Scan {
+    at: usize,
+    depth: usize,
+    in_text: bool,
+    escaped: bool,
+}
+
+impl Splitter for JsonList {
+    type Part = ListPart;
+
+    fn push(&mut self, piece: &[u8]) {
+        self.buffer.extend_from_slice(piece);
+    }
+
+    fn next(&mut self) -> Result<Option<ListPart>, FrameError> {
+        loop {
+            // Space before a token; commas are of no use to a splitter.
+            if self.scan.at == 0 {
+                let skip = |byte: &u8| byte.is_ascii_whitespace() || *byte == b',';
+                let spaces = self.buffer.iter().take_while(|byte| skip(byte)).count();
+                self.drop_front(spaces);
+            }
+            let Some(&first) = self.buffer.first() else { return Ok(None) };
+            match self.state {
+                State::Start if first == b'{' => self.enter(State::Name),
+                State::Start => return Err(self.error("expected a list")),
+                State::Name if first == b'}' => self.enter(State::End),
+                State::Name => {
+                    if first != b'"' {
+                        return Err(self.error("expected a member's name"));
+                    }
+                    // The name and its colon are taken together.
+                    let Some(end) = self.value_end()? else { return Ok(None) };
+                    let colon = self.buffer[end..].iter().position(|byte| !byte.is_ascii_whitespace());
+                    let Some(colon) = colon.map(|at| end + at) else { return Ok(None) };
+                    if self.buffer[colon] != b':' {
+                        return Err(self.error("expected a colon"));
+                    }
+                    let member = match &self.buffer[1..end - 1] {
+                        b"metadata" => Member::Metadata,
+                        b"items" => Member::Items,
+                        _ => Member::Other,
+                    };
+                    self.drop_front(colon + 1);
+                    self.state = State::Value(member);
+                }
+                State::Value(Member::Items) if first == b'[' => self.enter(State::Items),
+                State::Value(member) => {
+                    let Some(value) = self.take_value()? else { return Ok(None) };
+                    self.state = State::Name;
+                    if member == Member::Metadata {
+                        return Ok(Some(ListPart::Meta(value)));
+                    }
+                }
+                State::Items if first == b']' => self.enter(State::Name),
+                State::Items => return Ok(self.take_value()?.map(ListPart::Item)),
+                State::End => return Err(self.error("expected the end")),
+            }
+        }
+    }
+
+    fn finish(&self) -> Result<(), FrameError> {
+        let rest = self.buffer.iter().any(|byte| !byte.is_ascii_whitespace());
+        if self.state == State::End && !rest { Ok(()) } else { Err(FrameError::Truncated) }
+    }
+}
+
+impl JsonList {
+    fn enter(&mut self, state: State) {
+        self.drop_front(1);
+        self.state = state;
+    }
+
+    fn drop_front(&mut self, len: usize) {
+        let _ = self.buffer.split_to(len);
+        self.consumed += len;
+        self.scan = Scan::default();
+    }
+
+    fn error(&self, what: &'static str) -> FrameError {
+        FrameError::Json(what, self.consumed)
+    }
+
+    /// The value at the buffer's start, once it is all there.
+    fn take_value(&mut self) -> Result<Option<Bytes>, FrameError> {
+        let Some(end) = self.value_end()? else { return Ok(None) };
+        let value = self.buffer.split_to(end).freeze();
+        self.consumed += end;
+        self.scan = Scan::default();
+        Ok(Some(value))
+    }
+
+    /// Where the value at the buffer's start ends.
+    fn value_end(&mut self) -> Result<Option<usize>, FrameError> {
+        let scan = &mut self.scan;
+        while let Some(&byte) = self.buffer.get(scan.at) {
+            if scan.in_text {
+                match byte {
+                    _ if scan.escaped => scan.escaped = false,
+                    b'\\' => scan.escaped = true,
+                    b'"' => {
+                        scan.in_text = false;
+                        if scan.depth == 0 {
+                            return Ok(Some(scan.at + 1));
+                        }
+                    }
+                    _ => {}
+                }
+            } else {
+                match byte {
+                    b'"' => scan.in_text = true,
+                    b'{' | b'[' => scan.depth += 1,
+                    // The end of a number or a word is what follows it.
+                    b'}' | b']' | b',' | b' ' | b'\n' | b'\r' | b'\t' if scan.depth == 0 => {
+                        return if scan.at == 0 {
+                            Err(self.error("expected a value"))
+                        } else {
+                            Ok(Some(scan.at))
+                        };
+                    }
+                    b'}' | b']' => {
+                        scan.depth -= 1;
+                        if scan.depth == 0 {
+                            return Ok(Some(scan.at + 1));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            scan.at += 1;
+        }
+        if self.buffer.len() > MAX_OBJECT { Err(FrameError::TooLarge(self.buffer.len())) } else { Ok(None) }
+    }
+}

@@ -1,0 +1,78 @@
+//! What the JSON halves of the decoders share.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, Visitor};
+
+use super::FieldValue;
+
+/// A member's name, borrowed from the input unless it holds an escape.
+pub struct Key<'de>(Cow<'de, str>);
+
+impl std::ops::Deref for Key<'_> {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = Key<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text")
+            }
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(text)))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+/// Reads a field's value, `null` as its default: that is how Go reads it.
+pub struct Nullable<T>(PhantomData<T>);
+
+impl<T> Default for Nullable<T> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<'de, T: FieldValue> DeserializeSeed<'de> for Nullable<T> {
+    type Value = T;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de, T: FieldValue> Visitor<'de> for Nullable<T> {
+    type Value = T;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value or null")
+    }
+    fn visit_none<E: Error>(self) -> Result<T, E> {
+        Ok(T::default())
+    }
+    fn visit_unit<E: Error>(self) -> Result<T, E> {
+        Ok(T::default())
+    }
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        T::from_json(deserializer)
+    }
+}
+
+/// Reads one member of an object that was split into members before.
+///
+/// # Errors
+/// Text that is not of the type.
+pub fn member<T: FieldValue>(raw: &serde_json::value::RawValue) -> serde_json::Result<T> {
+    Nullable::default().deserialize(&mut serde_json::Deserializer::from_str(raw.get()))
+}

@@ -1,0 +1,267 @@
+//! Kinds with groups of fields, and the selections of groups that users of a cache keep.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use steersman_api::Meta;
+
+use super::{FieldValue, Object};
+
+/// A group of a kind's fields, kept in the cache only if somebody asked for it before the start.
+pub trait Group: FieldValue {
+    /// The kind it is of.
+    type Kind: Object;
+    /// Its bit in a mask of groups.
+    const BIT: u64;
+    /// The group of an object, if it was kept.
+    fn of(object: &Self::Kind) -> Option<&Self>;
+}
+
+/// What one user of a cache reads of a kind: declared with [`keep!`](crate::keep).
+pub trait Selection: Send + Sync + 'static {
+    /// The kind.
+    type Kind: Object;
+    /// The bits of the groups.
+    const GROUPS: u64;
+}
+
+/// That a selection includes a group: asking for one that was not kept does not compile.
+///
+/// ```compile_fail
+/// use steersman_informer::{Interned, View, keep, kind, projection};
+/// projection! { pub struct Spec { pub node: Interned = 10 "nodeName" } }
+/// projection! { pub struct Status { pub phase: Interned = 1 "phase" } }
+/// kind! { pub struct Pod("", "v1", "pods") { spec: Spec = 2 "spec", status: Status = 3 "status" } }
+/// keep! { pub struct Mine: Pod => Spec }
+/// fn phase(pod: &View<Mine>) -> &str { &pod.get::<Status>().phase }
+/// ```
+pub trait Keeps<G: Group<Kind = Self::Kind>>: Selection {}
+
+/// A kind kept whole is its own selection.
+impl<T> Selection for super::whole::Whole<T>
+where
+    Self: Object,
+    T: Send + Sync + 'static,
+{
+    type Kind = Self;
+    const GROUPS: u64 = 0;
+}
+
+/// So is one of which only the metadata is kept.
+impl Selection for super::meta::MetaOnly {
+    type Kind = Self;
+    const GROUPS: u64 = 0;
+}
+
+/// A cached object as one of the cache's users may read it. Cloning shares it.
+pub struct View<S: Selection> {
+    object: Arc<S::Kind>,
+    selection: PhantomData<fn() -> S>,
+}
+
+impl<S: Selection> View<S> {
+    /// Of an object from a cache that keeps this selection.
+    pub(crate) fn new(object: Arc<S::Kind>) -> Self {
+        Self { object, selection: PhantomData }
+    }
+
+    /// Of an object in JSON, as a test has it.
+    ///
+    /// # Panics
+    /// If it can't be decoded.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn from_json(json: &serde_json::Value) -> Self {
+        let object = S::Kind::decode(&json.to_string().into(), super::Encoding::Json, S::GROUPS);
+        Self::new(Arc::new(object.expect("the JSON of a test must be an object of the kind")))
+    }
+
+    /// The metadata.
+    pub fn meta(&self) -> &Meta {
+        self.object.meta()
+    }
+
+    /// The object itself.
+    pub fn object(&self) -> &Arc<S::Kind> {
+        &self.object
+    }
+
+    /// A group of its fields.
+    ///
+    /// Of an object that could not be read all groups are at their defaults; the lister's reads refuse such an object,
+    /// so that only key mappings and handlers meet one.
+    ///
+    /// # Panics
+    /// Never, for objects of a cache: every selection is known to the cache before it decodes anything.
+    pub fn get<G: Group<Kind = S::Kind>>(&self) -> &G
+    where
+        S: Keeps<G>,
+    {
+        G::of(&self.object).expect("a cache must keep the groups of every selection that reads it")
+    }
+}
+
+impl<S: Selection> Clone for View<S> {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.object))
+    }
+}
+
+impl<S: Selection> fmt::Debug for View<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.object.fmt(f)
+    }
+}
+
+/// Declares a kind: where it is served, and the groups of fields that may be kept of it.
+///
+/// Several groups may look into one field, such as `spec`; each is a [`projection!`](crate::projection) with the part
+/// it wants, and names the field of the object that it is found in.
+///
+/// ```
+/// use steersman_informer::{Interned, kind, projection};
+///
+/// projection! {
+///     /// Where a pod runs.
+///     pub struct Placement {
+///         /// Empty until the pod is scheduled.
+///         pub node: Interned = 10 "nodeName",
+///     }
+/// }
+/// kind! {
+///     /// A pod.
+///     pub struct Pod("", "v1", "pods") {
+///         placement: Placement = 2 "spec",
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! kind {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis struct $name:ident($group:literal, $version:literal, $resource:literal) {
+            $( $field:ident : $type:ty = $number:literal $json:literal ),* $(,)?
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Debug)]
+        $visibility struct $name {
+            meta: $crate::Meta,
+            $( $field: ::std::option::Option<::std::boxed::Box<$type>>, )*
+        }
+
+        $crate::kind!(@groups $name, 0, $( $field: $type, )*);
+
+        const _: () = {
+            #[derive(Default)]
+            struct Wire {
+                meta: $crate::wire::meta::WireMeta,
+                $( $field: ::std::option::Option<::std::boxed::Box<$type>>, )*
+            }
+
+            impl Wire {
+                /// Every group that is kept is there, if only with its defaults.
+                fn new(groups: u64) -> Self {
+                    Self {
+                        meta: ::std::default::Default::default(),
+                        $( $field: (groups & <$type as $crate::wire::Group>::BIT != 0)
+                            .then(::std::default::Default::default), )*
+                    }
+                }
+            }
+
+            impl ::std::convert::From<Wire> for $name {
+                fn from(wire: Wire) -> Self {
+                    Self { meta: wire.meta.into(), $( $field: wire.$field, )* }
+                }
+            }
+
+            impl $crate::wire::Object for $name {
+                const REPRESENTATION: $crate::wire::object::Representation =
+                    $crate::wire::object::Representation::Protobuf;
+
+                fn resource() -> ::std::option::Option<$crate::GroupVersionResource> {
+                    Some($crate::GroupVersionResource::new($group, $version, $resource))
+                }
+
+                fn meta(&self) -> &$crate::Meta {
+                    &self.meta
+                }
+
+                fn decode(
+                    body: &$crate::bytes::Bytes,
+                    encoding: $crate::wire::Encoding,
+                    groups: u64,
+                ) -> ::std::result::Result<Self, $crate::wire::DecodeError> {
+                    use $crate::wire::FieldValue as _;
+                    let mut wire = Wire::new(groups);
+                    match encoding {
+                        $crate::wire::Encoding::Protobuf => {
+                            let mut reader = $crate::wire::Reader::new(body);
+                            while let Some(field) = reader.field()? {
+                                if field.number == 1 {
+                                    wire.meta.merge(field)?;
+                                }
+                                $( if field.number == $number && let Some(group) = &mut wire.$field {
+                                    group.merge(field)?;
+                                } )*
+                            }
+                        }
+                        $crate::wire::Encoding::Json => {
+                            // A member is read once for each group that looks into it.
+                            let members: ::std::collections::HashMap<&str, &$crate::serde_json::value::RawValue> =
+                                $crate::serde_json::from_slice(body)?;
+                            if let Some(meta) = members.get("metadata") {
+                                wire.meta = $crate::wire::member(meta)?;
+                            }
+                            $( if wire.$field.is_some() && let Some(member) = members.get($json) {
+                                wire.$field = Some($crate::wire::member(member)?);
+                            } )*
+                        }
+                    }
+                    Ok(wire.into())
+                }
+
+                fn unreadable(meta: $crate::Meta) -> Self {
+                    Self { meta, ..Wire::new(u64::MAX).into() }
+                }
+            }
+        };
+    };
+    (@groups $name:ident, $bit:expr, ) => {};
+    (@groups $name:ident, $bit:expr, $field:ident : $type:ty, $($rest:tt)*) => {
+        impl $crate::wire::Group for $type {
+            type Kind = $name;
+            const BIT: u64 = 1 << ($bit);
+            fn of(object: &$name) -> ::std::option::Option<&Self> {
+                object.$field.as_deref()
+            }
+        }
+        $crate::kind!(@groups $name, $bit + 1, $($rest)*);
+    };
+}
+
+/// Declares what one user of a cache reads of a kind.
+///
+/// ```
+/// # use steersman_informer::{Interned, kind, projection};
+/// # projection! { pub struct Placement { pub node: Interned = 10 "nodeName" } }
+/// # kind! { pub struct Pod("", "v1", "pods") { placement: Placement = 2 "spec" } }
+/// steersman_informer::keep! {
+///     /// What the pod collector reads of a pod.
+///     pub struct CollectedPod: Pod => Placement
+/// }
+/// ```
+#[macro_export]
+macro_rules! keep {
+    ($(#[$attribute:meta])* $visibility:vis struct $name:ident: $kind:ty => $($group:ty),* $(,)?) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug)]
+        $visibility struct $name;
+        impl $crate::wire::Selection for $name {
+            type Kind = $kind;
+            const GROUPS: u64 = 0 $( | <$group as $crate::wire::Group>::BIT )*;
+        }
+        $( impl $crate::wire::Keeps<$group> for $name {} )*
+    };
+}

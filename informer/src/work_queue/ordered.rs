@@ -1,0 +1,117 @@
+//! A set of keys with an order.
+
+use std::collections::BTreeMap;
+use std::hash::Hash;
+
+use hashbrown::HashMap;
+
+/// Above this many slots an index that has become empty gives its memory back: a resync of 50,000 keys should not be
+/// paid for ever after.
+const KEPT_SLOTS: usize = 1024;
+
+/// Keys standing in line: each once, the smallest `O` first, first come first served among equals. Every operation is
+/// logarithmic.
+pub(super) struct OrderedKeys<K, O, V> {
+    /// Where each key stands in `line`; holds exactly the keys that `line` holds.
+    places: HashMap<K, Place<O>>,
+    line: BTreeMap<Place<O>, (K, V)>,
+    /// The ticket of the next newcomer.
+    next_ticket: u64,
+}
+
+/// The order of a key, and the ticket it drew when it came, which decides among equals.
+type Place<O> = (O, u64);
+
+impl<K, O: Ord, V> Default for OrderedKeys<K, O, V> {
+    fn default() -> Self {
+        Self { places: HashMap::new(), line: BTreeMap::new(), next_ticket: 0 }
+    }
+}
+
+impl<K: Clone + Eq + Hash, O: Ord + Clone, V> OrderedKeys<K, O, V> {
+    /// Puts a key in line. One that stands there already moves to its new order, where its age counts.
+    pub(super) fn insert(&mut self, key: K, order: O, value: V) {
+        let ticket = match self.places.get(&key) {
+            Some(place) => {
+                self.line.remove(place);
+                place.1
+            }
+            None => {
+                self.next_ticket += 1;
+                self.next_ticket
+            }
+        };
+        let place = (order, ticket);
+        self.places.insert(key.clone(), place.clone());
+        self.line.insert(place, (key, value));
+    }
+
+    pub(super) fn get(&self, key: &K) -> Option<(&O, &V)> {
+        let place = self.places.get(key)?;
+        self.line.get(place).map(|(_, value)| (&place.0, value))
+    }
+
+    pub(super) fn remove(&mut self, key: &K) -> Option<(O, V)> {
+        let place = self.places.remove(key)?;
+        let (_, value) = self.line.remove(&place)?;
+        self.shrink();
+        Some((place.0, value))
+    }
+
+    /// The order of the first in line.
+    pub(super) fn first(&self) -> Option<&O> {
+        self.line.first_key_value().map(|(place, _)| &place.0)
+    }
+
+    pub(super) fn pop_first(&mut self) -> Option<(K, O, V)> {
+        let (place, (key, value)) = self.line.pop_first()?;
+        self.places.remove(&key);
+        self.shrink();
+        Some((key, place.0, value))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.line.len()
+    }
+
+    fn shrink(&mut self) {
+        if self.places.is_empty() && self.places.capacity() > KEPT_SLOTS {
+            self.places.shrink_to_fit();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_order_comes_first_and_equals_come_by_age() {
+        let mut keys = OrderedKeys::default();
+        for (key, order) in [("b", 2), ("a", 1), ("c", 2), ("d", 3)] {
+            keys.insert(key, order, ());
+        }
+        keys.insert("d", 2, ());
+        keys.insert("e", 2, ());
+        keys.insert("b", 2, ());
+        let line: Vec<_> = std::iter::from_fn(|| keys.pop_first()).map(|(key, ..)| key).collect();
+        assert_eq!(line, ["a", "b", "c", "d", "e"]);
+    }
+
+    #[test]
+    fn a_removed_key_leaves_no_trace() {
+        let mut keys = OrderedKeys::default();
+        keys.insert("a", 1, "x");
+        assert_eq!(keys.remove(&"a"), Some((1, "x")));
+        assert_eq!((keys.len(), keys.first(), keys.get(&"a")), (0, None, None));
+        assert_eq!(keys.remove(&"a"), None);
+    }
+
+    #[test]
+    fn an_emptied_line_gives_its_memory_back() {
+        let mut keys = OrderedKeys::default();
+        (0..50_000).for_each(|key| keys.insert(key, (), ()));
+        while keys.pop_first().is_some() {}
+        assert!(keys.places.capacity() <= KEPT_SLOTS);
+    }
+}
