@@ -1,0 +1,197 @@
+//! Merging lists.
+
+use serde_json::{Map, Value};
+
+use super::error::{self, PatchError, go_text, go_type};
+use super::scope::Scope;
+use super::{PATCH, SET_ELEMENT_ORDER, object, without_directives, without_nulls};
+
+type List = Vec<Value>;
+
+/// Merges two lists. What the patch has comes in the patch's order, what only the server has in the server's.
+pub(super) fn merge(original: List, patch: List, scope: Scope, key: &str) -> Result<List, PatchError> {
+    let (mut merged, mut original, mut patch) = (Vec::new(), original, patch);
+    match element_type(&[&original, &patch])? {
+        None => return Ok(original),
+        Some(error::OBJECT) => {
+            if key.is_empty() {
+                return Err(PatchError::KeylessList);
+            }
+            (original, patch) = apply_item_directives(original, patch, key)?;
+            merged.clone_from(&original);
+            merge_items(&mut merged, &patch, scope, key)?;
+        }
+        Some(_) => {
+            for value in original.iter().chain(&patch) {
+                if !merged.contains(value) {
+                    merged.push(value.clone());
+                }
+            }
+        }
+    }
+    in_order(merged, &patch, &original, key)
+}
+
+/// Deletes what items of the patch say, and gives what is left of both lists.
+fn apply_item_directives(mut original: List, patch: List, key: &str) -> Result<(List, List), PatchError> {
+    let mut items = Vec::new();
+    let mut replace = false;
+    for item in patch {
+        let Value::Object(object) = &item else { continue };
+        match object.get(PATCH).map(|directive| directive.as_str()) {
+            None => items.push(item),
+            Some(Some("delete")) => {
+                let deleted = key_of(&item, key)?;
+                original.retain(|item| item.get(key) != Some(deleted));
+            }
+            // The rest of the patch's items may still be directives.
+            Some(Some("replace")) => replace = true,
+            Some(Some("merge")) => return Err(PatchError::MergeInList),
+            Some(_) => {
+                let directive = object.get(PATCH).map(go_text).unwrap_or_default();
+                return Err(PatchError::UnknownDirective { directive, object: go_text(&item) });
+            }
+        }
+    }
+    Ok(if replace { (items.into_iter().map(without_nulls).collect(), Vec::new()) } else { (original, items) })
+}
+
+fn merge_items(merged: &mut List, patch: &[Value], scope: Scope, key: &str) -> Result<(), PatchError> {
+    for item in patch {
+        let wanted = key_of(item, key)?;
+        match (merged.iter_mut().find(|item| item.get(key) == Some(wanted)), item) {
+            (Some(Value::Object(before)), Value::Object(item)) => object::merge(before, item.clone(), scope)?,
+            _ => merged.push(without_nulls(item.clone())),
+        }
+    }
+    Ok(())
+}
+
+/// Carries out the `$setElementOrder` directives of a patch, and merges the lists that they order.
+pub(super) fn set_element_orders(
+    original: &mut Map<String, Value>,
+    patch: &mut Map<String, Value>,
+    scope: Scope,
+) -> Result<(), PatchError> {
+    let directives: Vec<String> =
+        patch.keys().filter(|name| name.starts_with(SET_ELEMENT_ORDER)).cloned().collect();
+    for directive in directives {
+        let order = take_list(patch, &directive)?.unwrap_or_default();
+        let name = directive.strip_prefix(SET_ELEMENT_ORDER).and_then(|rest| rest.strip_prefix('/'));
+        let name = name.ok_or(PatchError::SetElementOrderFormat)?;
+        let before = take_list(original, name)?;
+        let items = take_list(patch, name)?;
+        let (scope, strategy) = scope.list(name)?;
+        check_order(items.as_deref().unwrap_or_default(), &order, strategy.merge_key)?;
+        let element_type =
+            element_type(&[before.as_deref().unwrap_or_default(), items.as_deref().unwrap_or_default()])?;
+        let server_order = before.clone().unwrap_or_default();
+        let merged = match (before, items) {
+            (None, None) => continue,
+            (Some(before), None) => before,
+            (None, Some(items)) => items.into_iter().filter_map(without_directives).collect(),
+            (Some(before), Some(items)) if strategy.merge => merge(before, items, scope, strategy.merge_key)?,
+            (Some(_), Some(items)) => items.into_iter().map(without_nulls).collect(),
+        };
+        match element_type {
+            None => return Err(PatchError::NoElements),
+            Some(error::OBJECT) if strategy.merge_key.is_empty() => return Err(PatchError::KeylessList),
+            Some(_) => {}
+        }
+        original.insert(name.to_owned(), in_order(merged, &order, &server_order, strategy.merge_key)?.into());
+    }
+    Ok(())
+}
+
+/// Takes a member out, which must be a list where it is there at all.
+fn take_list(object: &mut Map<String, Value>, name: &str) -> Result<Option<List>, PatchError> {
+    match object.remove(name) {
+        None => Ok(None),
+        Some(Value::Array(list)) => Ok(Some(list)),
+        Some(other) => Err(PatchError::wrong_type(error::LIST, &other)),
+    }
+}
+
+/// The patch's items must stand in the order that the patch itself asks for.
+fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<(), PatchError> {
+    if order.is_empty() {
+        return Ok(());
+    }
+    let mut rest = order.iter();
+    for item in patch.iter().filter(|item| item.get(PATCH).is_none()) {
+        let wanted = identity(item, key)?;
+        loop {
+            match rest.next() {
+                Some(ordered) if identity(ordered, key)? == wanted => break,
+                Some(_) => {}
+                None => {
+                    let text = |list: &[Value]| go_text(&Value::Array(list.to_vec()));
+                    return Err(PatchError::OrderMismatch { patch: text(patch), order: text(order) });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Orders a merged list: what `wanted` names in its order, the rest as the server had it, each of the rest before the first
+/// wanted item that it stood before.
+fn in_order(merged: List, wanted: &[Value], server: &[Value], key: &str) -> Result<List, PatchError> {
+    let wanted = identities(wanted, key)?;
+    let server = identities(server, key)?;
+    let position = |list: &[Value], item: &Value| list.iter().position(|known| known == item);
+    let mut named: Vec<(usize, Value, Value)> = Vec::new();
+    let mut others: Vec<(usize, Value, Value)> = Vec::new();
+    for item in merged {
+        let identity = identity(&item, key)?.clone();
+        match position(&wanted, &identity) {
+            Some(at) => named.push((at, identity, item)),
+            None => others.push((position(&server, &identity).unwrap_or(usize::MAX), identity, item)),
+        }
+    }
+    named.sort_by_key(|(at, ..)| *at);
+    others.sort_by_key(|(at, ..)| *at);
+    let mut ordered = Vec::with_capacity(named.len() + others.len());
+    let mut others = others.into_iter().peekable();
+    for (_, identity, item) in named {
+        let place = position(&server, &identity);
+        while let Some((_, _, other)) = others.next_if(|(at, ..)| place.is_some_and(|place| *at < place)) {
+            ordered.push(other);
+        }
+        ordered.push(item);
+    }
+    ordered.extend(others.map(|(_, _, other)| other));
+    Ok(ordered)
+}
+
+/// By what an item is known: its key, or itself where there is none.
+fn identity<'a>(item: &'a Value, key: &str) -> Result<&'a Value, PatchError> {
+    if key.is_empty() { Ok(item) } else { key_of(item, key) }
+}
+
+fn identities(items: &[Value], key: &str) -> Result<List, PatchError> {
+    items.iter().map(|item| identity(item, key).cloned()).collect()
+}
+
+fn key_of<'a>(item: &'a Value, key: &str) -> Result<&'a Value, PatchError> {
+    match item {
+        Value::Object(object) => object.get(key).ok_or_else(|| PatchError::no_merge_key(object, key)),
+        other => Err(PatchError::wrong_type(error::OBJECT, other)),
+    }
+}
+
+/// The Go type of all items; None if there are none.
+pub(super) fn element_type(lists: &[&[Value]]) -> Result<Option<&'static str>, PatchError> {
+    let mut found = None;
+    for item in lists.iter().copied().flatten() {
+        let ty = go_type(item);
+        if ty == error::LIST {
+            return Err(PatchError::ListOfLists);
+        }
+        if *found.get_or_insert(ty) != ty {
+            let lists = lists.iter().map(|list| Value::Array(list.to_vec())).collect();
+            return Err(PatchError::MixedList { lists: go_text(&Value::Array(lists)) });
+        }
+    }
+    Ok(found)
+}
