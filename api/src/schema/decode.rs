@@ -278,16 +278,17 @@ fn complete(
     Ok(())
 }
 
+/// Whether JSON leaves out a value that is no pointer. What has a form of its own is never empty to Go.
 fn is_omitted(field: &Field, value: &Value) -> bool {
     match field.omit {
-        Omit::Never => false,
         Omit::Zero => value.is_null(),
-        Omit::Empty => match value {
+        Omit::Empty if !is_embedded(field.ty) => match value {
             Value::Bool(value) => !value,
             Value::Number(number) => number.as_f64() == Some(0.0),
-            Value::String(text) => text.is_empty() && !is_embedded(field.ty),
+            Value::String(text) => text.is_empty(),
             _ => false,
         },
+        _ => false,
     }
 }
 

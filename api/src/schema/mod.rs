@@ -2,8 +2,8 @@
 //!
 //! [`table`] knows groups, resources, kinds and messages as Kubernetes 1.36 publishes them. On it stand: JSON from
 //! protobuf and back for every built-in kind ([`to_json`], [`to_protobuf`], and [`decode`], [`encode`] with the
-//! envelope around), fields that no kind knows ([`unknown_fields`], [`prune_unknown_fields`]), and strategic merge
-//! patches ([`strategic_merge`]).
+//! envelope around), fields that no kind knows ([`unknown_fields`], [`prune_unknown_fields`]), strategic merge
+//! patches ([`strategic_merge`]), and the form in which upstream would give an object back ([`normalize`]).
 //!
 //! `table.txt` is written by `steersman-schema-tool`; see there for its sources. It is read lazily: the index when the
 //! table is first asked for, a message's fields when that message is first used.
@@ -14,6 +14,7 @@ mod encode;
 mod error;
 mod kind;
 mod message;
+mod normalize;
 mod path;
 mod special;
 mod strategic;
@@ -26,6 +27,7 @@ pub use encode::{encode, to_protobuf};
 pub use error::TranscodeError;
 pub use kind::Kind;
 pub use message::{Field, ListType, Message, Omit, PatchStrategy, Shape, Type, Union};
+pub use normalize::normalize;
 pub use strategic::{PatchError, strategic_merge};
 pub use table::{Table, table};
 pub use unknown::{prune_unknown_fields, unknown_fields};

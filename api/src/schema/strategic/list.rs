@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::error::{self, PatchError, go_text, go_type};
 use super::scope::Scope;
-use super::{PATCH, SET_ELEMENT_ORDER, object, without_directives, without_nulls};
+use super::{PATCH, SET_ELEMENT_ORDER, object, without_directives};
 
 type List = Vec<Value>;
 
@@ -53,7 +53,7 @@ fn apply_item_directives(mut original: List, patch: List, key: &str) -> Result<(
             }
         }
     }
-    Ok(if replace { (items.into_iter().map(without_nulls).collect(), Vec::new()) } else { (original, items) })
+    Ok(if replace { (items, Vec::new()) } else { (original, items) })
 }
 
 fn merge_items(merged: &mut List, patch: &[Value], scope: Scope, key: &str) -> Result<(), PatchError> {
@@ -61,7 +61,7 @@ fn merge_items(merged: &mut List, patch: &[Value], scope: Scope, key: &str) -> R
         let wanted = key_of(item, key)?;
         match (merged.iter_mut().find(|item| item.get(key) == Some(wanted)), item) {
             (Some(Value::Object(before)), Value::Object(item)) => object::merge(before, item.clone(), scope)?,
-            _ => merged.push(without_nulls(item.clone())),
+            _ => merged.push(item.clone()),
         }
     }
     Ok(())
@@ -91,7 +91,7 @@ pub(super) fn set_element_orders(
             (Some(before), None) => before,
             (None, Some(items)) => items.into_iter().filter_map(without_directives).collect(),
             (Some(before), Some(items)) if strategy.merge => merge(before, items, scope, strategy.merge_key)?,
-            (Some(_), Some(items)) => items.into_iter().map(without_nulls).collect(),
+            (Some(_), Some(items)) => items,
         };
         match element_type {
             None => return Err(PatchError::NoElements),
@@ -117,18 +117,20 @@ fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<(), PatchE
     if order.is_empty() {
         return Ok(());
     }
-    let mut rest = order.iter();
-    for item in patch.iter().filter(|item| item.get(PATCH).is_none()) {
-        let wanted = identity(item, key)?;
-        loop {
-            match rest.next() {
-                Some(ordered) if identity(ordered, key)? == wanted => break,
-                Some(_) => {}
-                None => {
-                    let text = |list: &[Value]| go_text(&Value::Array(list.to_vec()));
-                    return Err(PatchError::OrderMismatch { patch: text(patch), order: text(order) });
-                }
-            }
+    let directive = |item: &Value| item.get(PATCH).cloned();
+    let mut items = patch.iter().filter(|item| directive(item) != Some("delete".into())).peekable();
+    let mut order_left = order.iter();
+    while let Some(item) = items.peek() {
+        if order_left.len() > 0 && directive(item).is_some() {
+            items.next();
+            continue;
+        }
+        let Some(ordered) = order_left.next() else {
+            let text = |list: &[Value]| go_text(&Value::Array(list.to_vec()));
+            return Err(PatchError::OrderMismatch { patch: text(patch), order: text(order) });
+        };
+        if identity(ordered, key)? == identity(item, key)? {
+            items.next();
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ mod scope;
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub use error::PatchError;
 
@@ -29,7 +29,8 @@ const SET_ELEMENT_ORDER: &str = "$setElementOrder";
 /// custom resources with 415.)
 ///
 /// Where the kind does not know a field, its value is merged as by a merge patch. Nothing is checked but the patch's form:
-/// the result may have unknown fields or values of the wrong type.
+/// the result may have unknown fields, nulls (within what a patch replaces or adds as a whole) or values of the wrong
+/// type, which [`super::normalize`] removes or refuses.
 ///
 /// # Errors
 /// A patch that is malformed, or does not fit the kind. `original` may then be half patched and must be dropped.
@@ -43,30 +44,29 @@ pub fn strategic_merge(kind: &Kind, original: &mut Value, patch: Value) -> Resul
     }
 }
 
-/// What remains of a value that is taken over from a patch: items and members that are directives are dropped, and so
-/// are nulls. None if it is a directive itself.
+/// What remains of a value that is taken over from a patch: items and members that are directives are dropped. None if
+/// it is a directive itself.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(object) if object.contains_key(PATCH) => None,
         Value::Object(object) => {
-            let kept = object.into_iter().filter(|(_, value)| !value.is_null());
-            let kept: Map<_, _> =
-                kept.filter_map(|(name, value)| Some((name, without_directives(value)?))).collect();
-            Some(Value::Object(kept))
+            let kept =
+                object.into_iter().filter_map(|(name, value)| Some((name, without_directives(value)?)));
+            Some(Value::Object(kept.collect()))
         }
         Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(without_directives).collect())),
         other => Some(other),
     }
 }
 
-/// A value that replaces another as a whole. Its nulls mean "not set".
-fn without_nulls(value: Value) -> Value {
+/// Removes members that are null, at any depth.
+fn discard_nulls(value: &mut Value) {
     match value {
         Value::Object(object) => {
-            let kept = object.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(kept.map(|(name, value)| (name, without_nulls(value))).collect())
+            object.retain(|_, value| !value.is_null());
+            object.values_mut().for_each(discard_nulls);
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
-        other => other,
+        Value::Array(items) => items.iter_mut().for_each(discard_nulls),
+        _ => {}
     }
 }

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use super::error::{self, PatchError, go_text};
 use super::scope::Scope;
 use super::{
-    DELETE_FROM_PRIMITIVE_LIST, PATCH, RETAIN_KEYS, SET_ELEMENT_ORDER, list, without_directives,
-    without_nulls,
+    DELETE_FROM_PRIMITIVE_LIST, PATCH, RETAIN_KEYS, SET_ELEMENT_ORDER, discard_nulls, list,
+    without_directives,
 };
 
 type Object = Map<String, Value>;
@@ -17,10 +17,7 @@ pub(super) fn merge(original: &mut Object, mut patch: Object, scope: Scope) -> R
         match directive.as_str() {
             Some("replace") => {
                 patch.remove(PATCH);
-                *original = match without_nulls(Value::Object(patch)) {
-                    Value::Object(patch) => patch,
-                    _ => Object::new(),
-                };
+                *original = patch;
             }
             Some("delete") => original.clear(),
             _ => {
@@ -58,7 +55,7 @@ fn merge_member(original: &mut Object, name: String, value: Value, scope: Scope)
         (Some(Value::Object(before)), Value::Object(patch)) => {
             let (scope, strategy) = scope.member(&name)?;
             if strategy.replace {
-                original.insert(name, without_nulls(Value::Object(patch)));
+                original.insert(name, Value::Object(patch));
             } else {
                 merge(before, patch, scope)?;
             }
@@ -68,17 +65,16 @@ fn merge_member(original: &mut Object, name: String, value: Value, scope: Scope)
             if strategy.merge {
                 *before = list::merge(std::mem::take(before), patch, scope, strategy.merge_key)?;
             } else {
-                *before = patch.into_iter().map(without_nulls).collect();
+                *before = patch;
             }
         }
-        (_, value) => match without_directives(value) {
-            Some(value) => {
-                original.insert(name, value);
-            }
-            None => {
-                original.remove(&name);
-            }
-        },
+        (_, mut value) => {
+            discard_nulls(&mut value);
+            match without_directives(value) {
+                Some(value) => original.insert(name, value),
+                None => original.remove(&name),
+            };
+        }
     }
     Ok(())
 }

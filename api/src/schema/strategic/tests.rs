@@ -78,7 +78,7 @@ fn an_atomic_list_is_replaced() {
     assert_eq!(
         pod(
             json!({"spec": {"tolerations": [{"key": "a"}]}}),
-            json!({"spec": {"tolerations": [{"key": "b", "value": null}]}}),
+            json!({"spec": {"tolerations": [{"key": "b"}]}}),
         ),
         json!({"spec": {"tolerations": [{"key": "b"}]}})
     );
