@@ -1,12 +1,38 @@
-//! Shared informers for Kubernetes, in Rust.
+//! Shared informers for Kubernetes: the half of client-go that Rust lacked, usable without the rest of Steersman.
+//!
+//! An informer keeps an indexed cache of one kind and tells its users what happens to it:
+//!
+//! ```text
+//! API server ── list_watch ── wire ──> reflector ──> delta_fifo ──> store ──> lister, indexes
+//!   bytes        streams     objects   state machine   ordered       │
+//!                                                                    ├──> key mappings ──> work_queue ──> controllers
+//!                                                                    └──> processor ──> handlers
+//! ```
+//!
+//! Start reading at [`SharedInformer`](shared_informer::SharedInformer) and [`SharedInformerFactory`].
 
+pub mod backoff;
 pub mod delta_fifo;
+pub mod factory;
+pub mod index;
 pub mod intern;
 pub mod list_watch;
+mod lister;
+pub mod processor;
+pub mod reflector;
+pub mod shared_informer;
+pub mod store;
 pub mod wire;
+pub mod work_queue;
 
+pub use factory::SharedInformerFactory;
+pub use index::{Index, IndexValue};
 pub use intern::Interned;
+pub use lister::Lister;
+pub use processor::{Event, EventHandler};
+pub use shared_informer::{AnyInformer, Change, Informer, Registration, SharedInformer};
 pub use steersman_api::{ArcStr, GroupVersionResource, Meta, ObjectKey, ResourceVersion, Time, Uid};
+pub use store::Unreadable;
 pub use wire::{Keeps, Object, Selection, View};
 
 #[doc(hidden)]

@@ -1,0 +1,89 @@
+//! Waiting longer after each failure in a row.
+
+use std::time::Duration;
+
+use rand::Rng;
+use tokio::time::Instant;
+
+/// An exponential delay with jitter that begins anew after a time of health, as client-go's reflector has it.
+#[derive(Debug, Clone)]
+pub struct Backoff {
+    config: Config,
+    /// What the next failure waits for, before jitter.
+    next: Duration,
+    last_failure: Option<Instant>,
+}
+
+/// How a [`Backoff`] grows.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The first delay.
+    pub initial: Duration,
+    /// The delay grows no further than this, before jitter.
+    pub cap: Duration,
+    /// Without a failure for this long, the next one waits for `initial` again.
+    pub reset_after: Duration,
+}
+
+/// client-go's reflector: 800 ms to 30 s, anew after 2 minutes.
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_millis(800),
+            cap: Duration::from_secs(30),
+            reset_after: Duration::from_secs(120),
+        }
+    }
+}
+
+impl Backoff {
+    /// Nothing has failed yet.
+    pub fn new(config: Config) -> Self {
+        Self { next: config.initial, config, last_failure: None }
+    }
+
+    /// How long to wait after a failure that came now: one to two times the delay, so that many clients that failed
+    /// together do not come back together.
+    pub fn failed(&mut self) -> Duration {
+        let now = Instant::now();
+        if self.last_failure.is_some_and(|last| now.duration_since(last) > self.config.reset_after) {
+            self.next = self.config.initial;
+        }
+        self.last_failure = Some(now);
+        let delay = self.next;
+        self.next = (delay * 2).min(self.config.cap);
+        delay.mul_f64(1.0 + rand::rng().random::<f64>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn delays_double_up_to_the_cap_and_begin_anew_after_health() {
+        let mut backoff = Backoff::new(Config::default());
+        let mut expected = Duration::from_millis(800);
+        for _ in 0..10 {
+            let delay = backoff.failed();
+            assert!((expected..expected * 2).contains(&delay), "{delay:?} for {expected:?}");
+            expected = (expected * 2).min(Duration::from_secs(30));
+            tokio::time::advance(delay).await;
+        }
+        tokio::time::advance(Duration::from_secs(121)).await;
+        assert!(backoff.failed() < Duration::from_millis(1600));
+    }
+
+    proptest! {
+        #[test]
+        fn no_delay_exceeds_twice_the_cap(initial in 1_u64..10_000, cap in 1_u64..100_000, failures in 1_usize..100) {
+            let (initial, cap) = (Duration::from_millis(initial), Duration::from_millis(cap.max(initial)));
+            let mut backoff = Backoff::new(Config { initial, cap, reset_after: Duration::from_secs(120) });
+            for _ in 0..failures {
+                let delay = backoff.failed();
+                prop_assert!(delay >= initial && delay <= cap * 2);
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What a store can be searched by.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use steersman_api::{ArcStr, Uid};
+
+use crate::wire::{Object, Selection};
+
+/// A value that an index holds objects under.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum IndexValue {
+    /// A name, a namespace, a node.
+    Text(ArcStr),
+    /// Two of those, such as a namespace and a name in it.
+    Pair(ArcStr, ArcStr),
+    /// Three of those, such as a namespace and a label's key and value.
+    Triple(ArcStr, ArcStr, ArcStr),
+    /// An identity, such as an owner's.
+    Uid(Uid),
+}
+
+impl From<ArcStr> for IndexValue {
+    fn from(text: ArcStr) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for IndexValue {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<Uid> for IndexValue {
+    fn from(uid: Uid) -> Self {
+        Self::Uid(uid)
+    }
+}
+
+/// Says under which values an object is to be found, by calling back with each. It must give the same values for the same
+/// object at all times.
+pub type IndexFn<K> = dyn Fn(&Arc<K>, &mut dyn FnMut(IndexValue)) + Send + Sync;
+
+/// An index of one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexId(pub(crate) usize);
+
+/// An index of a selection's cache: see [`Informer::add_index`](crate::Informer::add_index).
+pub struct Index<S> {
+    pub(crate) id: IndexId,
+    selection: PhantomData<fn() -> S>,
+}
+
+impl<S> Index<S> {
+    pub(crate) fn new(id: IndexId) -> Self {
+        Self { id, selection: PhantomData }
+    }
+}
+
+impl<S> Clone for Index<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Index<S> {}
+
+impl<S> std::fmt::Debug for Index<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.id.fmt(f)
+    }
+}
+
+/// By namespace, as upstream's index of the same name.
+pub const BY_NAMESPACE: &str = "namespace";
+
+/// The function of [`BY_NAMESPACE`].
+pub fn by_namespace<S: Selection>(object: &crate::View<S>) -> Vec<IndexValue> {
+    vec![object.meta().key.namespace.clone().into()]
+}
+
+/// By the uid of the managing owner; objects without one are not in it.
+pub const BY_CONTROLLER_UID: &str = "controllerUID";
+
+/// The function of [`BY_CONTROLLER_UID`].
+pub fn by_controller_uid<S: Selection>(object: &crate::View<S>) -> Vec<IndexValue> {
+    object.meta().controller().map(|owner| owner.uid.clone().into()).into_iter().collect()
+}
+
+/// The same, of bare objects.
+pub(crate) fn owners<K: Object>(object: &Arc<K>, found: &mut dyn FnMut(IndexValue)) {
+    object.meta().owners.iter().for_each(|owner| found(owner.uid.clone().into()));
+}
+
+/// By the uid of every owner, managing or not: what garbage collection asks for.
+pub const BY_OWNER_UID: &str = "ownerUID";

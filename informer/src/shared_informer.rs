@@ -1,0 +1,385 @@
+//! One watch, one cache, many users.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use steersman_api::{GroupVersionResource, Meta, ObjectKey, ResourceVersion, Uid};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::index::{BY_OWNER_UID, Index, IndexId, IndexValue, owners};
+use crate::list_watch::ListerWatcher;
+use crate::lister::Lister;
+use crate::processor::{EventHandler, Mailbox, deliver};
+use crate::reflector::{self, Reflector, WatchErrorHook};
+use crate::store::{Store, StoreWriter, store};
+use crate::wire::{Object, Selection, View};
+
+mod pump;
+use pump::{Command, Pump};
+
+/// A cache of one kind, kept by one reflector and shared by all who ask for it.
+///
+/// Users come in three sorts:
+/// - **readers** look things up through a [`Lister`] and indexes;
+/// - **key mappings** ([`Informer::map`]) are told of each change as soon as readers can see it, in order, one at a
+///   time. They turn changes into queue keys, so that nothing needs to be buffered but keys. They must not wait;
+/// - **handlers** ([`Informer::add_handler`]) run in a task of their own each, behind a bounded mailbox.
+///
+/// All of them may come before the start or at any time after it; a late mapping or handler is first told of everything
+/// that is cached, marked as initial.
+pub struct SharedInformer<K: Object> {
+    resource: GroupVersionResource,
+    source: Arc<dyn ListerWatcher<K>>,
+    config: Config,
+    store: Store<K>,
+    commands: mpsc::UnboundedSender<Command<K>>,
+    /// The groups of fields that somebody asked for; fixed by the start.
+    groups: AtomicU64,
+    life: Mutex<Life<K>>,
+    synced: watch::Sender<bool>,
+    stop: CancellationToken,
+}
+
+/// How a shared informer goes about it.
+#[derive(Clone, Default)]
+pub struct Config {
+    /// Of its reflector.
+    pub reflector: reflector::Config,
+    /// How often mappings are told again of every object; `None` for never. Handlers have periods of their own.
+    pub resync: Option<Duration>,
+    /// Is told of every failed list and watch.
+    pub on_watch_error: Option<WatchErrorHook>,
+}
+
+enum Life<K> {
+    /// Not started: what the pump will need.
+    New(StoreWriter<K>, mpsc::UnboundedReceiver<Command<K>>),
+    /// Running, or stopped.
+    Started,
+}
+
+/// How many deltas a reflector may be ahead of its store.
+const FIFO_CAPACITY: usize = 256;
+
+/// A selection asks for groups of fields that a cache, already started, does not keep.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the cache of {0} was started without some of the fields that are asked for")]
+pub struct NotKept(pub GroupVersionResource);
+
+impl<K: Object> SharedInformer<K> {
+    /// An informer of what `source` has. It does nothing until it is run.
+    pub fn new(
+        source: Arc<dyn ListerWatcher<K>>,
+        resource: GroupVersionResource,
+        config: Config,
+    ) -> Arc<Self> {
+        let (writer, store) = store();
+        let (commands, received) = mpsc::unbounded_channel();
+        Arc::new(Self {
+            resource,
+            source,
+            config,
+            store,
+            commands,
+            groups: AtomicU64::new(0),
+            life: Mutex::new(Life::New(writer, received)),
+            synced: watch::Sender::new(false),
+            stop: CancellationToken::new(),
+        })
+    }
+
+    /// The cache as one user may read it.
+    ///
+    /// # Errors
+    /// It runs already, without some of the selection's groups.
+    pub fn select<S: Selection<Kind = K>>(self: &Arc<Self>) -> Result<Informer<S>, NotKept> {
+        let life = self.life.lock();
+        match &*life {
+            Life::New(..) => _ = self.groups.fetch_or(S::GROUPS, Ordering::AcqRel),
+            Life::Started if S::GROUPS & !self.groups.load(Ordering::Acquire) != 0 => {
+                return Err(NotKept(self.resource.clone()));
+            }
+            Life::Started => {}
+        }
+        Ok(Informer { shared: Arc::clone(self), selection: std::marker::PhantomData })
+    }
+
+    /// Lists and watches until `stop` is cancelled (or [`AnyInformer::stop`] called), then ends all handlers; whatever
+    /// is cached stays readable. Returns at once if it has been run before.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let started = std::mem::replace(&mut *self.life.lock(), Life::Started);
+        let Life::New(writer, commands) = started else { return };
+        let groups = self.groups.load(Ordering::Acquire);
+        self.source.keep(groups);
+        let (producer, consumer) = crate::delta_fifo::delta_fifo(FIFO_CAPACITY);
+        let reflector =
+            Reflector::new(Arc::clone(&self.source), self.resource.clone(), self.config.reflector.clone())
+                .on_error(self.config.on_watch_error.clone());
+        let mut pump = Pump {
+            writer,
+            store: self.store.clone(),
+            log: consumer,
+            commands,
+            listing: false,
+            synced: self.synced.clone(),
+            mappings: Vec::new(),
+            resync: self.config.resync,
+            next_resync: self.config.resync.map(|period| tokio::time::Instant::now() + period),
+            handlers: Vec::new(),
+            tasks: JoinSet::new(),
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = self.stop.cancelled() => {}
+            // Neither ends by itself.
+            () = reflector.list_and_watch(producer) => {}
+            () = pump.run() => {}
+        }
+        pump.tasks.shutdown().await;
+        tracing::debug!(resource = %self.resource, "informer stopped");
+    }
+}
+
+/// A shared informer as one user reads it. Cheap to clone.
+pub struct Informer<S: Selection> {
+    shared: Arc<SharedInformer<S::Kind>>,
+    selection: std::marker::PhantomData<fn() -> S>,
+}
+
+impl<S: Selection> Clone for Informer<S> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), selection: std::marker::PhantomData }
+    }
+}
+
+/// A change of the cache, told to a mapping once readers can see it.
+#[derive(Clone, Debug)]
+pub enum Change<S: Selection> {
+    /// There was no object of that key.
+    Added {
+        /// Its state.
+        object: View<S>,
+        /// It was there before the mapping, or before the first list was complete.
+        initial: bool,
+    },
+    /// An object has a new state.
+    Updated {
+        /// The state before.
+        old: View<S>,
+        /// The state now.
+        new: View<S>,
+    },
+    /// An object is gone.
+    Deleted {
+        /// Its last state that is known.
+        last: View<S>,
+    },
+    /// Nothing changed: it is time to look at everything again.
+    Resync {
+        /// The state, as before.
+        object: View<S>,
+    },
+}
+
+impl<S: Selection> Change<S> {
+    /// The state before the change.
+    pub fn old(&self) -> Option<&View<S>> {
+        match self {
+            Self::Added { .. } => None,
+            Self::Updated { old: state, .. }
+            | Self::Deleted { last: state }
+            | Self::Resync { object: state } => Some(state),
+        }
+    }
+
+    /// The state after it.
+    pub fn new(&self) -> Option<&View<S>> {
+        match self {
+            Self::Deleted { .. } => None,
+            Self::Added { object: state, .. }
+            | Self::Updated { new: state, .. }
+            | Self::Resync { object: state } => Some(state),
+        }
+    }
+
+    /// The newest state there is: of a deleted object its last.
+    pub fn newest(&self) -> &View<S> {
+        self.new().or(self.old()).expect("a change must have a state before or after it")
+    }
+
+    /// Which object.
+    pub fn key(&self) -> &ObjectKey {
+        &self.newest().meta().key
+    }
+}
+
+impl<S: Selection> Informer<S> {
+    /// Reads the cache.
+    pub fn lister(&self) -> Lister<S> {
+        Lister::new(self.shared.store.clone())
+    }
+
+    /// Adds an index, at once over all that is cached. A name that is taken gives the index that has it: it must stand
+    /// for the same values.
+    pub fn add_index(&self, name: &'static str, values: fn(&View<S>) -> Vec<IndexValue>) -> Index<S> {
+        let values = move |object: &Arc<S::Kind>, found: &mut dyn FnMut(IndexValue)| {
+            values(&View::new(Arc::clone(object))).into_iter().for_each(found);
+        };
+        Index::new(self.shared.store.add_index(name, Arc::new(values)))
+    }
+
+    /// Has every change told to `mapping` as soon as readers can see it. It must be quick and must not wait: the cache
+    /// goes no further meanwhile.
+    pub fn map(&self, mapping: impl Fn(&Change<S>) + Send + Sync + 'static) {
+        let mapping = move |event: pump::Raw<'_, S::Kind>| mapping(&event.into_change());
+        // A stopped informer has nothing to tell.
+        let _ = self.shared.commands.send(Command::Map(Box::new(mapping)));
+    }
+
+    /// Has every change told to `handler`, in a task of its own; with a `resync` period also everything again that often.
+    pub fn add_handler(&self, handler: impl EventHandler<S>, resync: Option<Duration>) -> Registration {
+        let mailbox = Arc::new(Mailbox::new());
+        let removed = CancellationToken::new();
+        let task = {
+            let (mailbox, removed) = (Arc::clone(&mailbox), removed.clone());
+            async move {
+                removed.run_until_cancelled(deliver(mailbox, handler)).await;
+            }
+        };
+        let handle = Arc::clone(&mailbox);
+        let command = Command::Handle { mailbox, resync, removed: removed.clone(), task: Box::pin(task) };
+        let _ = self.shared.commands.send(command);
+        Registration { removed, synced: Arc::new(move || handle.has_synced()) }
+    }
+
+    /// Whether the first list is in the cache and was told to the mappings.
+    pub fn has_synced(&self) -> bool {
+        *self.shared.synced.borrow()
+    }
+
+    /// Waits until it is.
+    pub async fn synced(&self) {
+        // The sender lives as long as this handle does.
+        let _ = self.shared.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    /// Everything up to this version is in the cache.
+    pub fn last_sync_resource_version(&self) -> ResourceVersion {
+        self.shared.store.last_sync_resource_version()
+    }
+
+    /// The same cache, by metadata alone.
+    pub fn any(&self) -> Arc<dyn AnyInformer> {
+        Arc::clone(&self.shared) as Arc<dyn AnyInformer>
+    }
+}
+
+/// A handler's place among the handlers. Dropping it changes nothing.
+#[derive(Clone)]
+pub struct Registration {
+    removed: CancellationToken,
+    synced: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Registration {
+    /// Whether the handler was told of everything that was there at first.
+    pub fn has_synced(&self) -> bool {
+        (self.synced)()
+    }
+
+    /// Tells the handler nothing any more.
+    pub fn remove(&self) {
+        self.removed.cancel();
+    }
+}
+
+/// A shared informer of whatever kind: what controllers that work on any kind (garbage collection, quota) hold.
+pub trait AnyInformer: Send + Sync + 'static {
+    /// What it caches.
+    fn resource(&self) -> &GroupVersionResource;
+    /// The metadata of an object.
+    fn meta(&self, key: &ObjectKey) -> Option<Meta>;
+    /// The metadata of the object of that uid.
+    fn meta_by_uid(&self, uid: &Uid) -> Option<Meta>;
+    /// Of the objects that have this owner, managing or not. The first call makes the index.
+    fn owned_by(&self, owner: &Uid) -> Vec<Meta>;
+    /// Calls `look` with the metadata of every object; it must be quick.
+    fn for_each_meta(&self, look: &mut dyn FnMut(&Meta));
+    /// Has the key of every object that changes told to `mapping`, first all that are cached.
+    fn map_keys(&self, mapping: Box<dyn Fn(&ObjectKey) + Send + Sync>);
+    /// How many objects are cached.
+    fn len(&self) -> usize;
+    /// Whether none is.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// How many of them can't be read.
+    fn unreadable_len(&self) -> usize;
+    /// Whether the first list is in the cache.
+    fn has_synced(&self) -> bool;
+    /// Changes when [`has_synced`](Self::has_synced) does.
+    fn watch_synced(&self) -> watch::Receiver<bool>;
+    /// Everything up to this version is in the cache.
+    fn last_sync_resource_version(&self) -> ResourceVersion;
+    /// Stops it for good.
+    fn stop(&self);
+    /// Runs it: see [`SharedInformer::run`].
+    fn run(self: Arc<Self>, stop: CancellationToken) -> futures::future::BoxFuture<'static, ()>;
+    /// Itself, to be told by its type.
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+impl<K: Object> AnyInformer for SharedInformer<K> {
+    fn resource(&self) -> &GroupVersionResource {
+        &self.resource
+    }
+    fn meta(&self, key: &ObjectKey) -> Option<Meta> {
+        self.store.meta(key)
+    }
+    fn meta_by_uid(&self, uid: &Uid) -> Option<Meta> {
+        self.store.meta_by_uid(uid)
+    }
+    fn owned_by(&self, owner: &Uid) -> Vec<Meta> {
+        let index: IndexId = self.store.add_index(BY_OWNER_UID, Arc::new(owners::<K>));
+        let mut owned = Vec::new();
+        self.store
+            .for_each_by_index(index, &owner.clone().into(), |object| owned.push(object.meta().clone()));
+        owned
+    }
+    fn for_each_meta(&self, look: &mut dyn FnMut(&Meta)) {
+        self.store.for_each(|object| look(object.meta()));
+    }
+    fn map_keys(&self, mapping: Box<dyn Fn(&ObjectKey) + Send + Sync>) {
+        let mapping = move |event: pump::Raw<'_, K>| mapping(&event.object().meta().key);
+        let _ = self.commands.send(Command::Map(Box::new(mapping)));
+    }
+    fn len(&self) -> usize {
+        self.store.len()
+    }
+    fn unreadable_len(&self) -> usize {
+        self.store.unreadable_len()
+    }
+    fn has_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+    fn watch_synced(&self) -> watch::Receiver<bool> {
+        self.synced.subscribe()
+    }
+    fn last_sync_resource_version(&self) -> ResourceVersion {
+        self.store.last_sync_resource_version()
+    }
+    fn stop(&self) {
+        self.stop.cancel();
+    }
+    fn run(self: Arc<Self>, stop: CancellationToken) -> futures::future::BoxFuture<'static, ()> {
+        Box::pin(Self::run(self, stop))
+    }
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}

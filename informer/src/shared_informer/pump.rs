@@ -1,0 +1,228 @@
+//! The task that writes a store and tells its users.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Change;
+use crate::delta_fifo::{Consumer, Delta};
+use crate::processor::Mailbox;
+use crate::store::{Store, StoreWriter, Written};
+use crate::wire::{Decoded, Object, Selection, View};
+
+/// What users ask of a running informer.
+pub(super) enum Command<K> {
+    Map(Mapping<K>),
+    Handle {
+        mailbox: Arc<Mailbox<K>>,
+        resync: Option<Duration>,
+        removed: CancellationToken,
+        /// Runs the handler.
+        task: BoxFuture<'static, ()>,
+    },
+}
+
+pub(super) type Mapping<K> = Box<dyn Fn(Raw<'_, K>) + Send + Sync>;
+
+/// A change before it is put into a user's terms.
+pub(super) enum Raw<'a, K> {
+    Written(&'a Written<K>, Initial),
+    Resync(&'a Arc<K>),
+}
+
+/// Whether a change is part of a first list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Initial {
+    Yes,
+    No,
+}
+
+impl<'a, K> Raw<'a, K> {
+    pub(super) fn object(self) -> &'a Arc<K> {
+        match self {
+            Self::Written(
+                Written::Added(object) | Written::Updated(_, object) | Written::Deleted(object),
+                _,
+            )
+            | Self::Resync(object) => object,
+        }
+    }
+}
+
+impl<K: Object> Raw<'_, K> {
+    pub(super) fn into_change<S: Selection<Kind = K>>(self) -> Change<S> {
+        let view = |object: &Arc<K>| View::new(Arc::clone(object));
+        match self {
+            Self::Written(Written::Added(object), initial) => {
+                Change::Added { object: view(object), initial: initial == Initial::Yes }
+            }
+            Self::Written(Written::Updated(old, new), _) => {
+                Change::Updated { old: view(old), new: view(new) }
+            }
+            Self::Written(Written::Deleted(last), _) => Change::Deleted { last: view(last) },
+            Self::Resync(object) => Change::Resync { object: view(object) },
+        }
+    }
+}
+
+/// Applies deltas, and tells of them. It alone writes the store, so that what it tells, and to whom, is always in step
+/// with what the store holds.
+pub(super) struct Pump<K: Object> {
+    pub(super) writer: StoreWriter<K>,
+    pub(super) store: Store<K>,
+    pub(super) log: Consumer<K>,
+    pub(super) commands: mpsc::UnboundedReceiver<Command<K>>,
+    /// A list is under way.
+    pub(super) listing: bool,
+    /// Set when the first list is complete and told.
+    pub(super) synced: watch::Sender<bool>,
+    pub(super) mappings: Vec<Mapping<K>>,
+    pub(super) resync: Option<Duration>,
+    pub(super) next_resync: Option<Instant>,
+    pub(super) handlers: Vec<Handler<K>>,
+    /// The handlers' tasks.
+    pub(super) tasks: JoinSet<()>,
+}
+
+pub(super) struct Handler<K> {
+    mailbox: Arc<Mailbox<K>>,
+    resync: Option<Duration>,
+    next_resync: Option<Instant>,
+    removed: CancellationToken,
+}
+
+impl<K: Object> Pump<K> {
+    /// Runs until the reflector is gone.
+    pub(super) async fn run(&mut self) {
+        loop {
+            let due = self.next_due();
+            let resync = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                Some(command) = self.commands.recv() => self.obey(command),
+                deltas = self.log.pop() => match deltas {
+                    Some(deltas) => deltas.into_iter().for_each(|delta| self.apply(delta)),
+                    None => return,
+                },
+                () = resync => self.resync_due(Instant::now()),
+                // A handler that panicked is gone; its mailbox is dropped with it.
+                Some(ended) = self.tasks.join_next() => {
+                    if let Err(error) = ended && error.is_panic() {
+                        tracing::error!("an event handler panicked and is told nothing any more");
+                        self.handlers.retain(|handler| Arc::strong_count(&handler.mailbox) > 1);
+                    }
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command<K>) {
+        match command {
+            Command::Map(mapping) => {
+                self.store.snapshot(|object| {
+                    mapping(Raw::Written(&Written::Added(Arc::clone(object)), Initial::Yes));
+                });
+                self.mappings.push(mapping);
+            }
+            Command::Handle { mailbox, resync, removed, task } => {
+                self.store.snapshot(|object| mailbox.put(&Written::Added(Arc::clone(object)), true));
+                if *self.synced.borrow() {
+                    mailbox.complete_initial();
+                }
+                let next_resync = resync.map(|period| Instant::now() + period);
+                self.handlers.push(Handler { mailbox, resync, next_resync, removed });
+                self.tasks.spawn(task);
+            }
+        }
+    }
+
+    fn apply(&mut self, delta: Delta<K>) {
+        match delta {
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
+                let version = self.version_of(&object);
+                let written = self.writer.put(object);
+                self.advance(version);
+                self.tell(written);
+            }
+            Delta::Deleted(object) => {
+                let version = self.version_of(&object);
+                let written = self.writer.delete(object);
+                self.advance(version);
+                self.tell(written);
+            }
+            Delta::ListBegun => {
+                self.listing = true;
+                self.writer.begin_list();
+            }
+            Delta::ListComplete(version) => {
+                self.listing = false;
+                for swept in self.writer.complete_list(version) {
+                    self.tell(Some(swept));
+                }
+                if !self.synced.send_replace(true) {
+                    self.handlers.iter().for_each(|handler| handler.mailbox.complete_initial());
+                }
+            }
+            Delta::Bookmark(version) => self.writer.advance(version),
+        }
+    }
+
+    /// The version that the store reaches with this change; none within a list, which comes in no order.
+    fn version_of(&self, object: &Decoded<K>) -> Option<steersman_api::ResourceVersion> {
+        let object = object.object().filter(|_| !self.listing)?;
+        Some(object.meta().resource_version)
+    }
+
+    fn advance(&mut self, version: Option<steersman_api::ResourceVersion>) {
+        if let Some(version) = version {
+            self.writer.advance(version);
+        }
+    }
+
+    fn tell(&mut self, written: Option<Written<K>>) {
+        let Some(written) = written else { return };
+        let initial = if *self.synced.borrow() { Initial::No } else { Initial::Yes };
+        for mapping in &self.mappings {
+            mapping(Raw::Written(&written, initial));
+        }
+        self.handlers.retain(|handler| !handler.removed.is_cancelled());
+        for handler in &self.handlers {
+            handler.mailbox.put(&written, initial == Initial::Yes);
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.handlers.iter().filter_map(|handler| handler.next_resync).chain(self.next_resync).min()
+    }
+
+    fn resync_due(&mut self, now: Instant) {
+        let is_due = |next: Option<Instant>| next.is_some_and(|next| next <= now);
+        let log = &self.log;
+        if is_due(self.next_resync) {
+            self.next_resync = self.resync.map(|period| now + period);
+            self.store.snapshot(|object| {
+                if !log.is_under_way(&object.meta().key) {
+                    self.mappings.iter().for_each(|mapping| mapping(Raw::Resync(object)));
+                }
+            });
+        }
+        for handler in self.handlers.iter_mut().filter(|handler| is_due(handler.next_resync)) {
+            handler.next_resync = handler.resync.map(|period| now + period);
+            self.store.snapshot(|object| {
+                if !log.is_under_way(&object.meta().key) {
+                    handler.mailbox.resync(object);
+                }
+            });
+        }
+    }
+}

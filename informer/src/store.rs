@@ -1,0 +1,419 @@
+//! The indexed cache: one writer, many readers.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashTable};
+use parking_lot::RwLock;
+use std::hash::{BuildHasher, RandomState};
+use steersman_api::{Meta, ObjectKey, ResourceVersion, Uid};
+
+use crate::index::{IndexFn, IndexId, IndexValue};
+use crate::wire::{Decoded, Object};
+
+/// Makes an empty store: the writer, which can't be cloned, and a reader, which can.
+pub fn store<K: Object>() -> (StoreWriter<K>, Store<K>) {
+    let tables = Arc::new(RwLock::new(Tables::default()));
+    (StoreWriter { tables: Arc::clone(&tables) }, Store { tables })
+}
+
+/// The reading side. Cheap to clone; what it hands out nobody can change.
+pub struct Store<K> {
+    tables: Arc<RwLock<Tables<K>>>,
+}
+
+/// The writing side: there is one for each store.
+///
+/// Every call leaves objects, uids and all indexes in agreement, before any reader can look.
+pub struct StoreWriter<K> {
+    tables: Arc<RwLock<Tables<K>>>,
+}
+
+/// What a write did to one object.
+#[derive(Debug)]
+pub enum Written<K> {
+    /// There was none of that key.
+    Added(Arc<K>),
+    /// There was one: the old state, the new one.
+    Updated(Arc<K>, Arc<K>),
+    /// There is none any more; the last state.
+    Deleted(Arc<K>),
+}
+
+/// An object that exists, but whose body can't be read. It counts as existing; a sync that needs it must fail.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} can't be read: {why}")]
+pub struct Unreadable {
+    /// Which object.
+    pub key: ObjectKey,
+    /// What is wrong with it.
+    pub why: Arc<str>,
+}
+
+struct Tables<K> {
+    hasher: RandomState,
+    /// Objects at places that stay theirs for as long as they are here; the others are in `free`.
+    slots: Vec<Option<Slot<K>>>,
+    free: Vec<u32>,
+    /// Every occupied slot, by its object's key.
+    by_key: HashTable<u32>,
+    /// Every occupied slot whose object has a uid, by it.
+    by_uid: HashTable<u32>,
+    /// By name; each holds every occupied slot under each of its values.
+    indexes: Vec<Index<K>>,
+    /// Why an object can't be read, for the few that can't.
+    unreadable: HashMap<u32, Arc<str>>,
+    /// Which list or relist is under way, or was last.
+    pass: u32,
+    version: ResourceVersion,
+    /// A list has been complete.
+    synced: bool,
+    /// The list under way names an object that nobody can tell: what it does not name may still exist.
+    incomplete: bool,
+}
+
+struct Slot<K> {
+    object: Arc<K>,
+    /// The last list that named it, or that was under way when it came.
+    pass: u32,
+}
+
+struct Index<K> {
+    name: &'static str,
+    values: Arc<IndexFn<K>>,
+    /// Slots in ascending order, none of them empty.
+    postings: HashMap<IndexValue, Vec<u32>>,
+}
+
+impl<K> Default for Tables<K> {
+    fn default() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_key: HashTable::new(),
+            by_uid: HashTable::new(),
+            indexes: Vec::new(),
+            unreadable: HashMap::new(),
+            pass: 0,
+            version: ResourceVersion::ANY,
+            synced: false,
+            incomplete: false,
+        }
+    }
+}
+
+impl<K: Object> Tables<K> {
+    fn at(&self, place: u32) -> &Slot<K> {
+        self.slots[place as usize].as_ref().expect("a table must name occupied slots only")
+    }
+
+    fn meta(&self, place: u32) -> &Meta {
+        self.at(place).object.meta()
+    }
+
+    fn find(&self, key: &ObjectKey) -> Option<u32> {
+        let hash = self.hasher.hash_one(key);
+        self.by_key.find(hash, |place| self.meta(*place).key == *key).copied()
+    }
+
+    fn find_uid(&self, uid: &Uid) -> Option<u32> {
+        let hash = self.hasher.hash_one(uid);
+        self.by_uid.find(hash, |place| self.meta(*place).uid == *uid).copied()
+    }
+
+    /// The object at a place, or that it can't be read.
+    fn readable(&self, place: u32) -> Result<Arc<K>, Unreadable> {
+        let object = &self.at(place).object;
+        match self.unreadable.get(&place) {
+            None => Ok(Arc::clone(object)),
+            Some(why) => Err(Unreadable { key: object.meta().key.clone(), why: Arc::clone(why) }),
+        }
+    }
+
+    fn occupied(&self) -> impl Iterator<Item = u32> {
+        let places = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_some());
+        places.map(|(place, _)| u32::try_from(place).expect("a cache holds less than 2^32 objects"))
+    }
+
+    fn link(&mut self, place: u32) {
+        let Self { hasher, slots, by_key, by_uid, indexes, .. } = self;
+        let meta =
+            |place: u32| slots[place as usize].as_ref().expect("linked slots are occupied").object.meta();
+        let (key, uid) = (&meta(place).key, &meta(place).uid);
+        by_key.insert_unique(hasher.hash_one(key), place, |place| hasher.hash_one(&meta(*place).key));
+        if !uid.is_empty() {
+            by_uid.insert_unique(hasher.hash_one(uid), place, |place| hasher.hash_one(&meta(*place).uid));
+        }
+        let object = &slots[place as usize].as_ref().expect("linked slots are occupied").object;
+        for index in indexes {
+            index.insert(object, place);
+        }
+    }
+
+    fn unlink(&mut self, place: u32) {
+        let object = Arc::clone(&self.at(place).object);
+        let meta = object.meta();
+        if let Ok(entry) = self.by_key.find_entry(self.hasher.hash_one(&meta.key), |other| *other == place) {
+            entry.remove();
+        }
+        if let Ok(entry) = self.by_uid.find_entry(self.hasher.hash_one(&meta.uid), |other| *other == place) {
+            entry.remove();
+        }
+        for index in &mut self.indexes {
+            index.remove(&object, place);
+        }
+    }
+
+    fn put(&mut self, object: K, why: Option<Arc<str>>) -> Written<K> {
+        let object = Arc::new(object);
+        let slot = Slot { object: Arc::clone(&object), pass: self.pass };
+        if let Some(place) = self.find(&object.meta().key) {
+            // The last good state is of more use than none, as long as it is the same object.
+            let old = Arc::clone(&self.at(place).object);
+            if let Some(why) = why {
+                if !self.unreadable.contains_key(&place) && old.meta().uid == object.meta().uid {
+                    self.slots[place as usize].as_mut().expect("a found slot is occupied").pass = self.pass;
+                    self.unreadable.insert(place, why);
+                    return Written::Updated(Arc::clone(&old), old);
+                }
+                self.unreadable.insert(place, why);
+            } else {
+                self.unreadable.remove(&place);
+            }
+            self.unlink(place);
+            self.slots[place as usize] = Some(slot);
+            self.link(place);
+            Written::Updated(old, object)
+        } else {
+            let place = self.free.pop().unwrap_or_else(|| {
+                self.slots.push(None);
+                u32::try_from(self.slots.len() - 1).expect("a cache holds less than 2^32 objects")
+            });
+            self.slots[place as usize] = Some(slot);
+            if let Some(why) = why {
+                self.unreadable.insert(place, why);
+            }
+            self.link(place);
+            Written::Added(object)
+        }
+    }
+
+    fn take(&mut self, place: u32) -> Arc<K> {
+        self.unlink(place);
+        self.unreadable.remove(&place);
+        self.free.push(place);
+        self.slots[place as usize].take().expect("a found slot is occupied").object
+    }
+}
+
+impl<K: Object> Index<K> {
+    fn insert(&mut self, object: &Arc<K>, place: u32) {
+        (self.values)(object, &mut |value| {
+            let posting = self.postings.entry(value).or_default();
+            if let Err(at) = posting.binary_search(&place) {
+                if posting.len() < 4 {
+                    posting.reserve_exact(1);
+                }
+                posting.insert(at, place);
+            }
+        });
+    }
+
+    fn remove(&mut self, object: &Arc<K>, place: u32) {
+        (self.values)(object, &mut |value| {
+            if let Some(posting) = self.postings.get_mut(&value) {
+                if let Ok(at) = posting.binary_search(&place) {
+                    posting.remove(at);
+                }
+                if posting.is_empty() {
+                    self.postings.remove(&value);
+                }
+            }
+        });
+    }
+}
+
+impl<K: Object> StoreWriter<K> {
+    /// Puts an object in, in place of one of the same key. Of an unreadable one the last good state stays, if there is
+    /// one, marked as unreadable; `None` if nobody can tell which object it was.
+    pub fn put(&mut self, decoded: Decoded<K>) -> Option<Written<K>> {
+        let mut tables = self.tables.write();
+        match decoded {
+            Decoded::Good(object) => Some(tables.put(object, None)),
+            Decoded::Unreadable(object, error) => Some(tables.put(object, Some(error.to_string().into()))),
+            Decoded::Lost(_) => {
+                tables.incomplete = true;
+                None
+            }
+        }
+    }
+
+    /// Takes an object out. The last state is the one that the deletion brought, if it can be read.
+    pub fn delete(&mut self, decoded: Decoded<K>) -> Option<Written<K>> {
+        let mut tables = self.tables.write();
+        let place = tables.find(&decoded.object()?.meta().key)?;
+        let cached = tables.take(place);
+        Some(Written::Deleted(match decoded {
+            Decoded::Good(last) => Arc::new(last),
+            Decoded::Unreadable(..) | Decoded::Lost(_) => cached,
+        }))
+    }
+
+    /// A list begins: from now on objects that come are marked as seen by it.
+    pub fn begin_list(&mut self) {
+        let mut tables = self.tables.write();
+        tables.pass = tables.pass.wrapping_add(1);
+        tables.incomplete = false;
+    }
+
+    /// The list is complete: takes out what it did not name, with their last states, and only then takes over its version.
+    ///
+    /// A list with an object that nobody could tell takes nothing out: that object may be any of those.
+    pub fn complete_list(&mut self, version: ResourceVersion) -> Vec<Written<K>> {
+        let mut tables = self.tables.write();
+        let pass = tables.pass;
+        let stale: Vec<u32> = if tables.incomplete {
+            Vec::new()
+        } else {
+            tables.occupied().filter(|place| tables.at(*place).pass != pass).collect()
+        };
+        let swept = stale.into_iter().map(|place| Written::Deleted(tables.take(place))).collect();
+        tables.version = version;
+        tables.synced = true;
+        swept
+    }
+
+    /// Everything up to this version has been put in or taken out.
+    pub fn advance(&mut self, version: ResourceVersion) {
+        let mut tables = self.tables.write();
+        tables.version = tables.version.max(version);
+    }
+}
+
+impl<K> Clone for Store<K> {
+    fn clone(&self) -> Self {
+        Self { tables: Arc::clone(&self.tables) }
+    }
+}
+
+impl<K: Object> Store<K> {
+    /// The object of that key.
+    ///
+    /// # Errors
+    /// It exists, but can't be read.
+    pub fn get(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, Unreadable> {
+        let tables = self.tables.read();
+        tables.find(key).map(|place| tables.readable(place)).transpose()
+    }
+
+    /// The object of that uid.
+    ///
+    /// # Errors
+    /// It exists, but can't be read.
+    pub fn get_by_uid(&self, uid: &Uid) -> Result<Option<Arc<K>>, Unreadable> {
+        let tables = self.tables.read();
+        tables.find_uid(uid).map(|place| tables.readable(place)).transpose()
+    }
+
+    /// All objects, in no order.
+    ///
+    /// # Errors
+    /// One of them can't be read.
+    pub fn list(&self) -> Result<Vec<Arc<K>>, Unreadable> {
+        let tables = self.tables.read();
+        tables.occupied().map(|place| tables.readable(place)).collect()
+    }
+
+    /// The objects that an index holds under a value, in no order. [`Unknown indexes`](IndexId) can't be asked for.
+    ///
+    /// # Errors
+    /// One of them can't be read.
+    pub fn by_index(&self, index: IndexId, value: &IndexValue) -> Result<Vec<Arc<K>>, Unreadable> {
+        let tables = self.tables.read();
+        let posting = tables.indexes[index.0].postings.get(value);
+        posting.into_iter().flatten().map(|place| tables.readable(*place)).collect()
+    }
+
+    /// How many objects an index holds under a value, unreadable ones included.
+    pub fn count_by_index(&self, index: IndexId, value: &IndexValue) -> usize {
+        self.tables.read().indexes[index.0].postings.get(value).map_or(0, Vec::len)
+    }
+
+    /// Calls `look` with each object, unreadable ones included: of those only the metadata is sure. Writers wait meanwhile.
+    pub fn for_each(&self, mut look: impl FnMut(&Arc<K>)) {
+        let tables = self.tables.read();
+        tables.slots.iter().flatten().for_each(|slot| look(&slot.object));
+    }
+
+    /// As [`for_each`](Self::for_each), but `look` may take as long as it likes, and may read this store: it sees what was
+    /// there when the call began.
+    pub(crate) fn snapshot(&self, look: impl FnMut(&Arc<K>)) {
+        let objects: Vec<Arc<K>> =
+            self.tables.read().slots.iter().flatten().map(|slot| Arc::clone(&slot.object)).collect();
+        objects.iter().for_each(look);
+    }
+
+    /// The metadata of the object of that key, whether it can be read or not.
+    pub fn meta(&self, key: &ObjectKey) -> Option<Meta> {
+        let tables = self.tables.read();
+        tables.find(key).map(|place| tables.meta(place).clone())
+    }
+
+    /// The metadata of the object of that uid, whether it can be read or not.
+    pub fn meta_by_uid(&self, uid: &Uid) -> Option<Meta> {
+        let tables = self.tables.read();
+        tables.find_uid(uid).map(|place| tables.meta(place).clone())
+    }
+
+    /// As [`for_each`](Self::for_each), over what an index holds under a value.
+    pub fn for_each_by_index(&self, index: IndexId, value: &IndexValue, mut look: impl FnMut(&Arc<K>)) {
+        let tables = self.tables.read();
+        for place in tables.indexes[index.0].postings.get(value).into_iter().flatten() {
+            look(&tables.at(*place).object);
+        }
+    }
+
+    /// How many objects there are, unreadable ones included.
+    pub fn len(&self) -> usize {
+        self.tables.read().by_key.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many objects can't be read.
+    pub fn unreadable_len(&self) -> usize {
+        self.tables.read().unreadable.len()
+    }
+
+    /// Whether a list has been complete.
+    pub fn has_synced(&self) -> bool {
+        self.tables.read().synced
+    }
+
+    /// Everything up to this version is in the store. Versions of one kind compare, whatever object they belong to.
+    pub fn last_sync_resource_version(&self) -> ResourceVersion {
+        self.tables.read().version
+    }
+
+    /// Adds an index, at once over all that is cached. A name that is taken gives the index that has it.
+    pub fn add_index(&self, name: &'static str, values: Arc<IndexFn<K>>) -> IndexId {
+        let mut tables = self.tables.write();
+        if let Some(at) = tables.indexes.iter().position(|index| index.name == name) {
+            return IndexId(at);
+        }
+        let mut index = Index { name, values, postings: HashMap::new() };
+        for place in tables.occupied() {
+            index.insert(&tables.at(place).object, place);
+        }
+        tables.indexes.push(index);
+        IndexId(tables.indexes.len() - 1)
+    }
+
+    /// The values under which an index holds anything.
+    pub fn index_values(&self, index: IndexId) -> Vec<IndexValue> {
+        self.tables.read().indexes[index.0].postings.keys().cloned().collect()
+    }
+}
