@@ -6,7 +6,6 @@ use std::{
     task::{Context, Poll},
 };
 
-use async_trait::async_trait;
 use futures::future::BoxFuture;
 use http::{Method, Request};
 use kube::client::Body;
@@ -19,14 +18,14 @@ use tower::{BoxError, Layer, Service};
 /// as [`closed`](WriteGate::closed) resolves. Reads and watches pass always.
 ///
 /// A gate may open again: `closed` speaks of the present opening only.
-#[async_trait]
 pub trait WriteGate: Send + Sync {
     /// Whether a write may be sent now. Must be quick, and must judge by the clock rather than by a timer that may not
     /// have run yet, since a process that was stopped for a while asks here first.
     fn admit(&self) -> Result<(), GateClosed>;
 
-    /// Resolves once writes are no longer admitted; at once if they are not admitted now.
-    async fn closed(&self);
+    /// Resolves once the opening that there is at the time of this *call* has ended; at once if there is none. A later
+    /// opening does not hold it up, so whoever calls this before [`admit`](WriteGate::admit) misses no end.
+    fn closed(&self) -> BoxFuture<'static, ()>;
 }
 
 /// Why a gate is closed, in words for a log line.
@@ -102,6 +101,7 @@ where
         let Some(gate) = self.gate.clone().filter(|_| is_write(request.method())) else {
             return Box::pin(self.inner.call(request));
         };
+        let closed = gate.closed();
         if let Err(closed) = gate.admit() {
             return Box::pin(async move { Err(Error::Refused(closed).into()) });
         }
@@ -110,7 +110,7 @@ where
             tokio::select! {
                 // The gate first: when both are due after a pause of the process, the write must not win.
                 biased;
-                () = gate.closed() => Err(Error::Abandoned.into()),
+                () = closed => Err(Error::Abandoned.into()),
                 outcome = write => outcome,
             }
         })

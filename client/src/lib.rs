@@ -6,8 +6,11 @@
 pub mod clients;
 pub mod config;
 
+pub mod events;
 pub mod fault;
+pub mod fence;
 pub mod gate;
+pub mod leader_election;
 pub mod limits;
 pub mod metrics;
 

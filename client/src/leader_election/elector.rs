@@ -1,0 +1,286 @@
+//! A candidate, and its way to a term.
+
+use std::{future::Future, sync::Arc};
+
+use jiff::Timestamp;
+use tokio::{
+    select,
+    sync::{Mutex, watch},
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Config, ConfigError, Metrics, Term,
+    decide::{self, Observed, Path, Reason, Step, Trust},
+    lease::{self, LeaseLock},
+};
+use crate::{events::Recorder, fence};
+
+/// Stands for election, and again after every term.
+///
+/// One term at a time: [`acquire`](Self::acquire) waits while a [`Term`] of this elector lives.
+pub struct Elector {
+    shared: Arc<Shared>,
+    candidate: Arc<Mutex<Candidate>>,
+    fence: fence::Fence,
+}
+
+/// What candidate, term and observers share.
+pub(super) struct Shared {
+    pub(super) config: Config,
+    pub(super) recorder: Recorder,
+    pub(super) metrics: Metrics,
+    leader: watch::Sender<Option<Arc<str>>>,
+}
+
+/// What only one may hold at a time: the candidate between terms, the renewal during one.
+pub(super) struct Candidate {
+    shared: Arc<Shared>,
+    lock: LeaseLock,
+    observed: Observed,
+    keeper: fence::Keeper,
+}
+
+/// How a try ended that reached the server.
+#[derive(Debug)]
+pub(super) enum Tried {
+    /// The lease is ours, by a write begun at that moment.
+    Ours { since: Instant },
+    /// It is not, and was not written.
+    NotOurs(Why),
+}
+
+/// Why a try left the lease alone.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Why {
+    #[error(transparent)]
+    Rule(#[from] Reason),
+    #[error("the lease is gone, free or expired")]
+    Free,
+    #[error("stopping")]
+    Stopping,
+}
+
+/// What a try is for.
+pub(super) enum Aim<'a> {
+    /// To lead. Reads end early when the token is cancelled; writes do not, since their outcome would stay unknown.
+    Win(&'a CancellationToken),
+    /// To go on leading: nothing is taken or created, since somebody else may have led in between.
+    Keep,
+}
+
+impl Elector {
+    /// A candidate over a client of its own, which must be neither gated nor limited nor retrying (see
+    /// [`Clients::lease_client`](crate::clients::Clients::lease_client)).
+    ///
+    /// # Errors
+    /// When the configuration can't work.
+    pub fn new(
+        config: Config,
+        client: kube::Client,
+        recorder: Recorder,
+        metrics: Metrics,
+    ) -> Result<Self, ConfigError> {
+        config.validate()?;
+        metrics.following(&config.name);
+        let (keeper, fence) = fence::Keeper::new();
+        let lock = LeaseLock::new(client, &config);
+        let shared = Arc::new(Shared { config, recorder, metrics, leader: watch::channel(None).0 });
+        let candidate = Candidate { shared: shared.clone(), lock, observed: Observed::nothing(), keeper };
+        Ok(Self { shared, candidate: Arc::new(Mutex::new(candidate)), fence })
+    }
+
+    /// The gate for the clients of everything that only a leader may do.
+    pub fn fence(&self) -> fence::Fence {
+        self.fence.clone()
+    }
+
+    /// Who leads, as far as this candidate has seen: `None` before the first look, and while the lease is free.
+    pub fn leader(&self) -> watch::Receiver<Option<Arc<str>>> {
+        self.shared.leader.subscribe()
+    }
+
+    /// Our own identity.
+    pub fn identity(&self) -> &str {
+        &self.shared.config.identity
+    }
+
+    /// Waits until this process leads. `None` once `stop` is cancelled; a lease won at that very moment is released.
+    ///
+    /// Cancel by `stop` rather than by dropping the future: a write that is dropped may leave the lease taken.
+    pub async fn acquire(&self, stop: &CancellationToken) -> Option<Term> {
+        let mut candidate = select! {
+            biased;
+            () = stop.cancelled() => return None,
+            candidate = self.candidate.clone().lock_owned() => candidate,
+        };
+        let config = &self.shared.config;
+        tracing::info!(lease = config.name, identity = config.identity, "Attempting to acquire leader lease");
+        loop {
+            match candidate.attempt(Aim::Win(stop)).await {
+                Ok(Tried::Ours { .. }) if stop.is_cancelled() => {
+                    candidate.release().await;
+                    return None;
+                }
+                Ok(Tried::Ours { since }) => {
+                    if let Some(opening) = candidate.keeper.open(since + config.renew_deadline) {
+                        return Some(Term::begin(self.shared.clone(), candidate, opening));
+                    }
+                    // Written too long ago to be certain: once more.
+                    continue;
+                }
+                Ok(Tried::NotOurs(why)) => {
+                    tracing::debug!(lease = config.name, %why, "Failed to acquire lease");
+                }
+                Err(error) => tracing::warn!(lease = config.name, %error, "Failed to acquire lease"),
+            }
+            select! {
+                biased;
+                () = stop.cancelled() => return None,
+                () = sleep(config.jittered_retry_period()) => {}
+            }
+        }
+    }
+
+    /// Stands and leads, again and again, until `stop` is cancelled.
+    ///
+    /// During each term `lead` runs, with a token that is cancelled when the term is lost or `stop` is; it must then end
+    /// soon. The lease is renewed until it has ended, and released after that. Should it end on its own, the lease is
+    /// released and stood for again after a retry period.
+    pub async fn run<W: Future<Output = ()>>(
+        &self,
+        stop: CancellationToken,
+        mut lead: impl FnMut(CancellationToken) -> W,
+    ) {
+        while let Some(term) = self.acquire(&stop).await {
+            let leading = stop.child_token();
+            {
+                let mut work = std::pin::pin!(lead(leading.clone()));
+                select! {
+                    biased;
+                    () = term.lost() => {
+                        leading.cancel();
+                        work.await;
+                    }
+                    () = &mut work => {}
+                }
+            }
+            term.release().await;
+            select! {
+                () = stop.cancelled() => {}
+                () = sleep(self.shared.config.jittered_retry_period()) => {}
+            }
+        }
+    }
+}
+
+impl Candidate {
+    /// One try: at most a failed fast write, a read and a write.
+    pub(super) async fn attempt(&mut self, aim: Aim<'_>) -> Result<Tried, lease::Error> {
+        let outcome = self.try_once(aim).await;
+        self.shared.saw_leader(self.observed.spec().and_then(decide::holder));
+        outcome
+    }
+
+    async fn try_once(&mut self, aim: Aim<'_>) -> Result<Tried, lease::Error> {
+        self.observed.age();
+        let shared = self.shared.clone();
+        let config = &shared.config;
+        // As upstream, one `now` for the whole try: expiry is judged as of before the read.
+        let begun = Instant::now();
+        loop {
+            let step = decide::decide(config, &self.observed, begun);
+            let old = self.observed.spec().cloned().unwrap_or_default();
+            let (started, stamp) = (Instant::now(), Timestamp::now());
+            let written = match (&step, &aim) {
+                (Step::Stand(reason), _) => return Ok(Tried::NotOurs(reason.clone().into())),
+                (Step::Read, _) => {
+                    let found = match &aim {
+                        Aim::Win(stop) => select! {
+                            biased;
+                            () = stop.cancelled() => return Ok(Tried::NotOurs(Why::Stopping)),
+                            found = self.lock.get() => found?,
+                        },
+                        Aim::Keep => self.lock.get().await?,
+                    };
+                    self.observed.read(found, Instant::now());
+                    continue;
+                }
+                (Step::Create | Step::TakeOver, Aim::Keep) => return Ok(Tried::NotOurs(Why::Free)),
+                (Step::Create, Aim::Win(_)) => self.lock.create(decide::created(config, stamp)).await,
+                (Step::TakeOver, Aim::Win(_)) => self.lock.update(decide::taken(config, &old, stamp)).await,
+                (Step::Renew(_), _) => self.lock.update(decide::renewed(config, &old, stamp)).await,
+            };
+            if step == Step::Renew(Path::Slow) {
+                shared.metrics.slow_path(&config.name);
+            }
+            match written {
+                Ok(spec) => {
+                    self.observed.wrote(spec, started);
+                    return Ok(Tried::Ours { since: started });
+                }
+                Err(error) => {
+                    self.observed.trust = Trust::Doubtful;
+                    if step != Step::Renew(Path::Fast) {
+                        return Err(error);
+                    }
+                    tracing::info!(lease = config.name, %error, "Falling back to the slow path");
+                }
+            }
+        }
+    }
+
+    /// Gives the lease up if it is ours. The caller has stopped everything that the lease stands for.
+    pub(super) async fn release(&mut self) {
+        let shared = self.shared.clone();
+        let config = &shared.config;
+        match timeout(config.renew_deadline, self.release_if_ours()).await {
+            Ok(Ok(())) => tracing::info!(lease = config.name, "Released lease"),
+            Ok(Err(error)) => tracing::warn!(lease = config.name, %error, "Failed to release lease"),
+            Err(_) => tracing::warn!(lease = config.name, "Failed to release lease: no answer in time"),
+        }
+        shared.saw_leader(self.observed.spec().and_then(decide::holder));
+    }
+
+    async fn release_if_ours(&mut self) -> Result<(), lease::Error> {
+        loop {
+            self.observed.trust = Trust::Doubtful;
+            let found = self.lock.get().await?;
+            self.observed.read(found, Instant::now());
+            let Some(old) = self.observed.spec().filter(|spec| decide::ours(&self.shared.config, spec))
+            else {
+                return Ok(());
+            };
+            let spec = decide::released(old, Timestamp::now());
+            match self.lock.update(spec).await {
+                Ok(spec) => {
+                    self.observed.wrote(spec, Instant::now());
+                    return Ok(());
+                }
+                // A renewal that was given up half-way has landed after the read.
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(super) fn reference(&self) -> k8s_openapi::api::core::v1::ObjectReference {
+        self.lock.reference()
+    }
+}
+
+impl Shared {
+    fn saw_leader(&self, holder: Option<&str>) {
+        let changed = self.leader.send_if_modified(|leader| {
+            let changed = leader.as_deref() != holder;
+            if changed {
+                *leader = holder.map(Arc::from);
+            }
+            changed
+        });
+        if let (true, Some(leader)) = (changed, holder) {
+            tracing::info!(lease = self.config.name, leader, "New leader elected");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The calls about one Lease, each with a deadline.
+
+use std::{future::Future, time::Duration};
+
+use k8s_openapi::{
+    api::{
+        coordination::v1::{Lease, LeaseSpec},
+        core::v1::ObjectReference,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{Api, api::PostParams};
+
+use super::Config;
+
+/// A Lease by name, and its metadata as last read: an update carries the version it is based on, so that the server
+/// refuses it if anybody wrote in between.
+pub(super) struct LeaseLock {
+    api: Api<Lease>,
+    namespace: String,
+    name: String,
+    deadline: Duration,
+    metadata: ObjectMeta,
+}
+
+/// A call that failed: try again after a while. A write may have been done all the same.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("error retrieving lease: {0}")]
+    Get(#[source] kube::Error),
+    #[error("error creating lease: {0}")]
+    Create(#[source] kube::Error),
+    #[error("failed to update lease: {0}")]
+    Update(#[source] kube::Error),
+    #[error("no answer within {0:?}")]
+    Deadline(Duration),
+}
+
+impl Error {
+    /// Somebody else wrote in between.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self, Error::Update(kube::Error::Api(status)) if status.is_conflict())
+    }
+}
+
+impl LeaseLock {
+    /// The Lease of `config`, not read yet.
+    pub(super) fn new(client: kube::Client, config: &Config) -> Self {
+        let metadata = ObjectMeta {
+            namespace: Some(config.namespace.clone()),
+            name: Some(config.name.clone()),
+            ..ObjectMeta::default()
+        };
+        Self {
+            api: Api::namespaced(client, &config.namespace),
+            namespace: config.namespace.clone(),
+            name: config.name.clone(),
+            deadline: config.call_deadline(),
+            metadata,
+        }
+    }
+
+    /// Reads the Lease; `None` if there is none.
+    pub(super) async fn get(&mut self) -> Result<Option<LeaseSpec>, Error> {
+        let found = self.within(self.api.get_opt(&self.name), Error::Get).await?;
+        Ok(found.map(|lease| self.keep(lease)))
+    }
+
+    /// Creates the Lease.
+    pub(super) async fn create(&mut self, spec: LeaseSpec) -> Result<LeaseSpec, Error> {
+        let metadata = ObjectMeta {
+            namespace: Some(self.namespace.clone()),
+            name: Some(self.name.clone()),
+            ..ObjectMeta::default()
+        };
+        let (lease, params) = (Lease { metadata, spec: Some(spec) }, PostParams::default());
+        let created = self.within(self.api.create(&params, &lease), Error::Create).await?;
+        Ok(self.keep(created))
+    }
+
+    /// Replaces the Lease last read.
+    pub(super) async fn update(&mut self, spec: LeaseSpec) -> Result<LeaseSpec, Error> {
+        let (lease, params) =
+            (Lease { metadata: self.metadata.clone(), spec: Some(spec) }, PostParams::default());
+        let updated = self.within(self.api.replace(&self.name, &params, &lease), Error::Update).await?;
+        Ok(self.keep(updated))
+    }
+
+    /// What events are about.
+    pub(super) fn reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("coordination.k8s.io/v1".to_owned()),
+            kind: Some("Lease".to_owned()),
+            namespace: Some(self.namespace.clone()),
+            name: Some(self.name.clone()),
+            uid: self.metadata.uid.clone(),
+            resource_version: self.metadata.resource_version.clone(),
+            field_path: None,
+        }
+    }
+
+    async fn within<T>(
+        &self,
+        call: impl Future<Output = kube::Result<T>>,
+        failed: impl FnOnce(kube::Error) -> Error,
+    ) -> Result<T, Error> {
+        match tokio::time::timeout(self.deadline, call).await {
+            Ok(outcome) => outcome.map_err(failed),
+            Err(_) => Err(Error::Deadline(self.deadline)),
+        }
+    }
+
+    fn keep(&mut self, lease: Lease) -> LeaseSpec {
+        self.metadata = lease.metadata;
+        lease.spec.unwrap_or_default()
+    }
+}

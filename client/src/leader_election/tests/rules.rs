@@ -1,0 +1,130 @@
+//! Tables of [`decide`], and what is written.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::{api::coordination::v1::LeaseSpec, apimachinery::pkg::apis::meta::v1::MicroTime};
+use tokio::time::Instant;
+
+use crate::leader_election::{
+    Config, Mode,
+    decide::{self, Observed, Path, Reason, Sight, Step, Trust, decide},
+};
+
+fn config(mode: Mode) -> Config {
+    Config { mode, ..Config::new("kube-system", "test", "me") }
+}
+
+fn held_by(holder: &str) -> LeaseSpec {
+    LeaseSpec {
+        holder_identity: Some(holder.to_owned()),
+        lease_duration_seconds: Some(15),
+        lease_transitions: Some(4),
+        acquire_time: Some(MicroTime(Timestamp::from_second(1_000).unwrap())),
+        ..LeaseSpec::default()
+    }
+}
+
+/// The step for a lease first seen in this form `age` seconds ago.
+fn step(mode: Mode, spec: Option<LeaseSpec>, trust: Trust, age: u64) -> Step {
+    let since = Instant::now();
+    let sight = spec.map_or(Sight::Absent, |spec| Sight::Seen { spec, since });
+    decide(&config(mode), &Observed { sight, trust }, since + Duration::from_secs(age))
+}
+
+#[test]
+fn a_contender_follows_client_go() {
+    let step = |spec, trust, age| step(Mode::Contended, spec, trust, age);
+    let held = |name: &str| Step::Stand(Reason::Held(name.to_owned()));
+    for (spec, trust, age, expected) in [
+        (None, Trust::Remembered, 0, Step::Read),
+        (None, Trust::Fresh, 0, Step::Create),
+        (Some(held_by("me")), Trust::Remembered, 14, Step::Renew(Path::Fast)),
+        (Some(held_by("me")), Trust::Remembered, 15, Step::Read),
+        (Some(held_by("me")), Trust::Doubtful, 1, Step::Read),
+        (Some(held_by("me")), Trust::Fresh, 99, Step::Renew(Path::Slow)),
+        (Some(held_by("you")), Trust::Remembered, 99, Step::Read),
+        (Some(held_by("you")), Trust::Fresh, 14, held("you")),
+        (Some(held_by("you")), Trust::Fresh, 15, Step::TakeOver),
+        (Some(held_by("")), Trust::Fresh, 0, Step::TakeOver),
+        (Some(LeaseSpec::default()), Trust::Fresh, 0, Step::TakeOver),
+    ] {
+        assert_eq!(step(spec.clone(), trust, age), expected, "{spec:?} {trust:?} {age}");
+    }
+}
+
+#[test]
+fn a_contender_does_not_care_for_a_preferred_holder() {
+    let spec = LeaseSpec { preferred_holder: Some("you".to_owned()), ..held_by("me") };
+    assert_eq!(step(Mode::Contended, Some(spec), Trust::Fresh, 1), Step::Renew(Path::Slow));
+}
+
+#[test]
+fn a_coordinated_candidate_only_renews_what_it_was_given() {
+    let step = |spec, trust, age| step(Mode::Coordinated, spec, trust, age);
+    let preferred = LeaseSpec { preferred_holder: Some("you".to_owned()), ..held_by("me") };
+    for (spec, trust, age, expected) in [
+        (Some(held_by("me")), Trust::Remembered, 1, Step::Read),
+        (None, Trust::Fresh, 0, Step::Stand(Reason::NotCreated)),
+        (Some(held_by("me")), Trust::Fresh, 15, Step::Renew(Path::Slow)),
+        (Some(held_by("me")), Trust::Fresh, 16, Step::Stand(Reason::Expired)),
+        (Some(held_by("you")), Trust::Fresh, 1, Step::Stand(Reason::Held("you".to_owned()))),
+        (Some(preferred), Trust::Fresh, 1, Step::Stand(Reason::EndOfTerm("you".to_owned()))),
+    ] {
+        assert_eq!(step(spec.clone(), trust, age), expected, "{spec:?} {trust:?} {age}");
+    }
+}
+
+#[test]
+fn expiry_starts_anew_only_when_the_record_changes() {
+    let start = Instant::now();
+    let mut observed = Observed::nothing();
+    observed.read(Some(held_by("you")), start);
+    observed.read(Some(held_by("you")), start + Duration::from_secs(5));
+    assert!(matches!(observed.sight, Sight::Seen { since, .. } if since == start));
+    let renewed = LeaseSpec { renew_time: Some(MicroTime(Timestamp::UNIX_EPOCH)), ..held_by("you") };
+    observed.read(Some(renewed), start + Duration::from_secs(6));
+    assert!(matches!(observed.sight, Sight::Seen { since, .. } if since == start + Duration::from_secs(6)));
+}
+
+#[test]
+fn what_is_written_is_what_client_go_writes() {
+    let stamp: Timestamp = "2026-01-02T03:04:05.678901234Z".parse().unwrap();
+    let json = |spec: LeaseSpec| serde_json::to_value(spec).unwrap();
+    let coordinated = LeaseSpec { strategy: Some("OldestEmulationVersion".to_owned()), ..held_by("me") };
+    let now = "2026-01-02T03:04:05.678901Z";
+    let then = "1970-01-01T00:16:40.000000Z";
+    assert_eq!(
+        json(decide::created(&config(Mode::Contended), stamp)),
+        serde_json::json!({
+            "holderIdentity": "me", "leaseDurationSeconds": 15, "acquireTime": now, "renewTime": now,
+            "leaseTransitions": 0,
+        })
+    );
+    assert_eq!(
+        json(decide::renewed(&config(Mode::Contended), &coordinated, stamp)),
+        serde_json::json!({
+            "holderIdentity": "me", "leaseDurationSeconds": 15, "acquireTime": then, "renewTime": now,
+            "leaseTransitions": 4,
+        })
+    );
+    assert_eq!(
+        decide::renewed(&config(Mode::Coordinated), &coordinated, stamp).strategy,
+        coordinated.strategy,
+        "a coordinated lease keeps its strategy"
+    );
+    assert_eq!(
+        json(decide::taken(&config(Mode::Contended), &held_by("you"), stamp)),
+        serde_json::json!({
+            "holderIdentity": "me", "leaseDurationSeconds": 15, "acquireTime": now, "renewTime": now,
+            "leaseTransitions": 5,
+        })
+    );
+    assert_eq!(
+        json(decide::released(&held_by("me"), stamp)),
+        serde_json::json!({
+            "holderIdentity": "", "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now,
+            "leaseTransitions": 4,
+        })
+    );
+}
