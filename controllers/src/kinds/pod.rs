@@ -4,6 +4,10 @@ use steersman_api::condition::ConditionStatus;
 use steersman_api::{ArcStr, Time};
 use steersman_informer::{Interned, kind, projection};
 
+use super::condition::{DisruptionTarget, Picked, Ready};
+use super::ip::{FamilyOf, IpPair};
+use super::ports::{NamedPorts, SidecarPorts};
+
 projection! {
     /// Where a pod runs.
     pub struct Placement {
@@ -39,16 +43,41 @@ projection! {
 
     /// How it is reached.
     pub struct Addresses {
-        /// The first of `ips`.
-        pub ip: ArcStr = 6 "podIP",
+        /// Of the first of `ips`.
+        pub primary: FamilyOf = 6 "podIP",
         /// One of each family at the most.
-        pub ips: Vec<PodIp> = 12 "podIPs",
+        pub ips: IpPair = 12 "podIPs",
     }
 
-    /// An address.
-    pub struct PodIp {
-        /// IPv4 or IPv6.
-        pub ip: ArcStr = 1 "ip",
+    /// Whether it can serve.
+    pub struct Readiness {
+        /// What its kubelet says.
+        pub ready: Picked<Ready> = 2 "conditions",
+    }
+
+    /// Whether somebody is about to end it.
+    pub struct Disruption {
+        /// Who wants to, says so first.
+        pub target: Picked<DisruptionTarget> = 2 "conditions",
+    }
+
+    /// What it offers, under which names.
+    pub struct Offer {
+        /// Its name within the domain of the service that `subdomain` names.
+        pub hostname: ArcStr = 16 "hostname",
+        /// The headless service that its name is found under.
+        pub subdomain: Interned = 17 "subdomain",
+        /// Of its containers.
+        pub ports: NamedPorts = 2 "containers",
+        /// Of its sidecars.
+        pub sidecar_ports: SidecarPorts = 20 "initContainers",
+    }
+}
+
+impl Phase {
+    /// Whether all of its containers have ended for good, as upstream's `IsPodTerminal`.
+    pub fn is_terminal(&self) -> bool {
+        self.phase == "Succeeded" || self.phase == "Failed"
     }
 }
 
@@ -59,5 +88,8 @@ kind! {
         phase: Phase = 3 "status",
         conditions: Conditions = 3 "status",
         addresses: Addresses = 3 "status",
+        readiness: Readiness = 3 "status",
+        disruption: Disruption = 3 "status",
+        offer: Offer = 2 "spec",
     }
 }

@@ -1,0 +1,200 @@
+//! Endpoints, in groups of fields.
+
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::LazyLock;
+
+use serde::Serialize;
+use steersman_api::meta::Labels;
+use steersman_api::{ArcStr, Uid};
+use steersman_informer::serde::Deserializer;
+use steersman_informer::wire::{Field, FieldValue, WireError};
+use steersman_informer::{kind, projection};
+
+projection! {
+    /// Its annotations: whoever updates it must write them back.
+    pub struct Annotations {
+        /// By key.
+        pub annotations: Labels = 12 "annotations",
+    }
+
+    /// Addresses that offer the same ports.
+    #[derive(PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "camelCase")]
+    pub struct Subset {
+        /// Those that are ready.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub addresses: Vec<Address> = 1 "addresses",
+        /// Those that are not.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub not_ready_addresses: Vec<Address> = 2 "notReadyAddresses",
+        /// What each of them offers.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub ports: Vec<Port> = 3 "ports",
+    }
+
+    /// Where a pod is reached.
+    #[derive(PartialEq, Eq, Hash, Serialize)]
+    #[serde(rename_all = "camelCase")]
+    pub struct Address {
+        /// Of the service's primary family.
+        pub ip: ArcStr = 1 "ip",
+        /// Its name within the service's domain.
+        #[serde(skip_serializing_if = "ArcStr::is_empty")]
+        pub hostname: ArcStr = 3 "hostname",
+        /// Where it runs.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub node_name: Option<ArcStr> = 4 "nodeName",
+        /// The pod itself.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub target_ref: Option<TargetRef> = 2 "targetRef",
+    }
+
+    /// The object that an address leads to. Its version is not compared, and so not read.
+    #[derive(PartialEq, Eq, Hash, Serialize)]
+    #[serde(rename_all = "camelCase")]
+    pub struct TargetRef {
+        /// `Pod`.
+        #[serde(skip_serializing_if = "ArcStr::is_empty")]
+        pub kind: ArcStr = 1 "kind",
+        /// That of the service.
+        #[serde(skip_serializing_if = "ArcStr::is_empty")]
+        pub namespace: ArcStr = 2 "namespace",
+        /// The pod's name.
+        #[serde(skip_serializing_if = "ArcStr::is_empty")]
+        pub name: ArcStr = 3 "name",
+        /// The pod's identity.
+        #[serde(skip_serializing_if = "Uid::is_empty")]
+        pub uid: Uid = 4 "uid",
+        /// Empty for pods.
+        #[serde(skip_serializing_if = "ArcStr::is_empty")]
+        pub api_version: ArcStr = 5 "apiVersion",
+        /// Empty for pods.
+        #[serde(skip_serializing_if = "ArcStr::is_empty")]
+        pub field_path: ArcStr = 7 "fieldPath",
+    }
+
+    /// A port that addresses offer.
+    #[derive(PartialEq, Eq, Hash, Serialize)]
+    #[serde(rename_all = "camelCase")]
+    pub struct Port {
+        /// That of the service's port.
+        #[serde(skip_serializing_if = "ArcStr::is_empty")]
+        pub name: ArcStr = 1 "name",
+        /// Where the pod listens.
+        pub port: i32 = 2 "port",
+        /// `TCP`, `UDP` or `SCTP`.
+        #[serde(skip_serializing_if = "ArcStr::is_empty")]
+        pub protocol: ArcStr = 3 "protocol",
+        /// That of the service's port.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub app_protocol: Option<ArcStr> = 4 "appProtocol",
+    }
+}
+
+/// Stands for what subsets say, which is a relation: this address offers this port, and is ready or not.
+///
+/// The subsets themselves, some 200 bytes for each pod, are not kept, since all that is ever asked of them is whether
+/// they still say what they should: two values are equal exactly if the relation is, in whatever order and division it
+/// is written. (Two different relations meet in one value with a probability of 2^-128.) Values mean nothing outside the
+/// process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Content([u64; 2]);
+
+impl Content {
+    /// Of a list of subsets.
+    pub fn of(subsets: &[Subset]) -> Self {
+        let mut content = Self::default();
+        subsets.iter().for_each(|subset| content.add(subset));
+        content
+    }
+
+    fn add(&mut self, subset: &Subset) {
+        let ports: Vec<_> = subset.ports.iter().map(hash).collect();
+        let ready = subset.addresses.iter().map(|address| (address, true));
+        for (address, ready) in ready.chain(subset.not_ready_addresses.iter().map(|address| (address, false))) {
+            let address = hash(address);
+            if ports.is_empty() {
+                self.add_hash(hash(&(address, ready)));
+            }
+            for port in &ports {
+                self.add_hash(hash(&(address, ready, port)));
+            }
+        }
+    }
+
+    /// A sum does not depend on the order; the hash is a keyed one, whose sums nobody can foresee.
+    fn add_hash(&mut self, hash: [u64; 2]) {
+        self.0 = std::array::from_fn(|at| self.0[at].wrapping_add(hash[at]));
+    }
+}
+
+fn hash<T: Hash>(value: &T) -> [u64; 2] {
+    static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(|| std::array::from_fn(|_| RandomState::new()));
+    std::array::from_fn(|at| KEYS[at].hash_one(value))
+}
+
+impl FieldValue for Content {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        let mut subset = Subset::default();
+        subset.merge(field)?;
+        self.add(&subset);
+        Ok(())
+    }
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::<Subset>::from_json(deserializer).map(|subsets| Self::of(&subsets))
+    }
+}
+
+kind! {
+    /// Where a service leads.
+    pub struct Endpoints("", "v1", "endpoints") {
+        annotations: Annotations = 1 "metadata",
+        content: Content = 2 "subsets",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn content(subsets: &Value) -> Content {
+        Content::from_json(subsets).unwrap()
+    }
+
+    #[test]
+    fn content_does_not_depend_on_order_or_division_and_ignores_the_targets_version() {
+        let port = |name: &str| json!({"name": name, "port": 80});
+        let one = json!([{
+            "addresses": [{"ip": "1", "targetRef": {"name": "a", "resourceVersion": "1"}}, {"ip": "2"}],
+            "ports": [port("p"), port("q")],
+        }]);
+        let other = json!([
+            {"addresses": [{"ip": "2"}], "ports": [port("q"), port("p")]},
+            {"addresses": [{"ip": "1", "targetRef": {"name": "a", "resourceVersion": "2"}}], "ports": [port("p")]},
+            {"addresses": [{"ip": "1", "targetRef": {"name": "a"}}], "ports": [port("q")]},
+        ]);
+        assert_eq!(content(&one), content(&other));
+    }
+
+    #[test]
+    fn content_tells_apart_whatever_differs() {
+        let said: Vec<_> = [
+            json!([]),
+            json!([{"addresses": [{"ip": "1"}]}]),
+            json!([{"notReadyAddresses": [{"ip": "1"}]}]),
+            json!([{"addresses": [{"ip": "1", "nodeName": ""}]}]),
+            json!([{"addresses": [{"ip": "1"}], "ports": [{"port": 80}]}]),
+            json!([{"addresses": [{"ip": "1"}], "ports": [{"port": 80, "appProtocol": ""}]}]),
+            json!([{"addresses": [{"ip": "1"}, {"ip": "2"}]}]),
+            json!([{"addresses": [{"ip": "1"}], "notReadyAddresses": [{"ip": "2"}]}]),
+            json!([{"addresses": [{"ip": "2"}], "notReadyAddresses": [{"ip": "1"}]}]),
+        ]
+        .iter()
+        .map(content)
+        .collect();
+        for (at, one) in said.iter().enumerate() {
+            assert!(!said[..at].contains(one), "{at}");
+        }
+    }
+}

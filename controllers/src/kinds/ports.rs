@@ -1,0 +1,86 @@
+//! The named ports of a pod's containers.
+
+use steersman_informer::serde::Deserializer;
+use steersman_informer::wire::{Field, FieldValue, WireError};
+use steersman_informer::{Interned, projection};
+
+projection! {
+    /// A port that a container has a name for. Ports without a name are not kept: nobody can ask for them.
+    pub struct NamedPort {
+        /// Unique within the pod for each protocol.
+        pub name: Interned = 1 "name",
+        /// Its number.
+        pub port: i32 = 3 "containerPort",
+        /// `TCP`, `UDP` or `SCTP`.
+        pub protocol: Interned = 4 "protocol",
+    }
+
+    /// A container of whichever list.
+    struct Container {
+        pub ports: Vec<NamedPort> = 6 "ports",
+        pub restart_policy: Interned = 24 "restartPolicy",
+    }
+}
+
+/// The named ports of a list of containers, in its order.
+#[derive(Clone, Debug, Default)]
+pub struct NamedPorts(Box<[NamedPort]>);
+
+impl NamedPorts {
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &NamedPort> {
+        self.0.iter()
+    }
+
+    fn add(&mut self, container: Container) {
+        let named = container.ports.into_iter().filter(|port| !port.name.is_empty());
+        let mut ports = std::mem::take(&mut self.0).into_vec();
+        ports.extend(named);
+        self.0 = ports.into();
+    }
+}
+
+impl FieldValue for NamedPorts {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        let mut container = Container::default();
+        container.merge(field)?;
+        self.add(container);
+        Ok(())
+    }
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut ports = Self::default();
+        Vec::<Container>::from_json(deserializer)?.into_iter().for_each(|container| ports.add(container));
+        Ok(ports)
+    }
+}
+
+/// The named ports of those init containers that go on running beside the others (`restartPolicy: Always`).
+#[derive(Clone, Debug, Default)]
+pub struct SidecarPorts(NamedPorts);
+
+impl SidecarPorts {
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &NamedPort> {
+        self.0.iter()
+    }
+
+    fn add(&mut self, container: Container) {
+        if container.restart_policy == "Always" {
+            self.0.add(container);
+        }
+    }
+}
+
+impl FieldValue for SidecarPorts {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        let mut container = Container::default();
+        container.merge(field)?;
+        self.add(container);
+        Ok(())
+    }
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut ports = Self::default();
+        Vec::<Container>::from_json(deserializer)?.into_iter().for_each(|container| ports.add(container));
+        Ok(ports)
+    }
+}
