@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use http::Uri;
-use k8s_openapi::ByteString;
 use kube::{
     Config,
     config::{AuthInfo, Cluster, Context, InClusterError, Kubeconfig, KubeconfigError},
@@ -154,10 +154,7 @@ fn certificate_authority(config: &mut Config, cluster: &Cluster) -> Result<(), F
     let (field, pem) =
         if let Some(data) = cluster.certificate_authority_data.as_ref().filter(|data| !data.is_empty()) {
             let field = "certificate-authority-data";
-            // The one reader of base64 that is at hand: that of Secrets' data.
-            let data = serde_json::from_value(data.as_str().into());
-            let ByteString(pem) = data.map_err(|error| (field, format!("is no base64: {error}")))?;
-            (field, pem)
+            (field, BASE64_STANDARD.decode(data).map_err(|error| (field, format!("is no base64: {error}")))?)
         } else if let Some(file) = cluster.certificate_authority.as_ref().filter(|file| !file.is_empty()) {
             let field = "certificate-authority";
             config.root_cert_file = Some(file.into());
@@ -201,5 +198,160 @@ fn server_url(text: &str) -> Result<Uri, String> {
         scheme => {
             Err(format!("{text:?} has scheme {:?}, known are http and https", scheme.unwrap_or_default()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+
+    /// A folder that goes with the test.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new() -> Self {
+            let path = std::env::temp_dir().join(format!("steersman-config-{}", uuid::Uuid::new_v4()));
+            std::fs::create_dir(&path).unwrap();
+            Self(path)
+        }
+
+        fn write(&self, name: &str, text: &str) -> PathBuf {
+            let path = self.0.join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    /// A kubeconfig with these fields of its cluster and user.
+    fn kubeconfig(cluster: &str, user: &str) -> String {
+        format!(
+            "{{apiVersion: v1, kind: Config, current-context: here, \
+             contexts: [{{name: here, context: {{cluster: prod, user: me, namespace: mine}}}}], \
+             clusters: [{{name: prod, cluster: {{{cluster}}}}}], users: [{{name: me, user: {{{user}}}}}]}}"
+        )
+    }
+
+    #[test]
+    fn a_kubeconfig_gives_its_current_context_and_keeps_the_names_of_files() {
+        let folder = Folder::new();
+        folder.write("ca.crt", CERTIFICATE);
+        folder.write("token", "secret");
+        let path = folder.write(
+            "config",
+            &kubeconfig(
+                "server: 'https://prod:6443', certificate-authority: ca.crt, tls-server-name: kubernetes",
+                "tokenFile: token",
+            ),
+        );
+        let config = config_from(Some(&path), None).unwrap();
+        assert_eq!(config.cluster_url, "https://prod:6443/");
+        assert_eq!(config.default_namespace, "mine");
+        assert_eq!(config.root_cert_file, Some(folder.0.join("ca.crt")));
+        assert_eq!(config.root_cert.unwrap().len(), 1);
+        assert_eq!(config.auth_info.token_file, Some(folder.0.join("token").display().to_string()));
+        assert_eq!(config.tls_server_name.as_deref(), Some("kubernetes"));
+        assert!(!config.default_retry);
+        assert_eq!(config.proxy_url, None, "proxies of the environment do not count");
+
+        let config = config_from(Some(&path), Some("https://other:1")).unwrap();
+        assert_eq!(config.cluster_url, "https://other:1/");
+        assert_eq!(config.tls_server_name, None, "it belongs to the server that was overridden");
+        assert!(config.root_cert_file.is_some());
+    }
+
+    #[test]
+    fn inline_authorities_win_over_a_file() {
+        let folder = Folder::new();
+        let data = BASE64_STANDARD.encode(CERTIFICATE);
+        let cluster = format!(
+            "server: 'https://prod:6443', certificate-authority: /nowhere, certificate-authority-data: {data}"
+        );
+        let path = folder.write("config", &kubeconfig(&cluster, ""));
+        let config = config_from(Some(&path), None).unwrap();
+        assert_eq!(config.root_cert_file, None);
+        assert_eq!(config.root_cert, Some(vec![vec![0, 0, 0]]));
+    }
+
+    #[test]
+    fn a_master_alone_is_a_server_without_credentials() {
+        let config = config_from(None, Some("localhost:8080")).unwrap();
+        assert_eq!(config.cluster_url, "http://localhost:8080/");
+        assert!(config.auth_info.token_file.is_none());
+        for (master, fault) in
+            [("ftp://a", "known are http and https"), ("https://", "no URL"), ("http://a b", "no URL")]
+        {
+            let error = config_from(None, Some(master)).unwrap_err().to_string();
+            assert!(error.contains(master) && error.contains(fault), "{error}");
+        }
+    }
+
+    #[test]
+    fn with_nothing_given_only_the_pod_is_asked() {
+        match config_from(None, Some("")) {
+            Err(error) => {
+                assert!(matches!(error, Error::InCluster(_)), "{error}");
+                assert!(error.to_string().contains("neither a kubeconfig nor a master"), "{error}");
+            }
+            // Where tests run in a pod.
+            Ok(config) => {
+                assert!(config.auth_info.token_file.is_some_and(|file| file.contains("serviceaccount")))
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_file_and_the_field() {
+        let good = "server: 'https://prod:6443'";
+        let context = |text: &str| format!("{{current-context: here, contexts: [{text}]}}");
+        for (text, field, reason) in [
+            ("{}".to_owned(), "current-context", "is missing"),
+            (context(""), "contexts[here]", "no such context"),
+            (context("{name: here, context: {cluster: prod}}"), "clusters[prod]", "no such cluster"),
+            (kubeconfig("", ""), "clusters[prod].server", "is missing"),
+            (kubeconfig("server: 'ftp://prod'", ""), "clusters[prod].server", "known are http and https"),
+            (
+                kubeconfig(&format!("{good}, certificate-authority: /nowhere/ca"), ""),
+                "clusters[prod].certificate-authority",
+                "/nowhere/ca: No such file",
+            ),
+            (
+                kubeconfig(&format!("{good}, certificate-authority-data: '%'"), ""),
+                "clusters[prod].certificate-authority-data",
+                "is no base64",
+            ),
+            (
+                kubeconfig(&format!("{good}, certificate-authority-data: aGVsbG8="), ""),
+                "clusters[prod].certificate-authority-data",
+                "holds no certificate",
+            ),
+            (kubeconfig(&format!("{good}, proxy-url: 'a b'"), ""), "clusters[prod].proxy-url", "a b"),
+            (
+                kubeconfig(good, "client-certificate: /nowhere/c"),
+                "users[me].client-certificate",
+                "/nowhere/c",
+            ),
+            (kubeconfig(good, "client-key: /nowhere/k"), "users[me].client-key", "/nowhere/k"),
+            (kubeconfig(good, "tokenFile: /nowhere/t"), "users[me].tokenFile", "/nowhere/t"),
+        ] {
+            let folder = Folder::new();
+            let path = folder.write("config", &text);
+            let error = config_from(Some(&path), None).unwrap_err().to_string();
+            let expected = format!("kubeconfig {}: {field}: ", path.display());
+            assert!(
+                error.starts_with(&expected) && error.contains(reason),
+                "{error}\nis not {expected}...{reason}"
+            );
+        }
+        let error = config_from(Some(Path::new("/nowhere/config")), None).unwrap_err();
+        assert!(matches!(error, Error::ReadKubeconfig { .. }), "{error}");
+        assert!(error.to_string().contains("/nowhere/config"), "{error}");
     }
 }

@@ -65,10 +65,18 @@ pub fn surely_not_done(error: &kube::Error) -> bool {
     }
 }
 
-/// The error and all that led to it. An `io::Error` hides what it wraps from `source`, so that is looked up apart.
+/// The error and all that led to it. Some hide what they wrap from `source`, so that is looked up apart.
 fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |&cause: &&'a (dyn StdError + 'static)| {
-        let wrapped = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        wrapped.map(|error| error as &(dyn StdError + 'static)).or_else(|| cause.source())
+        if let Some(io) = cause.downcast_ref::<io::Error>()
+            && let Some(wrapped) = io.get_ref()
+        {
+            return Some(wrapped as &(dyn StdError + 'static));
+        }
+        match cause.downcast_ref::<transport::Error>() {
+            Some(transport::Error::Dial { source, .. }) => Some(&**source),
+            Some(transport::Error::Exchange(source)) => Some(&**source),
+            _ => cause.source(),
+        }
     })
 }

@@ -116,3 +116,134 @@ where
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{sync::watch, time::timeout};
+
+    use super::*;
+    use crate::{
+        Clients, Limits,
+        fault::surely_not_done,
+        testing::{Reply, Scripted, answer, request},
+    };
+
+    /// A gate that a test opens and closes.
+    struct Door(watch::Sender<bool>);
+
+    impl Door {
+        fn new(open: bool) -> Arc<Self> {
+            Arc::new(Self(watch::Sender::new(open)))
+        }
+    }
+
+    impl WriteGate for Door {
+        fn admit(&self) -> Result<(), GateClosed> {
+            if *self.0.borrow() { Ok(()) } else { Err(GateClosed::because("not the leader")) }
+        }
+
+        fn closed(&self) -> BoxFuture<'static, ()> {
+            let mut open = self.0.subscribe();
+            Box::pin(async move {
+                open.wait_for(|open| !open).await.unwrap();
+            })
+        }
+    }
+
+    fn stopped(error: &kube::Error) -> Option<&Error> {
+        let kube::Error::Service(error) = error else { return None };
+        error.downcast_ref()
+    }
+
+    #[tokio::test]
+    async fn a_closed_gate_refuses_writes_and_only_writes() {
+        let service = Scripted::in_turn([]);
+        let door = Door::new(false);
+        let clients = Clients::over(service.clone());
+        let gated = clients.gated(door.clone()).component("job");
+        for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+            let error = gated.send(request(method, "/api/v1/namespaces/a/pods/b")).await.unwrap_err();
+            assert!(matches!(stopped(&error), Some(Error::Refused(_))), "{error}");
+            assert!(error.to_string().contains("not the leader") && surely_not_done(&error));
+        }
+        assert_eq!(service.seen().len(), 0);
+        gated.send(request(Method::GET, "/api/v1/pods")).await.unwrap();
+        clients.component("ungated").send(request(Method::POST, "/api/v1/namespaces/a/pods")).await.unwrap();
+        let lease = clients.gated(door.clone()).lease_client("leader");
+        lease.send(request(Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/a/leases/b")).await.unwrap();
+        assert_eq!(service.seen().len(), 3);
+
+        door.0.send_replace(true);
+        gated.send(request(Method::POST, "/api/v1/namespaces/a/pods")).await.unwrap();
+        assert_eq!(service.seen().len(), 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_under_way_is_abandoned_when_the_gate_closes() {
+        let service = Scripted::new(|_| Reply::Hang);
+        let door = Door::new(true);
+        let gated = Clients::over(service.clone()).gated(door.clone()).component("job");
+        let mut write = Box::pin(gated.send(request(Method::POST, "/api/v1/namespaces/a/pods")));
+        let mut read = Box::pin(gated.send(request(Method::GET, "/api/v1/pods")));
+        assert!(timeout(Duration::from_secs(60), &mut write).await.is_err());
+        assert!(timeout(Duration::from_secs(60), &mut read).await.is_err());
+        assert_eq!(service.seen().len(), 2);
+        door.0.send_replace(false);
+        let error = write.await.unwrap_err();
+        assert_eq!(stopped(&error), Some(&Error::Abandoned));
+        assert!(!surely_not_done(&error));
+        assert!(timeout(Duration::from_secs(60), &mut read).await.is_err(), "a read goes on");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_waits_for_its_turn_is_not_sent_once_the_gate_has_closed() {
+        for wait in ["limit", "retry-after"] {
+            let service = Scripted::in_turn([match wait {
+                "limit" => answer(200, "{}"),
+                _ => Reply::Answer(429, &[("retry-after", "5")], String::new()),
+            }]);
+            let door = Door::new(true);
+            let gated =
+                Clients::over(service.clone()).gated(door.clone()).component_with("job", Limits::new(0.1, 1));
+            if wait == "limit" {
+                gated.send(request(Method::POST, "/api/v1/namespaces/a/pods")).await.unwrap();
+            }
+            let mut write = Box::pin(gated.send(request(Method::POST, "/api/v1/namespaces/a/pods")));
+            assert!(timeout(Duration::from_secs(1), &mut write).await.is_err());
+            door.0.send_replace(false);
+            write.await.unwrap_err();
+            tokio::time::advance(Duration::from_secs(60)).await;
+            assert_eq!(service.seen().len(), 1, "waiting for {wait}");
+        }
+    }
+
+    /// A gate whose timers have not run, as in a process that was stopped and goes on.
+    struct Sleeper {
+        admitted: std::sync::atomic::AtomicU32,
+    }
+
+    impl WriteGate for Sleeper {
+        fn admit(&self) -> Result<(), GateClosed> {
+            match self.admitted.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+                0 => Ok(()),
+                _ => Err(GateClosed::because("the lease has expired meanwhile")),
+            }
+        }
+
+        fn closed(&self) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_gate_is_asked_again_just_before_sending() {
+        let service = Scripted::in_turn([]);
+        let gate = Arc::new(Sleeper { admitted: 0.into() });
+        let gated = Clients::over(service.clone()).gated(gate).component("job");
+        let error = gated.send(request(Method::POST, "/api/v1/namespaces/a/pods")).await.unwrap_err();
+        assert!(matches!(stopped(&error), Some(Error::Refused(_))), "{error}");
+        assert_eq!(service.seen().len(), 0);
+    }
+}

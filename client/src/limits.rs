@@ -82,3 +82,73 @@ impl Limiter {
         Some(now - asked_at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::{StreamExt, stream::FuturesUnordered};
+
+    use super::*;
+
+    /// When each of `callers`, come at once, gets its token, in milliseconds.
+    async fn served(limiter: &Limiter, callers: usize) -> Vec<u128> {
+        let start = Instant::now();
+        let mut waiting: FuturesUnordered<_> = (0..callers)
+            .map(|caller| async move {
+                limiter.acquire().await;
+                (caller, start.elapsed().as_millis())
+            })
+            .collect();
+        let mut served = Vec::new();
+        while let Some((caller, at)) = waiting.next().await {
+            assert_eq!(caller, served.len(), "first come, first served");
+            served.push(at);
+        }
+        served
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_passes_at_once_and_the_rest_at_the_rate() {
+        for (qps, burst, expected) in [
+            (10.0, 3, vec![0, 0, 0, 100, 200, 300]),
+            (1.0, 1, vec![0, 1000, 2000]),
+            (0.5, 1, vec![0, 2000]),
+            (10.0, 0, vec![0, 100]),
+            (1000.0, 1, vec![0, 1, 2, 3]),
+            (0.0, 1, vec![0, 0, 0]),
+            (-1.0, 1, vec![0, 0, 0]),
+            (f32::NAN, 1, vec![0, 0, 0]),
+        ] {
+            let limiter = Limiter::new(Limits::new(qps, burst));
+            assert_eq!(served(&limiter, expected.len()).await, expected, "{qps} a second, {burst} at once");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tokens_come_back_with_time_but_never_more_than_the_burst() {
+        let limiter = Limiter::new(Limits::new(10.0, 3));
+        assert_eq!(served(&limiter, 3).await, [0, 0, 0]);
+        tokio::time::advance(Duration::from_millis(200)).await;
+        assert_eq!(served(&limiter, 3).await, [0, 0, 100]);
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        assert_eq!(served(&limiter, 4).await, [0, 0, 0, 100]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_gives_up_takes_no_token_and_those_behind_move_up() {
+        let limiter = Limiter::new(Limits::new(1.0, 1));
+        limiter.acquire().await;
+        let mut first = Box::pin(limiter.acquire());
+        let mut second = Box::pin(limiter.acquire());
+        assert!(futures::poll!(&mut first).is_pending() && futures::poll!(&mut second).is_pending());
+        drop(first);
+        assert_eq!(second.await, Some(Duration::from_secs(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_is_told_unless_there_is_no_limit() {
+        let limiter = Limiter::new(Limits::new(2.0, 1));
+        assert_eq!(limiter.acquire().await, Some(Duration::ZERO));
+        assert_eq!(limiter.acquire().await, Some(Duration::from_millis(500)));
+        assert_eq!(Limiter::new(Limits::UNLIMITED).acquire().await, None);
+    }
+}

@@ -199,4 +199,4 @@ where
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests;

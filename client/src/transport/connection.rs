@@ -63,7 +63,7 @@ pub(super) struct Slot {
 /// How a request ended without an answer.
 pub(super) enum Failure {
     /// The connection had ended before anything of the request was sent; here it is again.
-    Unsent(Request<Body>),
+    Unsent(Box<Request<Body>>),
     /// It was sent, at least in part.
     Sent(hyper::Error),
 }
@@ -101,11 +101,13 @@ impl Connection {
             });
             (Sender::Http2(sender), options.streams_per_connection.max(1))
         } else {
-            let (sender, connection) = http1::handshake(stream).await?;
+            let (mut sender, connection) = http1::handshake(stream).await?;
             tasks.spawn(async move {
                 log_end(connection.await);
                 ended();
             });
+            // It takes no request before its task has run once.
+            sender.ready().await?;
             (Sender::Http1(Mutex::new(sender)), 1)
         };
         let shared = Shared {
@@ -181,7 +183,7 @@ impl Slot {
         match outcome {
             Ok(response) => Ok(response.map(|body| hold(body, self))),
             Err(mut error) => match error.take_message() {
-                Some(request) => Err(Failure::Unsent(request)),
+                Some(request) => Err(Failure::Unsent(Box::new(request))),
                 None => Err(Failure::Sent(error.into_error())),
             },
         }

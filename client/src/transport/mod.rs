@@ -229,4 +229,4 @@ pub(crate) fn connect(config: kube::Config, options: Options) -> Result<(Transpo
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests;

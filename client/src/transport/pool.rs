@@ -79,7 +79,7 @@ impl Pool {
                 Ok(response) => return Ok(response),
                 Err(Failure::Sent(error)) => return Err(Error::Exchange(Arc::new(error))),
                 Err(Failure::Unsent(unsent)) => {
-                    request = unsent;
+                    request = *unsent;
                     *request.uri_mut() = uri.clone();
                 }
             }

@@ -1,6 +1,6 @@
 //! How a connection is made, with the certificates of the moment.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioIo};
@@ -51,8 +51,13 @@ struct Files {
 }
 
 impl Files {
-    fn read(config: &Config) -> std::io::Result<Self> {
-        let read = |path: Option<PathBuf>| path.map(std::fs::read).transpose();
+    fn read(config: &Config) -> io::Result<Self> {
+        let read = |path: Option<PathBuf>| {
+            let named = |path: &PathBuf, error: io::Error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            };
+            path.map(|path| std::fs::read(&path).map_err(|error| named(&path, error))).transpose()
+        };
         let file = |data: bool, path: &Option<String>| path.as_ref().filter(|_| !data).map(PathBuf::from);
         let auth = &config.auth_info;
         Ok(Self {

@@ -142,3 +142,63 @@ where
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use tower::{Layer as _, ServiceExt};
+
+    use super::*;
+    use crate::testing::{Scripted, answer, request};
+
+    /// Sends a request through the file's layer; returns the token it carried.
+    async fn carried(file: &Arc<TokenFile>, status: u16) -> String {
+        let service = Scripted::new(move |_| answer(status, "{}"));
+        let layered = Layer::new(file.clone()).layer(service.clone());
+        layered.oneshot(request(Method::GET, "/api")).await.unwrap();
+        service.seen()[0].headers[AUTHORIZATION].to_str().unwrap().to_owned()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rotated_token_is_picked_up_within_a_minute_or_when_the_old_one_is_refused() {
+        let path = std::env::temp_dir().join(format!("steersman-token-{}", uuid::Uuid::new_v4()));
+        std::fs::write(&path, "one\n").unwrap();
+        let auth = AuthInfo { token_file: Some(path.display().to_string()), ..AuthInfo::default() };
+        let file = TokenFile::of(&auth).unwrap().unwrap();
+        assert_eq!(carried(&file, 200).await, "Bearer one");
+
+        std::fs::write(&path, "two\n").unwrap();
+        tokio::time::advance(REREAD_AFTER - Duration::from_millis(1)).await;
+        assert_eq!(carried(&file, 200).await, "Bearer one");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(carried(&file, 200).await, "Bearer two");
+
+        std::fs::write(&path, "three").unwrap();
+        assert_eq!(carried(&file, 401).await, "Bearer two");
+        assert_eq!(carried(&file, 200).await, "Bearer three");
+
+        for unusable in ["", "a\nb"] {
+            std::fs::write(&path, unusable).unwrap();
+            tokio::time::advance(REREAD_AFTER).await;
+            assert_eq!(carried(&file, 200).await, "Bearer three", "a file with {unusable:?}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        tokio::time::advance(REREAD_AFTER).await;
+        assert_eq!(carried(&file, 200).await, "Bearer three");
+        assert!(TokenFile::of(&auth).is_err(), "at the start, a token must be there");
+    }
+
+    #[tokio::test]
+    async fn credentials_that_a_request_brings_are_kept() {
+        let path = std::env::temp_dir().join(format!("steersman-token-{}", uuid::Uuid::new_v4()));
+        std::fs::write(&path, "file").unwrap();
+        let auth = AuthInfo { token_file: Some(path.display().to_string()), ..AuthInfo::default() };
+        let service = Scripted::in_turn([]);
+        let layered = Layer::new(TokenFile::of(&auth).unwrap().unwrap()).layer(service.clone());
+        let mut own = request(Method::GET, "/api");
+        own.headers_mut().insert(AUTHORIZATION, HeaderValue::from_static("Bearer own"));
+        layered.oneshot(own).await.unwrap();
+        assert_eq!(service.seen()[0].headers[AUTHORIZATION], "Bearer own");
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,104 @@
+//! A service that answers by script, for tests.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body_util::Full;
+use kube::client::Body;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tower::{BoxError, Service};
+
+/// What the service does with a request.
+pub(crate) enum Reply {
+    /// Status, headers, body.
+    Answer(u16, &'static [(&'static str, &'static str)], String),
+    /// Fails with this error.
+    Fail(BoxError),
+    /// Never ends.
+    Hang,
+}
+
+/// An answer without headers.
+pub(crate) fn answer(status: u16, body: impl Into<String>) -> Reply {
+    Reply::Answer(status, &[], body.into())
+}
+
+/// The connection breaks as the kernel would have it.
+pub(crate) fn broken(kind: std::io::ErrorKind) -> Reply {
+    Reply::Fail(std::io::Error::from(kind).into())
+}
+
+type Script = Box<dyn FnMut(&Request<Body>) -> Reply + Send>;
+
+/// Answers requests by a function, and remembers them.
+#[derive(Clone)]
+pub(crate) struct Scripted {
+    script: Arc<Mutex<Script>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+/// A request that came.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) at: Instant,
+    pub(crate) path: String,
+    pub(crate) headers: http::HeaderMap,
+}
+
+impl Scripted {
+    pub(crate) fn new(script: impl FnMut(&Request<Body>) -> Reply + Send + 'static) -> Self {
+        Self { script: Arc::new(Mutex::new(Box::new(script))), seen: Arc::default() }
+    }
+
+    /// These replies in turn, then 200 for ever.
+    pub(crate) fn in_turn(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let mut replies: VecDeque<Reply> = replies.into_iter().collect();
+        Self::new(move |_| replies.pop_front().unwrap_or_else(|| answer(200, "{}")))
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().clone()
+    }
+}
+
+impl Service<Request<Body>> for Scripted {
+    type Response = Response<Full<Bytes>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Full<Bytes>>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let path = request.uri().path().to_owned();
+        self.seen.lock().push(Seen { at: Instant::now(), path, headers: request.headers().clone() });
+        let reply = (self.script.lock())(&request);
+        Box::pin(async move {
+            match reply {
+                Reply::Answer(status, headers, body) => {
+                    let mut response = Response::builder().status(status);
+                    for (name, value) in headers {
+                        response = response.header(*name, *value);
+                    }
+                    Ok(response.body(Full::from(body)).unwrap())
+                }
+                Reply::Fail(error) => Err(error),
+                Reply::Hang => match std::future::pending::<Infallible>().await {},
+            }
+        })
+    }
+}
+
+/// A request as kube builds them.
+pub(crate) fn request(method: http::Method, uri: &str) -> Request<Body> {
+    Request::builder().method(method).uri(uri).body(Body::from(b"{}".to_vec())).unwrap()
+}
