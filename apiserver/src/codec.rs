@@ -1,0 +1,94 @@
+//! Between bytes and the JSON form that the server works on.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde_json::{Map, Value};
+use steersman_api::schema::{self, Kind, TranscodeError};
+
+use crate::registry::Resource;
+
+/// Why an object has no bytes of that encoding, or bytes are no object.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum Error {
+    /// Not JSON: the client's fault.
+    #[error("{0}")]
+    Json(String),
+    /// Does not fit the schema of its kind: the client's fault.
+    #[error(transparent)]
+    Transcode(#[from] TranscodeError),
+    /// Custom resources have no protobuf form: another encoding must be used.
+    #[error("the kind has no protobuf form")]
+    NoSchema,
+}
+
+/// How a body is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// `application/json`.
+    Json,
+    /// `application/vnd.kubernetes.protobuf`.
+    Protobuf,
+}
+
+/// The members of an object but `apiVersion` and `kind`.
+struct WithoutType<'a>(&'a Map<String, Value>);
+
+impl Serialize for WithoutType<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in self.0.iter().filter(|(name, _)| *name != "apiVersion" && *name != "kind") {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+/// The bytes of a JSON value.
+pub(crate) fn json(value: &impl Serialize) -> Bytes {
+    serde_json::to_vec(value).expect("a JSON value must have a text").into()
+}
+
+/// An object's JSON without `apiVersion` and `kind`, as in a list of a built-in kind.
+pub(crate) fn json_without_type(object: &Value) -> Bytes {
+    match object {
+        Value::Object(members) => json(&WithoutType(members)),
+        other => json(other),
+    }
+}
+
+/// The JSON of a `PartialObjectMetadata`, without `apiVersion` and `kind`.
+pub(crate) fn metadata_json(metadata: &Map<String, Value>) -> Bytes {
+    #[derive(Serialize)]
+    struct Partial<'a> {
+        metadata: &'a Map<String, Value>,
+    }
+    json(&Partial { metadata })
+}
+
+/// An object's bare message.
+pub(crate) fn to_protobuf(resource: &Resource, object: &Value) -> Result<Bytes, Error> {
+    let kind = resource.schema.ok_or(Error::NoSchema)?;
+    Ok(schema::to_protobuf(kind, object)?.into())
+}
+
+/// The bare message of a `PartialObjectMetadata`.
+pub(crate) fn metadata_to_protobuf(metadata: &Map<String, Value>) -> Result<Bytes, Error> {
+    let mut object = Map::new();
+    object.insert("metadata".to_owned(), Value::Object(metadata.clone()));
+    Ok(schema::to_protobuf(partial_object_metadata(), &Value::Object(object))?.into())
+}
+
+fn partial_object_metadata() -> &'static Kind {
+    schema::table()
+        .kind("meta.k8s.io", "v1", "PartialObjectMetadata")
+        .expect("the schema table must hold what every server speaks")
+}
+
+/// An object from a request's body.
+pub(crate) fn decode(format: Format, body: &[u8]) -> Result<Value, Error> {
+    match format {
+        Format::Json => serde_json::from_slice(body).map_err(|error| Error::Json(error.to_string())),
+        Format::Protobuf => Ok(schema::decode(body)?),
+    }
+}

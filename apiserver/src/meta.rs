@@ -1,0 +1,206 @@
+//! Rules for metadata that hold for every kind.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use steersman_api::Time;
+
+use crate::field::FieldError;
+use crate::names;
+use crate::object::{self, finalizers};
+use crate::refusal::{Refusal, Result};
+use crate::registry::Resource;
+
+/// All annotations of an object together, in bytes. From upstream.
+const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+/// A moment as metadata has it.
+pub(crate) fn stamp(now: Timestamp) -> String {
+    Time::from(now).to_string()
+}
+
+/// Puts the object into the namespace of the request.
+pub(crate) fn place(resource: &Resource, namespace: &str, object: &mut Value) -> Result<()> {
+    let own = object::text_at(object, "metadata.namespace");
+    let metadata = object::metadata(object);
+    if !resource.namespaced() {
+        // As upstream, which drops it without a word.
+        metadata.remove("namespace");
+        return Ok(());
+    }
+    if !own.is_empty() && own != namespace {
+        let why = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Refusal::bad_request(why));
+    }
+    metadata.insert("namespace".to_owned(), namespace.into());
+    Ok(())
+}
+
+/// Puts back what no update changes.
+pub(crate) fn keep_system_fields(new: &mut Value, old: &Value) {
+    let empty = Map::new();
+    let old = old["metadata"].as_object().unwrap_or(&empty);
+    let metadata = object::metadata(new);
+    let system = [
+        "uid",
+        "creationTimestamp",
+        "generation",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+    ];
+    for name in system {
+        match old.get(name) {
+            Some(value) => metadata.insert(name.to_owned(), value.clone()),
+            None => metadata.remove(name),
+        };
+    }
+}
+
+/// Counts the update if anything but metadata and status changed.
+pub(crate) fn count_generation(resource: &Resource, new: &mut Value, old: &Value) {
+    if !resource.traits.generation {
+        return;
+    }
+    let counts = |name: &&String| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status");
+    let changed = {
+        let names =
+            |object: &Value| object.as_object().into_iter().flat_map(Map::keys).cloned().collect::<Vec<_>>();
+        let names: Vec<String> = names(new).into_iter().chain(names(old)).collect();
+        names.iter().filter(counts).any(|name| !object::same(new.get(name), old.get(name)))
+            // Deployments count their annotations, since those tell about revisions.
+            || resource.kind == "Deployment"
+                && !object::same(
+                    object::at(new, "metadata.annotations"),
+                    object::at(old, "metadata.annotations"),
+                )
+    };
+    if changed {
+        let generation = object::int_at(old, "metadata.generation").unwrap_or(0) + 1;
+        object::metadata(new).insert("generation".to_owned(), generation.into());
+    }
+}
+
+/// Whether two states differ in nothing but their version.
+pub(crate) fn is_same(a: &Value, b: &Value) -> bool {
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
+    let empty = Map::new();
+    let rest = |object: &Value| object.as_object().unwrap_or(&empty).clone();
+    a.len() == b.len()
+        && a.iter().all(|(name, value)| match (name.as_str(), b.get(name)) {
+            ("metadata", Some(other)) => {
+                let (mut value, mut other) = (rest(value), rest(other));
+                value.remove("resourceVersion");
+                other.remove("resourceVersion");
+                value == other
+            }
+            (_, Some(other)) => value == other,
+            (_, None) => false,
+        })
+}
+
+/// Whether deletion was asked for and nothing holds the object any more.
+pub(crate) fn is_finished(resource: &Resource, object: &Value) -> bool {
+    object::at(object, "metadata.deletionTimestamp").is_some_and(|stamp| !stamp.is_null())
+        && finalizers(object).next().is_none()
+        && !resource.strategy.holds(object)
+        && object::int_at(object, "metadata.deletionGracePeriodSeconds").unwrap_or(0) == 0
+}
+
+/// What is wrong with an object's metadata.
+pub(crate) fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let name = object::text_at(object, "metadata.name");
+    if let Some(why) = resource.traits.names.check(&name) {
+        errors.push(FieldError::invalid("metadata.name", name, why));
+    }
+    for (key, value) in pairs(object, "metadata.labels") {
+        if let Some(why) = names::qualified_name(key) {
+            errors.push(FieldError::invalid("metadata.labels", key.as_str(), why));
+        }
+        if let Some(why) = names::label_value(value) {
+            errors.push(FieldError::invalid("metadata.labels", value, why));
+        }
+    }
+    let mut annotations = 0;
+    for (key, value) in pairs(object, "metadata.annotations") {
+        if let Some(why) = names::qualified_name(&key.to_lowercase()) {
+            errors.push(FieldError::invalid("metadata.annotations", key.as_str(), why));
+        }
+        annotations += key.len() + value.len();
+    }
+    if annotations > ANNOTATIONS_LIMIT {
+        errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
+    }
+    for (at, finalizer) in finalizers(object).enumerate() {
+        let field = format!("metadata.finalizers[{at}]");
+        if let Some(why) = names::qualified_name(finalizer) {
+            errors.push(FieldError::invalid(field, finalizer, why));
+        } else if !finalizer.contains('/')
+            && !matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
+        {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(field, finalizer, why));
+        }
+    }
+    if finalizers(object).any(|f| f == "orphan") && finalizers(object).any(|f| f == "foregroundDeletion") {
+        let list = object::at(object, "metadata.finalizers").cloned().unwrap_or_default();
+        let why = "finalizer foregroundDeletion and orphan cannot be both set";
+        errors.push(FieldError::invalid("metadata.finalizers", list, why));
+    }
+    owners(object, &mut errors);
+    errors
+}
+
+fn owners(object: &Value, errors: &mut Vec<FieldError>) {
+    let mut controllers = Vec::new();
+    for (at, owner) in object::list_at(object, "metadata.ownerReferences").iter().enumerate() {
+        let path = format!("metadata.ownerReferences[{at}]");
+        for (member, why) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
+            if object::text_at(owner, member).is_empty() {
+                errors.push(FieldError::invalid(format!("{path}.{member}"), "", why));
+            }
+        }
+        if object::is_true(owner, "controller") {
+            controllers.push(format!(
+                "{}/{}",
+                object::text_at(owner, "kind"),
+                object::text_at(owner, "name")
+            ));
+        }
+    }
+    if let [first, second, ..] = &controllers[..] {
+        let list = object::at(object, "metadata.ownerReferences").cloned().unwrap_or_default();
+        let why = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+        );
+        errors.push(FieldError::invalid("metadata.ownerReferences", list, why));
+    }
+}
+
+/// What is wrong with how metadata changed.
+pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if object::at(old, "metadata.deletionTimestamp").is_some() {
+        let added: Vec<&str> =
+            finalizers(new).filter(|finalizer| !finalizers(old).any(|known| known == *finalizer)).collect();
+        if !added.is_empty() {
+            let added: Vec<String> = added.iter().map(|finalizer| format!("{finalizer:?}")).collect();
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
+            );
+            errors.push(FieldError::forbidden("metadata.finalizers", why));
+        }
+    }
+    errors
+}
+
+fn pairs<'a>(object: &'a Value, path: &str) -> impl Iterator<Item = (&'a String, &'a str)> {
+    let members = object::at(object, path).and_then(Value::as_object);
+    members.into_iter().flatten().map(|(key, value)| (key, value.as_str().unwrap_or_default()))
+}

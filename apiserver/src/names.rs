@@ -1,0 +1,127 @@
+//! What names may look like.
+
+/// Five characters that make a generated name unlike others. As upstream: no vowels, so no words; no digits that
+/// look like letters.
+fn random_suffix() -> String {
+    const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    let random = uuid::Uuid::new_v4().into_bytes();
+    // Bytes 6 and 8 of such an id are not wholly random.
+    random[..5].iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect()
+}
+
+/// The longest name that is generated; what goes before the suffix is cut to fit, as upstream.
+const LONGEST_GENERATED: usize = 63;
+
+/// A name from `generateName`.
+pub(crate) fn generate(base: &str) -> String {
+    let suffix = random_suffix();
+    let mut end = base.len().min(LONGEST_GENERATED - suffix.len());
+    while !base.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{suffix}", &base[..end])
+}
+
+/// A rule for names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NameRule {
+    /// RFC 1123 subdomain: most kinds.
+    Subdomain,
+    /// RFC 1123 label: namespaces, services.
+    Label,
+    /// Anything that can stand in a path: RBAC.
+    PathSegment,
+}
+
+const LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
+    and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation \
+    is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
+    '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation \
+    is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const QUALIFIED_MESSAGE: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start \
+    and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
+    is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', \
+    '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', \
+    regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+impl NameRule {
+    /// What is wrong with a name.
+    pub(crate) fn check(self, name: &str) -> Option<String> {
+        match self {
+            Self::Subdomain => subdomain(name),
+            Self::Label => label(name),
+            Self::PathSegment => path_segment(name),
+        }
+    }
+}
+
+/// What is wrong with an RFC 1123 label.
+pub(crate) fn label(name: &str) -> Option<String> {
+    if name.len() > 63 {
+        return Some("must be no more than 63 bytes".to_owned());
+    }
+    (!is_label(name)).then(|| LABEL_MESSAGE.to_owned())
+}
+
+/// What is wrong with an RFC 1123 subdomain.
+pub(crate) fn subdomain(name: &str) -> Option<String> {
+    if name.len() > 253 {
+        return Some("must be no more than 253 bytes".to_owned());
+    }
+    (!name.split('.').all(is_label)).then(|| SUBDOMAIN_MESSAGE.to_owned())
+}
+
+fn is_label(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = name.as_bytes();
+    bytes.first().is_some_and(|byte| fits(*byte))
+        && bytes.last().is_some_and(|byte| fits(*byte))
+        && bytes.iter().all(|byte| fits(*byte) || *byte == b'-')
+}
+
+fn path_segment(name: &str) -> Option<String> {
+    if name == "." || name == ".." {
+        return Some(format!("may not be '{name}'"));
+    }
+    ["/", "%"].iter().find(|bad| name.contains(**bad)).map(|bad| format!("may not contain '{bad}'"))
+}
+
+/// What is wrong with a label's key, or with an annotation's.
+pub(crate) fn qualified_name(name: &str) -> Option<String> {
+    let (prefix, local) = match name.split_once('/') {
+        Some((prefix, local)) => (Some(prefix), local),
+        None => (None, name),
+    };
+    if let Some(prefix) = prefix {
+        if prefix.is_empty() {
+            return Some("prefix part must be non-empty".to_owned());
+        }
+        if let Some(why) = subdomain(prefix) {
+            return Some(format!("prefix part {why}"));
+        }
+    }
+    if local.is_empty() {
+        return Some("name part must be non-empty".to_owned());
+    }
+    if local.len() > 63 {
+        return Some("name part must be no more than 63 bytes".to_owned());
+    }
+    (!is_loose(local)).then(|| QUALIFIED_MESSAGE.to_owned())
+}
+
+/// What is wrong with a label's value.
+pub(crate) fn label_value(value: &str) -> Option<String> {
+    if value.len() > 63 {
+        return Some("must be no more than 63 bytes".to_owned());
+    }
+    (!value.is_empty() && !is_loose(value)).then(|| LABEL_VALUE_MESSAGE.to_owned())
+}
+
+fn is_loose(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}

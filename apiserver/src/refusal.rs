@@ -1,0 +1,298 @@
+//! Answers that say no, in upstream's words: clients match on reasons, and people know the messages.
+
+use serde_json::{Value, json};
+use steersman_api::Status;
+use steersman_api::status::{StatusCause, StatusDetails};
+
+use crate::field::FieldError;
+use crate::registry::Resource;
+use crate::rest::Call;
+
+/// A request that was not carried out, and what the client is told.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{status}")]
+pub(crate) struct Refusal {
+    /// The body of the answer.
+    pub(crate) status: Box<Status>,
+    /// Where a list whose snapshot was forgotten may go on, inconsistently.
+    pub(crate) continue_with: Option<String>,
+}
+
+/// Most functions here are refused or give something.
+pub(crate) type Result<T> = std::result::Result<T, Refusal>;
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        Self { status: Box::new(status), continue_with: None }
+    }
+}
+
+impl Refusal {
+    fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
+        Status::failure(code, reason, message).into()
+    }
+
+    /// As a client reads it.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut json = serde_json::to_value(&*self.status).expect("a Status must have a JSON form");
+        json["kind"] = "Status".into();
+        json["apiVersion"] = "v1".into();
+        json["metadata"] = match &self.continue_with {
+            Some(token) => json!({"continue": token}),
+            None => json!({}),
+        };
+        json
+    }
+
+    fn about(mut self, resource: &Resource, name: &str) -> Self {
+        self.status.details = Some(StatusDetails {
+            name: name.to_owned(),
+            group: resource.group.to_string(),
+            kind: resource.plural.to_string(),
+            ..StatusDetails::default()
+        });
+        self
+    }
+
+    fn cause(mut self, reason: &str, message: impl Into<String>, field: &str) -> Self {
+        let details = self.status.details.get_or_insert_default();
+        let (reason, field) = (reason.to_owned(), field.to_owned());
+        details.causes.push(StatusCause { reason, message: message.into(), field });
+        self
+    }
+
+    fn retry_after(mut self, seconds: i32) -> Self {
+        self.status.details.get_or_insert_default().retry_after_seconds = seconds;
+        self
+    }
+
+    /// No such object.
+    pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} \"{name}\" not found", resource.qualified);
+        Self::new(404, "NotFound", message).about(resource, name)
+    }
+
+    /// No such resource, in a group version that is served.
+    pub(crate) fn no_such_resource() -> Self {
+        let mut refusal = Self::new(404, "NotFound", "the server could not find the requested resource");
+        refusal.status.details = Some(StatusDetails::default());
+        refusal
+    }
+
+    /// The resource is known, but not this verb.
+    pub(crate) fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        let mut refusal = Self::new(405, "MethodNotAllowed", message);
+        refusal.status.details = Some(StatusDetails::default());
+        refusal
+    }
+
+    /// The name is taken.
+    pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", resource.qualified);
+        Self::new(409, "AlreadyExists", message).about(resource, name)
+    }
+
+    /// The generated name is taken.
+    pub(crate) fn generated_name_taken(resource: &Resource, name: &str) -> Self {
+        let message = format!(
+            "{} \"{name}\" already exists, the server was not able to generate a unique name for the object",
+            resource.qualified
+        );
+        Self::new(409, "AlreadyExists", message).about(resource, name).retry_after(1)
+    }
+
+    /// The write can't be done to the state that the object is in.
+    pub(crate) fn conflict(resource: &Resource, name: &str, why: impl std::fmt::Display) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified);
+        Self::new(409, "Conflict", message).about(resource, name)
+    }
+
+    /// As [`conflict`](Self::conflict), where upstream names the kind instead of the resource.
+    pub(crate) fn conflict_of_kind(resource: &Resource, name: &str, why: impl std::fmt::Display) -> Self {
+        let kind = if resource.group.is_empty() {
+            resource.kind.to_string()
+        } else {
+            format!("{}.{}", resource.kind, resource.group)
+        };
+        let message = format!("Operation cannot be fulfilled on {kind} \"{name}\": {why}");
+        let mut refusal = Self::new(409, "Conflict", message).about(resource, name);
+        refusal.status.details.get_or_insert_default().kind = resource.kind.to_string();
+        refusal
+    }
+
+    /// As [`conflict`](Self::conflict), about a subresource.
+    pub(crate) fn conflict_with(
+        resource: &Resource,
+        subresource: &str,
+        name: &str,
+        why: impl std::fmt::Display,
+    ) -> Self {
+        let mut refusal = Self::conflict(resource, name, "");
+        refusal.status.message = format!(
+            "Operation cannot be fulfilled on {}/{subresource} \"{name}\": {why}",
+            resource.qualified
+        );
+        refusal.status.details.get_or_insert_default().kind = format!("{}/{subresource}", resource.plural);
+        refusal
+    }
+
+    /// Known, but not served by this server.
+    pub(crate) fn not_implemented(call: &Call) -> Self {
+        let message = format!(
+            "this server does not implement {} of {}/{}",
+            call.verb, call.resource.qualified, call.subresource
+        );
+        Self::new(501, "NotImplemented", message).about(&call.resource, &call.name)
+    }
+
+    /// The object has another version than the writer saw.
+    pub(crate) fn modified(resource: &Resource, name: &str) -> Self {
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, name, why)
+    }
+
+    /// The object breaks rules of its kind.
+    pub(crate) fn invalid(resource: &Resource, name: &str, errors: &[FieldError]) -> Self {
+        Self::invalid_kind(&resource.group, &resource.kind, name, errors)
+    }
+
+    /// As [`invalid`](Self::invalid), for what is no resource, such as `ListOptions`.
+    pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let each: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let all = if let [one] = &each[..] { one.clone() } else { format!("[{}]", each.join(", ")) };
+        let mut refusal = Self::new(422, "Invalid", format!("{qualified} \"{name}\" is invalid: {all}"));
+        refusal.status.details = Some(StatusDetails {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            ..StatusDetails::default()
+        });
+        errors
+            .iter()
+            .fold(refusal, |refusal, error| refusal.cause(error.reason(), error.body(), &error.field))
+    }
+
+    /// A new object has no version yet. Upstream gives no reason here.
+    pub(crate) fn version_on_create() -> Self {
+        Self::new(500, "", "resourceVersion should not be set on objects to be created")
+    }
+
+    /// Refused whoever asks.
+    pub(crate) fn forbidden(resource: &Resource, name: &str, why: impl std::fmt::Display) -> Self {
+        let message = if name.is_empty() {
+            format!("{} is forbidden: {why}", resource.qualified)
+        } else {
+            format!("{} \"{name}\" is forbidden: {why}", resource.qualified)
+        };
+        Self::new(403, "Forbidden", message).about(resource, name)
+    }
+
+    /// Nothing new may be made in a namespace that goes.
+    pub(crate) fn namespace_terminating(resource: &Resource, name: &str, namespace: &str) -> Self {
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        Self::forbidden(resource, name, why).cause(
+            "NamespaceTerminating",
+            format!("namespace {namespace} is being terminated"),
+            "metadata.namespace",
+        )
+    }
+
+    /// The request makes no sense.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// The request can be read, but not carried out.
+    pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
+        Self::new(422, "Invalid", message)
+    }
+
+    /// A patch is longer than the server works on.
+    pub(crate) fn too_many_operations(count: usize, limit: usize) -> Self {
+        let message = format!("The allowed maximum operations in a JSON patch is {limit}, got {count}");
+        Self::new(413, "RequestEntityTooLarge", message)
+    }
+
+    /// None of the encodings that the client accepts can be written.
+    pub(crate) fn not_acceptable() -> Self {
+        let message = "406: Not Acceptable\n\nAvailable representations: application/json, \
+            application/vnd.kubernetes.protobuf, application/json;stream=watch, \
+            application/vnd.kubernetes.protobuf;stream=watch";
+        let mut refusal = Self::new(406, "NotAcceptable", message);
+        refusal.status.details = Some(StatusDetails::default());
+        refusal
+    }
+
+    /// The body's encoding can't be read.
+    pub(crate) fn unsupported_media_type(offered: &[&str]) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            offered.join(", ")
+        );
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    /// The body is larger than the server reads.
+    pub(crate) fn too_large(limit: usize) -> Self {
+        Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
+    }
+
+    /// The version asked for lies ahead of all writes.
+    pub(crate) fn version_too_large(asked: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+        Self::new(504, "Timeout", message)
+            .cause("ResourceVersionTooLarge", "Too large resource version", "")
+            .retry_after(1)
+    }
+
+    /// The version that a watch was asked to begin from is no longer known.
+    pub(crate) fn expired(asked: u64, oldest: u64) -> Self {
+        Self::new(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
+    }
+
+    /// As if a version were no longer known.
+    pub(crate) fn fault_expired() -> Self {
+        Self::new(410, "Expired", "The resourceVersion for the provided watch is too old.")
+    }
+
+    /// The version that a list was asked for is no longer known.
+    pub(crate) fn list_expired() -> Self {
+        Self::new(410, "Expired", "The resourceVersion for the provided list is too old.")
+    }
+
+    /// The snapshot that a list went through is no longer known; with the token it may go on through a newer one.
+    pub(crate) fn continue_expired(token: String) -> Self {
+        let message = "The provided continue parameter is too old to display a consistent list result. You can \
+            start a new list without the continue parameter, or use the continue token in this response to \
+            retrieve the remainder of the results. Continuing with the provided token results in an inconsistent \
+            list - objects that were created, modified, or deleted between the time the first chunk was returned \
+            and now may show up in the list.";
+        let mut refusal = Self::new(410, "Expired", message);
+        refusal.continue_with = Some(token);
+        refusal
+    }
+
+    /// Something that must not happen did.
+    pub(crate) fn internal(why: impl std::fmt::Display) -> Self {
+        let refusal = Self::new(500, "InternalError", format!("Internal error occurred: {why}"));
+        refusal.cause("", why.to_string(), "")
+    }
+
+    /// The server is asked to do more than it wants to.
+    pub(crate) fn too_many_requests(retry_after: Option<i32>) -> Self {
+        let refusal = Self::new(429, "TooManyRequests", "Too many requests, please try again later.");
+        match retry_after {
+            Some(seconds) => refusal.retry_after(seconds),
+            None => refusal,
+        }
+    }
+
+    /// The server gave up waiting.
+    pub(crate) fn timed_out() -> Self {
+        Self::new(504, "Timeout", "Timeout: request did not complete within the allotted timeout")
+    }
+}

@@ -1,0 +1,88 @@
+//! Bodies of answers.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::Stream;
+use futures::stream::BoxStream;
+use http_body::{Body, Frame, SizeHint};
+
+use super::server::Reset;
+
+/// A piece of a body: slices that belong together, shared with whoever else sends them.
+pub(crate) type Piece = Vec<Bytes>;
+
+/// The body of an answer: all at once, or a stream that goes on for as long as a watch does.
+///
+/// A watch is driven by whoever polls its body; no task stands behind it.
+pub struct ResponseBody {
+    /// What is sent before anything more is asked of `more`.
+    ready: VecDeque<Bytes>,
+    more: Option<BoxStream<'static, Result<Piece, Reset>>>,
+}
+
+impl ResponseBody {
+    /// All of it.
+    pub(crate) fn full(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        let ready = if bytes.is_empty() { VecDeque::new() } else { VecDeque::from([bytes]) };
+        Self { ready, more: None }
+    }
+
+    /// One piece.
+    pub(crate) fn pieces(pieces: Piece) -> Self {
+        Self { ready: pieces.into(), more: None }
+    }
+
+    /// Piece by piece.
+    pub(crate) fn stream(more: impl Stream<Item = Result<Piece, Reset>> + Send + 'static) -> Self {
+        Self { ready: VecDeque::new(), more: Some(Box::pin(more)) }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Reset;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Reset>>> {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            let Some(more) = &mut self.more else { return Poll::Ready(None) };
+            match std::task::ready!(more.as_mut().poll_next(cx)) {
+                Some(Ok(piece)) => self.ready.extend(piece.into_iter().filter(|bytes| !bytes.is_empty())),
+                Some(Err(reset)) => {
+                    self.more = None;
+                    return Poll::Ready(Some(Err(reset)));
+                }
+                None => {
+                    self.more = None;
+                    return Poll::Ready(None);
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ready.is_empty() && self.more.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.more {
+            None => SizeHint::with_exact(self.ready.iter().map(|bytes| bytes.len() as u64).sum()),
+            Some(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl std::fmt::Debug for ResponseBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ResponseBody").field("streams", &self.more.is_some()).finish_non_exhaustive()
+    }
+}

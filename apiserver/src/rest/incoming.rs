@@ -1,0 +1,135 @@
+//! Objects that clients send.
+
+use serde_json::Value;
+use steersman_api::schema;
+
+use super::negotiate::{body_format, media_type};
+use super::request::Request;
+use crate::codec::{self, Format};
+use crate::object;
+use crate::patch::PatchType;
+use crate::refusal::{Refusal, Result};
+use crate::registry::Resource;
+
+/// An object from a request, in the form its kind has, and what the client should be warned of.
+pub(super) struct Incoming {
+    /// Fits the schema of its kind.
+    pub(super) object: Value,
+    /// Each becomes a `Warning` header.
+    pub(super) warnings: Vec<String>,
+}
+
+/// What to do about members that the kind does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+/// Reads the body as an object of the resource.
+pub(super) fn object_of(request: &Request) -> Result<Incoming> {
+    let resource = &request.call.resource;
+    let format = body_format(&request.headers)?;
+    if request.body.is_empty() {
+        let why = format!(
+            "unrecognized type: the body of the request is empty (must be of type {})",
+            resource.kind
+        );
+        return Err(Refusal::bad_request(why));
+    }
+    let object = codec::decode(format, &request.body).map_err(|error| unreadable(resource, &error))?;
+    let object = typed(resource, object)?;
+    conform(request, object, format)
+}
+
+/// Brings an object into the form its kind has: what a body or a patch left.
+pub(super) fn conform(request: &Request, mut object: Value, format: Format) -> Result<Incoming> {
+    let resource = &request.call.resource;
+    let mut warnings = Vec::new();
+    if let Some(kind) = resource.schema {
+        // Protobuf drops what it does not know on its own.
+        if format == Format::Json {
+            let unknown = schema::unknown_fields(kind, &object);
+            let unknown = unknown.iter().map(|field| format!("unknown field \"{field}\""));
+            match field_validation(request)? {
+                FieldValidation::Strict => {
+                    let unknown: Vec<_> = unknown.collect();
+                    if !unknown.is_empty() {
+                        let why = format!("strict decoding error: {}", unknown.join(", "));
+                        return Err(Refusal::bad_request(decoding(resource, &why)));
+                    }
+                }
+                FieldValidation::Warn => warnings = unknown.collect(),
+                FieldValidation::Ignore => {}
+            }
+        }
+        object = schema::normalize(kind, &object).map_err(|error| unreadable(resource, &error.into()))?;
+    } else if !object.get("metadata").is_some_and(Value::is_object) {
+        object::metadata(&mut object);
+    }
+    resource.strategy.default(&mut object);
+    Ok(Incoming { object, warnings })
+}
+
+fn field_validation(request: &Request) -> Result<FieldValidation> {
+    match request.query.get("fieldValidation") {
+        None | Some("Warn") => Ok(FieldValidation::Warn),
+        Some("Ignore") => Ok(FieldValidation::Ignore),
+        Some("Strict") => Ok(FieldValidation::Strict),
+        Some(other) => {
+            let supported = ["Ignore", "Warn", "Strict"];
+            let error = crate::field::FieldError::not_supported("fieldValidation", other, &supported);
+            Err(Refusal::invalid_kind("meta.k8s.io", "CreateOptions", "", &[error]))
+        }
+    }
+}
+
+/// The body says of which kind it is, or nothing at all.
+fn typed(resource: &Resource, mut object: Value) -> Result<Value> {
+    if !object.is_object() {
+        return Err(Refusal::bad_request(decoding(resource, "the body is no JSON object")));
+    }
+    let api_version = object::text_at(&object, "apiVersion");
+    let kind = object::text_at(&object, "kind");
+    if !kind.is_empty() && kind != resource.kind.as_str()
+        || !api_version.is_empty() && api_version != resource.api_version.as_str()
+    {
+        let expected = format!("{}, Kind={}", resource.api_version, resource.kind);
+        let why = format!(
+            "the object provided is unrecognized (must be of type {}): it says {api_version}, Kind={kind}, expected {expected}",
+            resource.kind
+        );
+        return Err(Refusal::bad_request(why));
+    }
+    object["apiVersion"] = resource.api_version.as_str().into();
+    object["kind"] = resource.kind.as_str().into();
+    Ok(object)
+}
+
+fn unreadable(resource: &Resource, error: &codec::Error) -> Refusal {
+    Refusal::bad_request(decoding(resource, &error.to_string()))
+}
+
+fn decoding(resource: &Resource, why: &str) -> String {
+    format!(
+        "{} in version \"{}\" cannot be handled as a {}: {why}",
+        resource.kind, resource.version, resource.kind
+    )
+}
+
+/// The kind of patch, by the media type of the body.
+pub(super) fn patch_type(request: &Request) -> Result<PatchType> {
+    match media_type(&request.headers) {
+        "application/json-patch+json" => Ok(PatchType::Json),
+        "application/merge-patch+json" => Ok(PatchType::Merge),
+        "application/strategic-merge-patch+json" if request.call.resource.schema.is_some() => {
+            Ok(PatchType::Strategic)
+        }
+        _ => Err(Refusal::unsupported_media_type(&[
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+        ])),
+    }
+}

@@ -1,0 +1,24 @@
+//! From an HTTP request to its answer.
+
+mod body;
+mod bootstrap;
+mod delete;
+mod incoming;
+mod negotiate;
+mod options;
+mod page;
+mod read;
+mod request;
+mod route;
+mod server;
+mod subresource;
+mod watch;
+mod write;
+
+pub use body::ResponseBody;
+pub(crate) use negotiate::Shape as ObjectShape;
+pub(crate) use read::object_bytes;
+pub use request::Verb;
+pub(crate) use request::{Call, Query, Request};
+pub(crate) use server::{ApiServer, answer, refuse, unknown_path};
+pub use server::{Reset, Settings};

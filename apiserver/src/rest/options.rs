@@ -1,0 +1,254 @@
+//! The parameters of lists, watches and writes.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use steersman_api::{FieldSelector, LabelSelector};
+
+use super::request::{Query, Request};
+use crate::codec;
+use crate::field::FieldError;
+use crate::refusal::{Refusal, Result};
+use crate::select::Selection;
+
+/// `metav1.ListOptions`.
+pub(crate) struct ListOptions {
+    /// Which objects.
+    pub(crate) selection: Selection,
+    /// At which version; `None` if not said.
+    pub(crate) version: Option<u64>,
+    /// How the version is meant.
+    pub(crate) version_match: Option<VersionMatch>,
+    /// At most so many objects; zero for all.
+    pub(crate) limit: usize,
+    /// Where an earlier list left off.
+    pub(crate) continue_from: Option<String>,
+    /// For how long a watch goes on.
+    pub(crate) timeout: Option<Duration>,
+    /// A watch may tell its version now and then.
+    pub(crate) bookmarks: bool,
+    /// A watch begins with what is there, or not; `None` if not said.
+    pub(crate) initial_events: Option<bool>,
+}
+
+/// How a list's version is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VersionMatch {
+    /// Precisely that one.
+    Exact,
+    /// That one or a newer one.
+    NotOlderThan,
+}
+
+impl ListOptions {
+    /// From a request for a list or a watch.
+    pub(crate) fn parse(request: &Request) -> Result<Self> {
+        let Request { call, query, .. } = request;
+        let labels: LabelSelector = parse_or(query, "labelSelector", |text| {
+            text.parse().map_err(|error| format!("unable to parse requirement: {error}"))
+        })?;
+        let mut fields: FieldSelector = parse_or(query, "fieldSelector", |text| {
+            text.parse::<FieldSelector>()
+                .map_err(|_| format!("invalid selector: '{text}'; can't understand '{text}'"))
+        })?;
+        if !call.name.is_empty() {
+            fields = only(&call.name, &fields)?;
+        }
+        let version = match query.get("resourceVersion") {
+            None => None,
+            Some(text) => Some(parse_version(text)?),
+        };
+        let version_match = query.get("resourceVersionMatch");
+        check_match(request, version, version_match)?;
+        Ok(Self {
+            selection: Selection::new(&call.resource, &call.namespace, labels, fields)?,
+            version,
+            version_match: version_match.map(|text| match text {
+                "Exact" => VersionMatch::Exact,
+                _ => VersionMatch::NotOlderThan,
+            }),
+            limit: number(query, "limit")?.unwrap_or(0),
+            continue_from: query.get("continue").map(str::to_owned),
+            timeout: number(query, "timeoutSeconds")?.map(|seconds| Duration::from_secs(seconds as u64)),
+            bookmarks: query.is_set("allowWatchBookmarks"),
+            initial_events: query.switch("sendInitialEvents"),
+        })
+    }
+}
+
+/// A version must be a number.
+pub(crate) fn parse_version(text: &str) -> Result<u64> {
+    text.parse().map_err(|_| {
+        let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+        let error = FieldError::invalid("resourceVersion", text, why);
+        Refusal::bad_request(format!("invalid resource version: {error}"))
+    })
+}
+
+fn parse_or<T: Default>(
+    query: &Query,
+    name: &str,
+    parse: impl FnOnce(&str) -> std::result::Result<T, String>,
+) -> Result<T> {
+    query.get(name).map_or_else(|| Ok(T::default()), |text| parse(text).map_err(Refusal::bad_request))
+}
+
+fn number(query: &Query, name: &str) -> Result<Option<usize>> {
+    let Some(text) = query.get(name) else { return Ok(None) };
+    match text.parse::<i64>() {
+        Ok(number) => Ok(usize::try_from(number).ok()),
+        Err(_) => Err(Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))),
+    }
+}
+
+/// A watch under an object's own path sees that object only.
+fn only(name: &str, fields: &FieldSelector) -> Result<FieldSelector> {
+    if fields.terms().iter().any(|term| term.field == "metadata.name" && term.value != name) {
+        let why = format!("field selector {fields} doesn't match the name {name:?} of the request");
+        return Err(Refusal::bad_request(why));
+    }
+    Ok(FieldSelector::name(name))
+}
+
+/// Which combinations make sense, as upstream's `ValidateListOptions`.
+fn check_match(request: &Request, version: Option<u64>, version_match: Option<&str>) -> Result<()> {
+    let query = &request.query;
+    let watching = request.call.verb == super::Verb::Watch;
+    let initial_events = query.switch("sendInitialEvents").is_some();
+    let field = "resourceVersionMatch";
+    let mut errors = Vec::new();
+    if watching && initial_events && version_match != Some("NotOlderThan") {
+        let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        errors.push(FieldError::forbidden(field, why));
+    }
+    if let Some(text) = version_match {
+        if watching && !initial_events {
+            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            errors.push(FieldError::forbidden(field, why));
+        }
+        if !watching && version.is_none() {
+            let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            errors.push(FieldError::forbidden(field, why));
+        }
+        if query.get("continue").is_some() {
+            let why = "resourceVersionMatch is forbidden when continue is provided";
+            errors.push(FieldError::forbidden(field, why));
+        }
+        let supported: &[&str] = if watching { &["NotOlderThan"] } else { &["Exact", "NotOlderThan", ""] };
+        if !supported.contains(&text) {
+            errors.push(FieldError::not_supported(field, text, supported));
+        }
+        if !watching && text == "Exact" && version == Some(0) {
+            let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            errors.push(FieldError::forbidden(field, why));
+        }
+    }
+    if !watching && initial_events {
+        errors.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::invalid_kind("meta.k8s.io", "ListOptions", "", &errors))
+}
+
+/// Whether a write is only tried.
+pub(crate) fn is_dry_run(query: &Query) -> Result<bool> {
+    let mut dry = false;
+    for value in query.all("dryRun").filter(|value| !value.is_empty()) {
+        if value != "All" {
+            let error = FieldError::not_supported("dryRun", value, &["All"]);
+            return Err(Refusal::invalid_kind("meta.k8s.io", "CreateOptions", "", &[error]));
+        }
+        dry = true;
+    }
+    Ok(dry)
+}
+
+/// `metav1.DeleteOptions`, from the body or from the parameters.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DeleteOptions {
+    /// In seconds.
+    pub(crate) grace: Option<i64>,
+    /// The uid that the object must have.
+    pub(crate) uid: Option<String>,
+    /// The version that the object must have.
+    pub(crate) version: Option<String>,
+    /// What becomes of dependents.
+    pub(crate) propagation: Option<Propagation>,
+    /// Nothing is really deleted.
+    pub(crate) dry_run: bool,
+}
+
+/// What becomes of dependents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    /// They lose their owner.
+    Orphan,
+    /// They go after their owner.
+    Background,
+    /// They go before their owner.
+    Foreground,
+}
+
+impl DeleteOptions {
+    /// A body, if there is one, takes the place of the parameters.
+    pub(crate) fn parse(request: &Request) -> Result<Self> {
+        if request.body.is_empty() {
+            return Self::from_query(&request.query);
+        }
+        let format = super::negotiate::body_format(&request.headers)?;
+        let options = codec::decode(format, &request.body)
+            .map_err(|error| Refusal::bad_request(format!("couldn't read the body: {error}")))?;
+        let dry_run = is_dry_run(&request.query)?;
+        let options = Self::from_value(&options)?;
+        Ok(Self { dry_run: options.dry_run || dry_run, ..options })
+    }
+
+    /// From a `metav1.DeleteOptions`.
+    pub(super) fn from_value(options: &Value) -> Result<Self> {
+        let text = |path| crate::object::str_at(options, path).map(str::to_owned);
+        let propagation = match text("propagationPolicy") {
+            Some(policy) => Some(propagation(&policy)?),
+            None => orphan(crate::object::at(options, "orphanDependents").and_then(Value::as_bool)),
+        };
+        Ok(Self {
+            grace: crate::object::int_at(options, "gracePeriodSeconds"),
+            uid: text("preconditions.uid"),
+            version: text("preconditions.resourceVersion"),
+            propagation,
+            dry_run: !crate::object::list_at(options, "dryRun").is_empty(),
+        })
+    }
+
+    fn from_query(query: &Query) -> Result<Self> {
+        let propagation = match query.get("propagationPolicy") {
+            Some(policy) => Some(propagation(policy)?),
+            None => orphan(query.switch("orphanDependents")),
+        };
+        let grace = match query.get("gracePeriodSeconds") {
+            Some(text) => Some(text.parse().map_err(|_| {
+                Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+            })?),
+            None => None,
+        };
+        Ok(Self { grace, uid: None, version: None, propagation, dry_run: is_dry_run(query)? })
+    }
+}
+
+fn orphan(orphan: Option<bool>) -> Option<Propagation> {
+    orphan.map(|orphan| if orphan { Propagation::Orphan } else { Propagation::Background })
+}
+
+fn propagation(policy: &str) -> Result<Propagation> {
+    match policy {
+        "Orphan" => Ok(Propagation::Orphan),
+        "Background" => Ok(Propagation::Background),
+        "Foreground" => Ok(Propagation::Foreground),
+        other => {
+            let supported = ["Foreground", "Background", "Orphan", "nil"];
+            let error = FieldError::not_supported("propagationPolicy", other, &supported);
+            Err(Refusal::invalid_kind("meta.k8s.io", "DeleteOptions", "", &[error]))
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Which resource a path names.
+
+use std::sync::Arc;
+
+use http::Method;
+
+use super::request::{Call, Query, Verb};
+use crate::refusal::Refusal;
+use crate::registry::{Resource, Resources};
+
+/// Where a request goes.
+pub(crate) enum Route {
+    /// To a resource.
+    Resource(Call),
+    /// To something else that the server knows: health, version, discovery.
+    Other,
+    /// Nowhere: upstream's router answers in plain text.
+    Unknown,
+}
+
+/// Finds out what a request wants.
+pub(crate) fn route(
+    resources: &Resources,
+    method: &Method,
+    path: &str,
+    query: &Query,
+) -> Result<Route, Refusal> {
+    let decoded: Vec<String> = path.split('/').skip(1).map(percent_decode).collect();
+    let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
+    let segments = match segments.split_last() {
+        Some((&"", rest)) => rest,
+        _ => &segments[..],
+    };
+    let (group, version, rest) = match segments {
+        ["api", version, rest @ ..] => ("", *version, rest),
+        ["apis", group, version, rest @ ..] => (*group, *version, rest),
+        _ => return Ok(Route::Other),
+    };
+    if resources.version(group, version).is_none() {
+        return Ok(Route::Unknown);
+    }
+    let (watching, rest) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+        _ => (false, rest),
+    };
+    let (namespace, rest) = match rest {
+        [] => return Ok(Route::Other),
+        // `namespaces/a` and its subresources are the namespace itself.
+        ["namespaces", name, resource, rest @ ..]
+            if group.is_empty()
+                && resources.get("", version, "namespaces").is_some_and(|namespaces| {
+                    namespaces.subresource(resource).is_none() || !rest.is_empty()
+                }) =>
+        {
+            return in_namespace(
+                resources,
+                method,
+                (group, version),
+                (name, resource, rest),
+                query,
+                watching,
+            );
+        }
+        ["namespaces", name, resource, rest @ ..] if !group.is_empty() => {
+            return in_namespace(
+                resources,
+                method,
+                (group, version),
+                (name, resource, rest),
+                query,
+                watching,
+            );
+        }
+        rest => ("", rest),
+    };
+    let Some(resource) = resources.get(group, version, rest[0]) else {
+        return Err(Refusal::no_such_resource());
+    };
+    call(resource, method, namespace, &rest[1..], query, watching)
+}
+
+fn in_namespace(
+    resources: &Resources,
+    method: &Method,
+    (group, version): (&str, &str),
+    (namespace, plural, rest): (&str, &str, &[&str]),
+    query: &Query,
+    watching: bool,
+) -> Result<Route, Refusal> {
+    match resources.get(group, version, plural) {
+        Some(resource) if resource.namespaced() => call(resource, method, namespace, rest, query, watching),
+        _ => Err(Refusal::no_such_resource()),
+    }
+}
+
+fn call(
+    resource: &Arc<Resource>,
+    method: &Method,
+    namespace: &str,
+    rest: &[&str],
+    query: &Query,
+    watching: bool,
+) -> Result<Route, Refusal> {
+    let (name, subresource) = match rest {
+        [] => ("", ""),
+        [name] => (*name, ""),
+        [name, subresource] => (*name, *subresource),
+        // Proxies have paths of their own; none is served yet.
+        _ => return Err(Refusal::no_such_resource()),
+    };
+    let watching = watching || query.is_set("watch");
+    let verb = match (method.as_str(), name.is_empty()) {
+        ("GET" | "HEAD", true) if watching => Verb::Watch,
+        // A watch of one object under its own path: the name becomes a selector, as upstream.
+        ("GET", false) if watching && subresource.is_empty() => Verb::Watch,
+        ("GET" | "HEAD", true) => Verb::List,
+        ("GET" | "HEAD", false) => Verb::Get,
+        ("POST", true) => Verb::Create,
+        ("POST", false) if !subresource.is_empty() => Verb::Create,
+        ("PUT", false) => Verb::Update,
+        ("PATCH", false) => Verb::Patch,
+        ("DELETE", true) => Verb::DeleteCollection,
+        ("DELETE", false) => Verb::Delete,
+        _ => return Err(Refusal::method_not_allowed()),
+    };
+    let allowed = if subresource.is_empty() {
+        // Objects of a namespaced resource are made, and found by name, only in a namespace.
+        let placed = !resource.namespaced()
+            || !namespace.is_empty()
+            || matches!(verb, Verb::List | Verb::Watch) && name.is_empty();
+        if !placed && !matches!(verb, Verb::Create | Verb::DeleteCollection) {
+            return Err(Refusal::no_such_resource());
+        }
+        placed && resource.allows(verb.as_str())
+    } else {
+        let known = resource.subresource(subresource).ok_or_else(Refusal::no_such_resource)?;
+        known.verbs.iter().any(|allowed| allowed == verb.as_str())
+    };
+    if !allowed {
+        return Err(Refusal::method_not_allowed());
+    }
+    Ok(Route::Resource(Call {
+        verb,
+        resource: Arc::clone(resource),
+        subresource: subresource.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }))
+}
+
+/// Undoes `%2F` and the like; what is no such escape stays as it is.
+fn percent_decode(path: &str) -> String {
+    if !path.contains('%') {
+        return path.to_owned();
+    }
+    let bytes = path.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = path.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match hex {
+            Some(byte) if bytes[at] == b'%' => {
+                out.push(byte);
+                at += 3;
+            }
+            _ => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}

@@ -1,0 +1,317 @@
+//! The server: what all requests share, and the way each goes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use parking_lot::{Mutex, RwLock};
+use tokio_util::sync::CancellationToken;
+
+use super::body::ResponseBody;
+use super::negotiate::{self, Answered, HasSchema, JSON, PROTOBUF, Shape};
+use super::request::{Call, Query, Request, Verb};
+use super::route::{Route, route};
+use crate::clock::Clock;
+use crate::codec::{self, Format};
+use crate::discovery;
+use crate::faults::{Failure, Faults};
+use crate::object;
+use crate::recorder::Recorder;
+use crate::refusal::{Refusal, Result};
+use crate::registry::{Context, ENVELOPE_TAIL, Resource, Resources, envelope_head};
+use crate::store::Store;
+
+/// How a server behaves.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How many changes of each resource are remembered: watches and paged lists that need older ones get 410.
+    /// Default: 10,000.
+    pub history: usize,
+    /// Between the bookmarks of a watch. Default: one minute, as upstream.
+    pub bookmark_interval: Duration,
+    /// How long a watch goes on whose client does not say: between this and twice as long. Default: 30 minutes.
+    pub min_watch_timeout: Duration,
+    /// The largest body that is read, in bytes. Default: 3 MiB, as upstream.
+    pub body_limit: usize,
+    /// What objects are stamped with. Default: a clock that follows tokio's.
+    pub clock: Option<Clock>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            history: 10_000,
+            bookmark_interval: Duration::from_secs(60),
+            min_watch_timeout: Duration::from_secs(1800),
+            body_limit: 3 * 1024 * 1024,
+            clock: None,
+        }
+    }
+}
+
+/// The connection broke, or the server is down: the client can't know what became of its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("connection reset by the server")]
+pub struct Reset;
+
+/// What a client gets.
+pub(crate) type Answer = std::result::Result<Response<ResponseBody>, Reset>;
+
+/// The server behind all connections. Cheap to clone; all clones are the same.
+#[derive(Clone)]
+pub(crate) struct ApiServer {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Arc<Store>,
+    resources: RwLock<Arc<Resources>>,
+    settings: Settings,
+    clock: Clock,
+    faults: Faults,
+    recorder: Recorder,
+    /// Held from choosing what may be had only once (an address, a port) until it is stored.
+    turn: Mutex<()>,
+    /// Cancelled when the server stops; another takes its place when it starts again.
+    running: Mutex<CancellationToken>,
+}
+
+impl ApiServer {
+    /// A server with the objects that are always there.
+    pub(crate) fn new(settings: Settings) -> Self {
+        let server = Self {
+            shared: Arc::new(Shared {
+                store: Arc::new(Store::new(settings.history)),
+                resources: RwLock::new(Arc::new(Resources::built_in())),
+                clock: settings.clock.clone().unwrap_or_else(Clock::following_tokio),
+                settings,
+                faults: Faults::new(),
+                recorder: Recorder::default(),
+                turn: Mutex::new(()),
+                running: Mutex::new(CancellationToken::new()),
+            }),
+        };
+        server.bootstrap();
+        server
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.shared.store
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.shared.faults
+    }
+
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.shared.recorder
+    }
+
+    pub(crate) fn turn(&self) -> &Mutex<()> {
+        &self.shared.turn
+    }
+
+    /// What is served now.
+    pub(crate) fn resources(&self) -> Arc<Resources> {
+        Arc::clone(&self.shared.resources.read())
+    }
+
+    /// Changes what is served.
+    pub(crate) fn change_resources(&self, change: impl FnOnce(&mut Resources)) {
+        let mut resources = self.shared.resources.write();
+        change(Arc::make_mut(&mut resources));
+    }
+
+    /// Cancelled when the server stops.
+    pub(crate) fn running(&self) -> CancellationToken {
+        self.shared.running.lock().clone()
+    }
+
+    /// Breaks off all answers under way. Data stay.
+    pub(crate) fn stop(&self) {
+        self.shared.running.lock().cancel();
+    }
+
+    /// Serves again after [`stop`](Self::stop).
+    pub(crate) fn restart(&self) {
+        let mut running = self.shared.running.lock();
+        if running.is_cancelled() {
+            *running = CancellationToken::new();
+        }
+    }
+
+    pub(crate) fn context<'a>(&'a self, resource: &'a Resource, subresource: &'a str) -> Context<'a> {
+        Context { now: self.clock().now(), store: self.store(), resource, subresource }
+    }
+
+    /// Answers a request whose body has been read, unless the server stops first.
+    pub(crate) async fn answer(&self, request: http::Request<Bytes>) -> Answer {
+        let running = self.running();
+        tokio::select! {
+            biased;
+            () = running.cancelled() => Err(Reset),
+            answer = self.serve(request) => answer,
+        }
+    }
+
+    async fn serve(&self, request: http::Request<Bytes>) -> Answer {
+        let (parts, body) = request.into_parts();
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let resources = self.resources();
+        let path = parts.uri.path();
+        let call = match route(&resources, &parts.method, path, &query) {
+            Ok(Route::Resource(call)) => call,
+            Ok(Route::Other) => {
+                return Ok(discovery::answer_other(&resources, &parts.method, path, &parts.headers, &query));
+            }
+            Ok(Route::Unknown) => return Ok(unknown_path()),
+            Err(refusal) => return Ok(refuse(&refusal, Format::Json)),
+        };
+        let request = Request { call, query, headers: parts.headers, body };
+        let name = self.name_of(&request);
+        let named = Call { name: name.clone(), ..request.call.clone() };
+        let failure = self.faults().take(&named, request.user_agent());
+        let head = parts.method == Method::HEAD;
+        let answer = match failure {
+            None => self.carried_out(&request).await,
+            Some(failure) => self.failed(&request, failure).await?,
+        };
+        self.recorder().record(&request, &name, answer.status().as_u16());
+        Ok(if head { answer.map(|_| ResponseBody::full(Bytes::new())) } else { answer })
+    }
+
+    /// What the request names: in its path, or (creates) in its body.
+    fn name_of(&self, request: &Request) -> String {
+        let call = &request.call;
+        if !call.name.is_empty() || call.verb != Verb::Create {
+            return call.name.clone();
+        }
+        let decoded = negotiate::body_format(&request.headers)
+            .ok()
+            .and_then(|format| codec::decode(format, &request.body).ok());
+        decoded.map(|object| object::text_at(&object, "metadata.name")).unwrap_or_default()
+    }
+
+    async fn carried_out(&self, request: &Request) -> Response<ResponseBody> {
+        let answered = match request.call.verb {
+            Verb::Get => self.get(request).await,
+            Verb::List => self.list(request).await,
+            Verb::Watch => self.watch(request).await,
+            Verb::Create => self.create(request),
+            Verb::Update => self.update(request),
+            Verb::Patch => self.patch(request),
+            Verb::Delete => self.delete(request),
+            Verb::DeleteCollection => self.delete_collection(request).await,
+        };
+        answered.unwrap_or_else(|refusal| refuse(&refusal, status_format(request)))
+    }
+
+    async fn failed(&self, request: &Request, failure: Failure) -> Answer {
+        let refusal = match failure {
+            Failure::Expired => Refusal::fault_expired(),
+            Failure::TooManyRequests { retry_after } => Refusal::too_many_requests(
+                retry_after.map(|after| i32::try_from(after.as_secs()).unwrap_or(i32::MAX)),
+            ),
+            Failure::InternalError => Refusal::internal("fault on demand"),
+            Failure::Status(status) => Refusal::from(*status),
+            Failure::Reset => return Err(Reset),
+            Failure::Hang => return std::future::pending().await,
+            Failure::ResetAfterwards => {
+                let answer = self.carried_out(request).await;
+                self.recorder().record(request, &self.name_of(request), answer.status().as_u16());
+                return Err(Reset);
+            }
+            Failure::TimeoutAfterwards => {
+                self.carried_out(request).await;
+                Refusal::timed_out()
+            }
+            Failure::HangAfterwards => {
+                let answer = self.carried_out(request).await;
+                self.recorder().record(request, &self.name_of(request), answer.status().as_u16());
+                return std::future::pending().await;
+            }
+        };
+        Ok(refuse(&refusal, status_format(request)))
+    }
+}
+
+/// How the answer to a request is written.
+pub(super) fn shape_of(request: &Request, answered: Answered) -> Result<Shape> {
+    let call = &request.call;
+    let kind_has_schema = call.resource.schema.is_some() || call.subresource == "scale";
+    let has_schema = if kind_has_schema { HasSchema::Yes } else { HasSchema::No };
+    negotiate::answer_shape(&request.headers, has_schema, answered)
+}
+
+/// Refusals are protobuf where the client asked for it.
+fn status_format(request: &Request) -> Format {
+    negotiate::answer_shape(&request.headers, HasSchema::Yes, Answered::Other)
+        .map_or(Format::Json, |shape| shape.format)
+}
+
+/// An answer that was given.
+pub(crate) fn answer(
+    code: StatusCode,
+    media_type: &'static str,
+    body: ResponseBody,
+) -> Response<ResponseBody> {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = code;
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    answer
+}
+
+/// An answer that says no.
+pub(crate) fn refuse(refusal: &Refusal, format: Format) -> Response<ResponseBody> {
+    let status = &refusal.status;
+    let code = u16::try_from(status.code).ok().and_then(|code| StatusCode::from_u16(code).ok());
+    let code = code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut answer = match format {
+        Format::Json => answer(code, JSON, ResponseBody::full(codec::json(&refusal.to_json()))),
+        Format::Protobuf => {
+            let raw = status.to_protobuf();
+            let head = envelope_head("v1", "Status", raw.len());
+            let pieces = vec![head, raw.into(), Bytes::from_static(ENVELOPE_TAIL)];
+            answer(code, PROTOBUF, ResponseBody::pieces(pieces))
+        }
+    };
+    if let Some(after) = status.retry_after() {
+        answer.headers_mut().insert(header::RETRY_AFTER, after.as_secs().into());
+    }
+    answer
+}
+
+/// A success that is a Status.
+pub(crate) fn success(resource: &Resource, name: &str, uid: &str, shape: Shape) -> Response<ResponseBody> {
+    let status = steersman_api::Status {
+        status: "Success".to_owned(),
+        details: Some(steersman_api::status::StatusDetails {
+            name: name.to_owned(),
+            group: resource.group.to_string(),
+            kind: resource.plural.to_string(),
+            uid: uid.to_owned(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let mut answer = refuse(&status.into(), shape.format);
+    *answer.status_mut() = StatusCode::OK;
+    answer
+}
+
+/// What upstream's router says of a path that nothing is under.
+pub(crate) fn unknown_path() -> Response<ResponseBody> {
+    let body = ResponseBody::full(Bytes::from_static(b"404 page not found\n"));
+    answer(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", body)
+}

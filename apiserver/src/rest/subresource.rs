@@ -1,0 +1,173 @@
+//! Resources of one object that are not its whole: scale, binding, eviction.
+
+use http::{Response, StatusCode};
+use serde_json::{Map, Value, json};
+use steersman_api::schema;
+
+use super::body::ResponseBody;
+use super::incoming::patch_type;
+use super::negotiate::{Answered, Shape, body_format};
+use super::options::{DeleteOptions, is_dry_run};
+use super::request::{Call, Request};
+use super::server::{ApiServer, answer, refuse, shape_of};
+use crate::codec::{self, Format};
+use crate::meta;
+use crate::object;
+use crate::patch::Patch;
+use crate::refusal::{Refusal, Result};
+use crate::store::Object;
+
+impl ApiServer {
+    /// Does to an object what a POST to its subresource asks for.
+    pub(super) fn create_through_subresource(&self, request: &Request) -> Result<Response<ResponseBody>> {
+        match (request.call.resource.plural.as_str(), request.call.subresource.as_str()) {
+            ("pods", "binding") => self.bind(request),
+            ("pods", "eviction") => self.evict(request),
+            _ => Err(Refusal::not_implemented(&request.call)),
+        }
+    }
+
+    fn bind(&self, request: &Request) -> Result<Response<ResponseBody>> {
+        let call = &request.call;
+        let binding = body_of(request)?;
+        let node = object::text_at(&binding, "target.name");
+        if node.is_empty() {
+            let error = crate::field::FieldError::required("target.name", "");
+            return Err(Refusal::invalid_kind("", "Binding", &call.name, &[error]));
+        }
+        let now = meta::stamp(self.clock().now());
+        let dry_run = is_dry_run(&request.query)?;
+        let whole =
+            Request { call: Call { subresource: "binding".to_owned(), ..call.clone() }, ..request.clone() };
+        self.modify(&whole, dry_run, |pod| {
+            let assigned = object::text_at(pod, "spec.nodeName");
+            if object::at(pod, "metadata.deletionTimestamp").is_some() {
+                let why = format!("pod {} is being deleted, cannot be assigned to a host", call.name);
+                return Err(Refusal::conflict_with(&call.resource, "binding", &call.name, why));
+            }
+            if !assigned.is_empty() {
+                let why = format!("pod {} is already assigned to node {assigned:?}", call.name);
+                return Err(Refusal::conflict_with(&call.resource, "binding", &call.name, why));
+            }
+            let mut pod = pod.clone();
+            object::members_at(&mut pod, "spec").insert("nodeName".to_owned(), node.as_str().into());
+            for member in ["labels", "annotations"] {
+                if let Some(Value::Object(more)) = binding["metadata"].get(member) {
+                    object::members_at(&mut pod, &format!("metadata.{member}")).extend(more.clone());
+                }
+            }
+            let condition = json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now});
+            let conditions =
+                object::members_at(&mut pod, "status").entry("conditions").or_insert_with(|| json!([]));
+            if let Some(conditions) = conditions.as_array_mut() {
+                conditions.retain(|condition| condition["type"] != "PodScheduled");
+                conditions.push(condition);
+            }
+            Ok(pod)
+        })?;
+        Ok(done(shape_of(request, Answered::Object)?))
+    }
+
+    /// Deletes the pod as the eviction's own options say. Disruption budgets are not looked at yet.
+    fn evict(&self, request: &Request) -> Result<Response<ResponseBody>> {
+        let call = &request.call;
+        let eviction = body_of(request)?;
+        let options = eviction.get("deleteOptions").map(DeleteOptions::from_value).transpose()?;
+        let options = DeleteOptions { dry_run: is_dry_run(&request.query)?, ..options.unwrap_or_default() };
+        self.remove(&call.resource, &call.namespace, &call.name, &options)?;
+        Ok(done(shape_of(request, Answered::Object)?))
+    }
+
+    /// How many replicas an object wants and has.
+    pub(super) fn get_scale(&self, request: &Request, object: &Object) -> Result<Response<ResponseBody>> {
+        let shape = shape_of(request, Answered::Object)?;
+        value_answer(&scale_of(&object.value), shape)
+    }
+
+    pub(super) fn update_scale(&self, request: &Request) -> Result<Response<ResponseBody>> {
+        let scale = body_of(request)?;
+        self.write_scale(request, |_| Ok(scale.clone()))
+    }
+
+    pub(super) fn patch_scale(&self, request: &Request) -> Result<Response<ResponseBody>> {
+        let patch = Patch::parse(patch_type(request)?, &request.body)?;
+        let kind = schema::table().kind("autoscaling", "v1", "Scale");
+        self.write_scale(request, |scale| patch.apply(kind, scale))
+    }
+
+    fn write_scale(
+        &self,
+        request: &Request,
+        change: impl Fn(&Value) -> Result<Value>,
+    ) -> Result<Response<ResponseBody>> {
+        let shape = shape_of(request, Answered::Object)?;
+        let call = Call { subresource: String::new(), ..request.call.clone() };
+        let whole = Request { call, ..request.clone() };
+        let written = self.modify(&whole, is_dry_run(&request.query)?, |old| {
+            let scale = change(&scale_of(old))?;
+            let replicas = object::int_at(&scale, "spec.replicas").unwrap_or(0);
+            if replicas < 0 {
+                let why = "must be greater than or equal to 0";
+                let error = crate::field::FieldError::invalid("spec.replicas", replicas, why);
+                return Err(Refusal::invalid_kind("autoscaling", "Scale", &request.call.name, &[error]));
+            }
+            let mut new = old.clone();
+            object::members_at(&mut new, "spec").insert("replicas".to_owned(), replicas.into());
+            let version = object::text_at(&scale, "metadata.resourceVersion");
+            object::metadata(&mut new).insert("resourceVersion".to_owned(), version.into());
+            Ok(new)
+        })?;
+        value_answer(&scale_of(&written.value), shape)
+    }
+}
+
+/// An `autoscaling/v1` Scale of a kind that has replicas.
+fn scale_of(object: &Value) -> Value {
+    let mut metadata = Map::new();
+    for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object["metadata"].get(name) {
+            metadata.insert(name.to_owned(), value.clone());
+        }
+    }
+    let selector = match object::at(object, "spec.selector") {
+        // Replication controllers have plain labels, the others a LabelSelector.
+        Some(Value::Object(labels)) if !labels.keys().any(|key| key.starts_with("match")) => labels.clone(),
+        Some(selector) => selector["matchLabels"].as_object().cloned().unwrap_or_default(),
+        None => Map::new(),
+    };
+    let terms: Vec<String> =
+        selector.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    json!({
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": metadata,
+        "spec": {"replicas": object::int_at(object, "spec.replicas").unwrap_or(0)},
+        "status": {
+            "replicas": object::int_at(object, "status.replicas").unwrap_or(0),
+            "selector": terms.join(","),
+        },
+    })
+}
+
+/// The body as whatever kind the subresource takes.
+fn body_of(request: &Request) -> Result<Value> {
+    let format = body_format(&request.headers)?;
+    let bad = |error| Refusal::bad_request(format!("couldn't read the body: {error}"));
+    codec::decode(format, &request.body).map_err(bad)
+}
+
+/// An answer that is an object of a built-in kind which is not kept.
+fn value_answer(object: &Value, shape: Shape) -> Result<Response<ResponseBody>> {
+    let body = match shape.format {
+        Format::Json => codec::json(object),
+        Format::Protobuf => schema::encode(object).map_err(Refusal::internal)?.into(),
+    };
+    Ok(answer(StatusCode::OK, shape.media_type(), ResponseBody::full(body)))
+}
+
+/// What upstream answers where there is nothing to show.
+fn done(shape: Shape) -> Response<ResponseBody> {
+    let status =
+        steersman_api::Status { status: "Success".to_owned(), code: 201, ..steersman_api::Status::default() };
+    refuse(&status.into(), shape.format)
+}

@@ -1,0 +1,338 @@
+//! Create, update and patch.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, Response, StatusCode, header};
+use serde_json::Value;
+use steersman_api::{ObjectKey, Uid, schema};
+
+use super::body::ResponseBody;
+use super::incoming::{Incoming, conform, object_of, patch_type};
+use super::negotiate::Answered;
+use super::options::is_dry_run;
+use super::request::Request;
+use super::server::{ApiServer, shape_of};
+use crate::codec::Format;
+use crate::field::FieldError;
+use crate::meta;
+use crate::names;
+use crate::object;
+use crate::patch::Patch;
+use crate::refusal::{Refusal, Result};
+use crate::registry::Resource;
+use crate::store::{self, Object};
+
+/// How often a write is tried again that another write got ahead of. Upstream's number for patches.
+const ATTEMPTS: usize = 6;
+/// How often another name is generated when one is taken. From upstream.
+const NAMES: usize = 8;
+
+impl ApiServer {
+    /// A new object, or something done to one through a subresource.
+    pub(super) fn create(&self, request: &Request) -> Result<Response<ResponseBody>> {
+        if !request.call.subresource.is_empty() {
+            return self.create_through_subresource(request);
+        }
+        let shape = shape_of(request, Answered::Object)?;
+        let Incoming { object, warnings } = object_of(request)?;
+        let dry_run = is_dry_run(&request.query)?;
+        let object = self.add(request, object, dry_run)?;
+        let answer =
+            self.object_answer(StatusCode::CREATED, &object.served_as(&request.call.resource), shape)?;
+        Ok(with_warnings(answer, &warnings))
+    }
+
+    /// Adds an object in the form of its kind.
+    fn add(&self, request: &Request, object: Value, dry_run: bool) -> Result<Arc<Object>> {
+        let call = &request.call;
+        let resource = &call.resource;
+        let base = object::text_at(&object, "metadata.generateName");
+        let generated = object::text_at(&object, "metadata.name").is_empty() && !base.is_empty();
+        for attempt in 1.. {
+            let mut object = object.clone();
+            if generated {
+                object::metadata(&mut object).insert("name".to_owned(), names::generate(&base).into());
+            }
+            match self.add_named(resource, &call.namespace, object, dry_run) {
+                Err(refusal) if generated && refusal.status.reason == "AlreadyExists" => {
+                    if attempt == NAMES {
+                        let name = refusal.status.details.map(|details| details.name).unwrap_or_default();
+                        return Err(Refusal::generated_name_taken(resource, &name));
+                    }
+                }
+                added => return added,
+            }
+        }
+        unreachable!("the loop must end in one of its arms")
+    }
+
+    pub(super) fn add_named(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        mut object: Value,
+        dry_run: bool,
+    ) -> Result<Arc<Object>> {
+        meta::place(resource, namespace, &mut object)?;
+        let name = object::text_at(&object, "metadata.name");
+        if resource.namespaced() {
+            self.check_namespace(resource, namespace, &name)?;
+        }
+        if !object::text_at(&object, "metadata.resourceVersion").is_empty() {
+            return Err(Refusal::version_on_create());
+        }
+        let context = self.context(resource, "");
+        let members = object::members(&mut object);
+        // Kinds whose status is written apart begin without one.
+        if resource.has_status() {
+            members.remove("status");
+        }
+        let metadata = object::metadata(&mut object);
+        for system in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+            metadata.remove(system);
+        }
+        metadata.insert("uid".to_owned(), Uid::random().to_string().into());
+        metadata.insert("creationTimestamp".to_owned(), meta::stamp(context.now).into());
+        if resource.traits.generation {
+            metadata.insert("generation".to_owned(), 1.into());
+        }
+        // One at a time: what this object gets for itself, no other may get meanwhile.
+        let _turn = self.turn().lock();
+        resource.strategy.prepare_for_create(&context, &mut object)?;
+        let mut errors = if name.is_empty() {
+            vec![FieldError::required("metadata.name", "name or generateName is required")]
+        } else {
+            resource.strategy.validate(&context, &object)
+        };
+        if errors.is_empty() {
+            errors = meta::validate(resource, &object);
+        }
+        if !errors.is_empty() {
+            return Err(Refusal::invalid(resource, &name, &errors));
+        }
+        let object = self.shown(resource, object)?;
+        let key = ObjectKey::new(namespace, name.as_str());
+        if dry_run {
+            if self.store().get(&resource.table, &key).is_some() {
+                return Err(Refusal::already_exists(resource, &name));
+            }
+            return Ok(Arc::new(Object::unstored(Arc::clone(resource), key, object)));
+        }
+        let stored = self.stored_as(resource);
+        let object = stored.convert_from(resource, &object);
+        let added = self.store().create(&stored, key, object);
+        let added = added.map_err(|_| Refusal::already_exists(resource, &name))?;
+        self.noticed(&added);
+        Ok(added)
+    }
+
+    /// The resource in whose form objects of this one are kept.
+    pub(super) fn stored_as(&self, resource: &Arc<Resource>) -> Arc<Resource> {
+        self.resources().storage(resource)
+    }
+
+    /// In the canonical form again, after defaults were filled in.
+    fn shown(&self, resource: &Resource, object: Value) -> Result<Value> {
+        match resource.schema {
+            Some(kind) => schema::normalize(kind, &object).map_err(Refusal::internal),
+            None => Ok(object),
+        }
+    }
+
+    /// Nothing is made in a namespace that is not there, or that goes.
+    fn check_namespace(&self, resource: &Resource, namespace: &str, name: &str) -> Result<()> {
+        let resources = self.resources();
+        let Some(namespaces) = resources.get("", "v1", "namespaces") else { return Ok(()) };
+        let found = self.existing(namespaces, "", namespace)?;
+        if found.metadata().contains_key("deletionTimestamp") {
+            return Err(Refusal::namespace_terminating(resource, name, namespace));
+        }
+        Ok(())
+    }
+
+    /// Another state in place of an object's.
+    pub(super) fn update(&self, request: &Request) -> Result<Response<ResponseBody>> {
+        let call = &request.call;
+        if call.subresource == "scale" {
+            return self.update_scale(request);
+        }
+        let shape = shape_of(request, Answered::Object)?;
+        let Incoming { object, warnings } = object_of(request)?;
+        let dry_run = is_dry_run(&request.query)?;
+        let name = object::text_at(&object, "metadata.name");
+        if name.is_empty() {
+            let why = format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                call.name
+            );
+            return Err(Refusal::bad_request(why));
+        }
+        if name != call.name {
+            let why =
+                format!("the name of the object ({name}) does not match the name on the URL ({})", call.name);
+            return Err(Refusal::bad_request(why));
+        }
+        let creates = call.resource.traits.create_on_update && call.subresource.is_empty();
+        if creates && self.existing(&call.resource, &call.namespace, &call.name).is_err() {
+            let object = self.add_named(&call.resource, &call.namespace, object, dry_run)?;
+            let answer = self.object_answer(StatusCode::CREATED, &object.served_as(&call.resource), shape)?;
+            return Ok(with_warnings(answer, &warnings));
+        }
+        let written = self.modify(request, dry_run, |_| Ok(object.clone()))?;
+        let answer = self.object_answer(StatusCode::OK, &written.served_as(&call.resource), shape)?;
+        Ok(with_warnings(answer, &warnings))
+    }
+
+    /// A change to an object's state.
+    pub(super) fn patch(&self, request: &Request) -> Result<Response<ResponseBody>> {
+        if request.call.subresource == "scale" {
+            return self.patch_scale(request);
+        }
+        let shape = shape_of(request, Answered::Object)?;
+        let dry_run = is_dry_run(&request.query)?;
+        let patch = Patch::parse(patch_type(request)?, &request.body)?;
+        let mut warnings = Vec::new();
+        let written = self.modify(request, dry_run, |old| {
+            let patched = patch.apply(request.call.resource.schema, old)?;
+            let incoming = conform(request, patched, Format::Json)?;
+            warnings = incoming.warnings;
+            Ok(incoming.object)
+        })?;
+        let answer = self.object_answer(StatusCode::OK, &written.served_as(&request.call.resource), shape)?;
+        Ok(with_warnings(answer, &warnings))
+    }
+
+    /// Writes what `change` makes of the present state, and tries again where another write came first.
+    pub(super) fn modify(
+        &self,
+        request: &Request,
+        dry_run: bool,
+        mut change: impl FnMut(&Value) -> Result<Value>,
+    ) -> Result<Arc<Object>> {
+        let call = &request.call;
+        let resource = &call.resource;
+        for _ in 0..ATTEMPTS {
+            let seen = self.existing(resource, &call.namespace, &call.name)?;
+            let shown = seen.served_as(resource);
+            let new = change(&shown.value)?;
+            match self.replace(request, &seen, &shown.value, new, dry_run) {
+                Err(Write::Overtaken) => {}
+                Err(Write::Refused(refusal)) => return Err(refusal),
+                Ok(written) => return Ok(written),
+            }
+        }
+        Err(Refusal::modified(resource, &call.name))
+    }
+
+    /// One attempt at a write.
+    fn replace(
+        &self,
+        request: &Request,
+        seen: &Arc<Object>,
+        old: &Value,
+        mut new: Value,
+        dry_run: bool,
+    ) -> std::result::Result<Arc<Object>, Write> {
+        let call = &request.call;
+        let resource = &call.resource;
+        check_preconditions(resource, seen, &new)?;
+        meta::place(resource, &call.namespace, &mut new)?;
+        let subresource = call.subresource.as_str();
+        let context = self.context(resource, subresource);
+        meta::keep_system_fields(&mut new, old);
+        let _turn = self.turn().lock();
+        match subresource {
+            "" => {
+                if resource.has_status() {
+                    object::carry_over(&mut new, old, "status");
+                }
+                resource.strategy.prepare_for_update(&context, &mut new, old)?;
+                meta::count_generation(resource, &mut new, old);
+            }
+            _ => resource.strategy.prepare_through(&context, &mut new, old),
+        }
+        let mut errors = meta::validate(resource, &new);
+        errors.extend(meta::validate_update(&new, old));
+        errors.extend(match subresource {
+            "" => resource.strategy.validate_update(&context, &new, old),
+            _ => resource.strategy.validate_through(&context, &new, old),
+        });
+        if !errors.is_empty() {
+            return Err(Refusal::invalid(resource, &call.name, &errors).into());
+        }
+        let new = self.shown(resource, new)?;
+        let done = meta::is_finished(resource, &new);
+        if dry_run {
+            return Ok(Arc::new(Object::unstored(Arc::clone(resource), seen.key.clone(), new)));
+        }
+        let new = seen.resource.convert_from(resource, &new);
+        // Nothing changes: nothing is written, and watches hear nothing.
+        if !done && meta::is_same(&new, &seen.value) {
+            return Ok(Arc::clone(seen));
+        }
+        if !done {
+            let written = self.store().replace(seen, new)?;
+            self.noticed(&written);
+            return Ok(written);
+        }
+        // The last finalizer of an object that was to go: it goes. Watches see its last stored state, as upstream.
+        let removed = self.store().remove(seen)?;
+        self.vanished(&removed);
+        Ok(Arc::new(Object::unstored(Arc::clone(&seen.resource), seen.key.clone(), new)))
+    }
+}
+
+/// Why one attempt at a write failed.
+enum Write {
+    /// Another write came first: try again.
+    Overtaken,
+    /// For good.
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Write {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<store::Error> for Write {
+    fn from(_: store::Error) -> Self {
+        Self::Overtaken
+    }
+}
+
+/// The uid and the version that the client sends must be the object's.
+fn check_preconditions(resource: &Resource, seen: &Object, new: &Value) -> Result<()> {
+    let name = &seen.key.name;
+    let uid = object::text_at(new, "metadata.uid");
+    if !uid.is_empty() && uid != seen.uid() {
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", seen.uid());
+        return Err(Refusal::conflict(resource, name, why));
+    }
+    let version = object::text_at(new, "metadata.resourceVersion");
+    match version.as_str() {
+        "" | "0" if resource.traits.unconditional_update => Ok(()),
+        "" | "0" => {
+            let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+            Err(Refusal::invalid(resource, name, &[error]))
+        }
+        version if version == seen.version.to_string() => Ok(()),
+        version if version.parse::<u64>().is_err() => Err(Refusal::bad_request(format!(
+            "invalid resource version: metadata.resourceVersion: Invalid value: {version:?}"
+        ))),
+        _ => Err(Refusal::modified(resource, name)),
+    }
+}
+
+/// Adds what the client should be warned of.
+fn with_warnings(mut answer: Response<ResponseBody>, warnings: &[String]) -> Response<ResponseBody> {
+    for warning in warnings {
+        let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
+            answer.headers_mut().append(header::WARNING, value);
+        }
+    }
+    answer
+}

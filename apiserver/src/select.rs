@@ -1,0 +1,69 @@
+//! Which objects a list or a watch is about.
+
+use std::sync::Arc;
+
+use steersman_api::{FieldSelector, LabelSelector};
+
+use crate::refusal::{Refusal, Result};
+use crate::registry::Resource;
+use crate::store::Object;
+
+/// A namespace, labels and fields: all must fit.
+#[derive(Clone)]
+pub(crate) struct Selection {
+    resource: Arc<Resource>,
+    /// Empty for all.
+    pub(crate) namespace: String,
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Selection {
+    /// # Errors
+    /// A field that objects of the kind can't be selected by.
+    pub(crate) fn new(
+        resource: &Arc<Resource>,
+        namespace: &str,
+        labels: LabelSelector,
+        fields: FieldSelector,
+    ) -> Result<Self> {
+        let own = resource.strategy.selectable_fields();
+        for term in fields.terms() {
+            let field = term.field.as_str();
+            let known = field == "metadata.name"
+                || field == "metadata.namespace" && resource.namespaced()
+                || own.contains(&field);
+            if known {
+                continue;
+            }
+            let why = if own.is_empty() {
+                format!(
+                    "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                )
+            } else {
+                format!("field label not supported: {field}")
+            };
+            return Err(Refusal::bad_request(why));
+        }
+        Ok(Self { resource: Arc::clone(resource), namespace: namespace.to_owned(), labels, fields })
+    }
+
+    /// Whether it takes every object of its namespace.
+    pub(crate) fn takes_all(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// Whether an object is meant.
+    pub(crate) fn matches(&self, object: &Object) -> bool {
+        if !self.namespace.is_empty() && object.key.namespace != self.namespace {
+            return false;
+        }
+        self.labels.matches_with(|key| object.label(key))
+            && self.fields.matches_with(|field| match field {
+                "metadata.name" => object.key.name.to_string(),
+                "metadata.namespace" => object.key.namespace.to_string(),
+                // Of the form that is stored: other versions of a group have the same fields under the same names.
+                field => self.resource.strategy.field(&object.value, field),
+            })
+    }
+}

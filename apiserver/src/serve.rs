@@ -1,0 +1,95 @@
+//! The server behind a socket.
+
+use std::io;
+use std::net::SocketAddr;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::in_memory::read_and_answer;
+use crate::rest::ApiServer;
+
+/// A listening socket and the connections that came from it.
+///
+/// Dropping it, or [`close`](Self::close), ends all of them: no task stays behind.
+pub(crate) struct Listening {
+    address: SocketAddr,
+    tasks: JoinSet<()>,
+}
+
+impl Listening {
+    /// Listens at that address and serves HTTP/1.1 and HTTP/2 (with prior knowledge) there.
+    ///
+    /// # Errors
+    /// The address can't be had.
+    pub(crate) async fn open(server: ApiServer, address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(server, listener));
+        Ok(Self { address, tasks })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Breaks off all connections, and waits until all tasks are gone and the port is free.
+    pub(crate) async fn close(mut self) {
+        self.tasks.shutdown().await;
+    }
+}
+
+/// Takes connections until it is dropped; they go with it.
+async fn accept(server: ApiServer, listener: TcpListener) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(serve(server.clone(), stream));
+                }
+                Err(error) => {
+                    // Out of descriptors, mostly: others must end first.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn serve(server: ApiServer, stream: TcpStream) {
+    let _ = stream.set_nodelay(true);
+    // Hyper turns a failed service into a clean end or a broken stream, depending on the protocol. The client must not
+    // take it for an answer, so the whole connection goes.
+    let broken = CancellationToken::new();
+    let service = service_fn(|request| {
+        let (server, broken) = (server.clone(), broken.clone());
+        async move {
+            let answer = read_and_answer(&server, request).await;
+            if answer.is_err() {
+                broken.cancel();
+            }
+            answer
+        }
+    });
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
+    builder.http2().timer(TokioTimer::new());
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        ended = connection => {
+            if let Err(error) = ended {
+                tracing::debug!(%error, "a connection ended early");
+            }
+        }
+        () = broken.cancelled() => {}
+    }
+}

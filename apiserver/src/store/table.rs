@@ -1,0 +1,178 @@
+//! One resource's objects and the history of their changes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::{Arc, OnceLock};
+
+use arcstr::ArcStr;
+use steersman_api::ObjectKey;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{Error, Object};
+
+/// Objects as they stood at one version, in the order of their keys.
+pub(crate) struct Snapshot {
+    /// The version they stood at.
+    pub(crate) version: u64,
+    /// All of them.
+    pub(crate) objects: Vec<Arc<Object>>,
+}
+
+/// What happened to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChangeKind {
+    /// It is new.
+    Added,
+    /// It was replaced.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// One entry of the history.
+pub(crate) struct Change {
+    /// What happened.
+    pub(crate) kind: ChangeKind,
+    /// The new state; of a deletion the last state, under the version of the deletion.
+    pub(crate) object: Arc<Object>,
+    /// The state before; `None` only where the object is new.
+    pub(crate) before: Option<Arc<Object>>,
+    /// When it was written.
+    pub(crate) at: Instant,
+    /// See [`before_as_of_now`](Self::before_as_of_now).
+    stamped: OnceLock<Arc<Object>>,
+}
+
+impl Change {
+    /// The version of this change.
+    pub(crate) fn version(&self) -> u64 {
+        self.object.version
+    }
+
+    /// The state before, under this change's version: what a watcher is told who loses sight of the object.
+    /// Made once, for all watchers.
+    pub(crate) fn before_as_of_now(&self) -> Option<&Arc<Object>> {
+        let before = self.before.as_ref()?;
+        Some(self.stamped.get_or_init(|| Arc::new(before.at_version(self.version()))))
+    }
+}
+
+/// Present objects, and the changes that led to them as far as they are remembered.
+pub(super) struct Table {
+    objects: BTreeMap<ObjectKey, Arc<Object>>,
+    /// Oldest first, versions strictly ascending. Undone from the back, it leads from `objects` to any version that
+    /// is not before `compacted`.
+    history: VecDeque<Arc<Change>>,
+    /// How long `history` may become.
+    limit: usize,
+    /// The version of the newest forgotten change.
+    compacted: u64,
+    /// The version of the last change; wakes those who follow.
+    wake: watch::Sender<u64>,
+}
+
+impl Table {
+    pub(super) fn new(limit: usize) -> Self {
+        let wake = watch::Sender::new(0);
+        Self { objects: BTreeMap::new(), history: VecDeque::new(), limit, compacted: 0, wake }
+    }
+
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
+        self.objects.get(key)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether `seen` is still the present state.
+    pub(super) fn check(&self, seen: &Object) -> Result<(), Error> {
+        match self.objects.get(&seen.key) {
+            Some(present) if present.version == seen.version => Ok(()),
+            _ => Err(Error::Stale),
+        }
+    }
+
+    pub(super) fn put(&mut self, object: Arc<Object>) {
+        let before = self.objects.insert(object.key.clone(), Arc::clone(&object));
+        let kind = if before.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
+        self.remember(kind, object, before);
+    }
+
+    pub(super) fn remove(&mut self, last: Arc<Object>) {
+        let before = self.objects.remove(&last.key);
+        self.remember(ChangeKind::Deleted, last, before);
+    }
+
+    fn remember(&mut self, kind: ChangeKind, object: Arc<Object>, before: Option<Arc<Object>>) {
+        let change = Change { kind, object, before, at: Instant::now(), stamped: OnceLock::new() };
+        self.history.push_back(Arc::new(change));
+        while self.history.len() > self.limit {
+            if let Some(forgotten) = self.history.pop_front() {
+                self.compacted = forgotten.version();
+            }
+        }
+    }
+
+    pub(super) fn announce(&self, version: u64) {
+        self.wake.send_replace(version);
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.wake.subscribe()
+    }
+
+    pub(super) fn compact(&mut self, version: u64) {
+        self.history.clear();
+        self.compacted = version;
+    }
+
+    /// The changes after a version, at most `max` of them, and whether these are all.
+    pub(super) fn after(&self, version: u64, max: usize) -> Result<(Vec<Arc<Change>>, bool), Error> {
+        if version < self.compacted {
+            return Err(Error::Compacted(self.compacted));
+        }
+        let from = self.history.partition_point(|change| change.version() <= version);
+        let changes: Vec<_> = self.history.range(from..).take(max).cloned().collect();
+        let all = from + changes.len() == self.history.len();
+        Ok((changes, all))
+    }
+
+    /// The present objects of a namespace, or of all if it is empty.
+    pub(super) fn now(&self, namespace: &str) -> Vec<Arc<Object>> {
+        if namespace.is_empty() {
+            return self.objects.values().cloned().collect();
+        }
+        let first = ObjectKey::new(namespace, ArcStr::new());
+        let range = self.objects.range((Bound::Included(first), Bound::Unbounded));
+        range
+            .take_while(|(key, _)| key.namespace == namespace)
+            .map(|(_, object)| Arc::clone(object))
+            .collect()
+    }
+
+    /// The objects as they stood at a version that has been reached.
+    pub(super) fn at(&self, version: u64, namespace: &str) -> Result<Vec<Arc<Object>>, Error> {
+        if version < self.compacted {
+            return Err(Error::Compacted(self.compacted));
+        }
+        let newer = self.history.iter().rev().take_while(|change| change.version() > version);
+        let mut undone: BTreeMap<&ObjectKey, Option<&Arc<Object>>> = BTreeMap::new();
+        for change in newer {
+            undone.insert(&change.object.key, change.before.as_ref());
+        }
+        if undone.is_empty() {
+            return Ok(self.now(namespace));
+        }
+        let wanted = |key: &ObjectKey| namespace.is_empty() || key.namespace == namespace;
+        let mut objects: Vec<Arc<Object>> = self
+            .now(namespace)
+            .into_iter()
+            .filter(|object| !undone.contains_key(&object.key))
+            .chain(undone.iter().filter(|(key, _)| wanted(key)).filter_map(|(_, before)| before.cloned()))
+            .collect();
+        objects.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(objects)
+    }
+}

@@ -1,0 +1,209 @@
+//! The server for tests.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use kube::config::{Cluster, Context, Kubeconfig, NamedCluster, NamedContext};
+use parking_lot::Mutex;
+use steersman_api::{GroupVersionResource, ObjectKey};
+
+use crate::clock::Clock;
+use crate::faults::Faults;
+use crate::in_memory::InMemory;
+use crate::recorder::Recording;
+use crate::rest::{ApiServer, Settings};
+use crate::serve::Listening;
+
+/// A Kubernetes API server in the test's own process, with all objects in memory.
+///
+/// It begins with the namespaces that every cluster has. There are no controllers: nothing is collected, finalised or
+/// scheduled unless the test does it. As upstream, an object with grace or finalizers stays until it is let go, and a
+/// Job deleted without a propagation policy waits for the garbage collector (its finalizer is `orphan`).
+///
+/// Dropping it ends all connections and tasks.
+pub struct TestServer {
+    server: ApiServer,
+    /// None while stopped.
+    listening: Mutex<Option<Listening>>,
+    /// Where it listens, also after it was started again.
+    address: SocketAddr,
+}
+
+/// How a [`TestServer`] begins.
+#[derive(Debug, Clone, Default)]
+pub struct Builder {
+    settings: Settings,
+}
+
+impl Builder {
+    /// See [`Settings::history`].
+    #[must_use]
+    pub fn history(mut self, changes: usize) -> Self {
+        self.settings.history = changes;
+        self
+    }
+
+    /// See [`Settings::bookmark_interval`].
+    #[must_use]
+    pub fn bookmark_interval(mut self, interval: Duration) -> Self {
+        self.settings.bookmark_interval = interval;
+        self
+    }
+
+    /// See [`Settings::clock`].
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.settings.clock = Some(clock);
+        self
+    }
+
+    /// Starts the server.
+    ///
+    /// # Panics
+    /// As [`TestServer::start`].
+    pub async fn start(self) -> TestServer {
+        let server = ApiServer::new(self.settings);
+        let listening = Listening::open(server.clone(), SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await;
+        let listening = listening.expect("a port of the loopback must be free");
+        TestServer { server, address: listening.address(), listening: Mutex::new(Some(listening)) }
+    }
+}
+
+impl TestServer {
+    /// Starts a server as it is by default.
+    ///
+    /// # Panics
+    /// When no port of the loopback can be had.
+    pub async fn start() -> Self {
+        Self::builder().start().await
+    }
+
+    /// To start one that is different.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Where it listens, such as `http://127.0.0.1:12345`. It stays the same after a restart.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A configuration for kube clients, without its own retries.
+    pub fn config(&self) -> kube::Config {
+        let url = self.url().parse().expect("a socket address must be part of a valid URL");
+        let mut config = kube::Config::new(url);
+        config.default_retry = false;
+        config
+    }
+
+    /// A kubeconfig for other clients, such as kubectl.
+    pub fn kubeconfig(&self) -> Kubeconfig {
+        let name = "test".to_owned();
+        let cluster = Cluster { server: Some(self.url()), ..Cluster::default() };
+        let context = Context { cluster: name.clone(), ..Context::default() };
+        Kubeconfig {
+            clusters: vec![NamedCluster {
+                name: name.clone(),
+                cluster: Some(cluster),
+                ..NamedCluster::default()
+            }],
+            contexts: vec![NamedContext {
+                name: name.clone(),
+                context: Some(context),
+                ..NamedContext::default()
+            }],
+            current_context: Some(name),
+            ..Kubeconfig::default()
+        }
+    }
+
+    /// A client over a socket.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn client(&self) -> kube::Client {
+        kube::Client::try_from(self.config()).expect("a plain HTTP configuration must make a client")
+    }
+
+    /// The server as a service, without sockets: for paused time, and to put layers on.
+    pub fn in_memory(&self) -> InMemory {
+        InMemory { server: self.server.clone() }
+    }
+
+    /// A client without sockets.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn in_memory_client(&self) -> kube::Client {
+        kube::Client::new(self.in_memory(), "default")
+    }
+
+    /// Faults on demand.
+    pub fn faults(&self) -> Faults {
+        self.server.faults().clone()
+    }
+
+    /// Collects the requests that are served from now on.
+    pub fn record(&self) -> Recording {
+        self.server.recorder().start()
+    }
+
+    /// What objects are stamped with.
+    pub fn clock(&self) -> Clock {
+        self.server.clock().clone()
+    }
+
+    /// The version of the last write.
+    pub fn resource_version(&self) -> u64 {
+        self.server.store().revision()
+    }
+
+    /// How many objects of a resource there are.
+    pub fn count(&self, resource: &GroupVersionResource) -> usize {
+        let resources = self.server.resources();
+        let found = resources.get(&resource.group, &resource.version, &resource.resource);
+        found.map_or(0, |found| self.server.store().len(&found.table))
+    }
+
+    /// An object as it is stored, in its JSON form; `None` if there is none. Nobody is asked and nothing recorded.
+    pub fn peek(&self, resource: &GroupVersionResource, key: &ObjectKey) -> Option<serde_json::Value> {
+        let resources = self.server.resources();
+        let found = resources.get(&resource.group, &resource.version, &resource.resource)?;
+        let object = self.server.store().get(&found.table, key)?;
+        Some(object.served_as(found).value.clone())
+    }
+
+    /// Forgets all history: watches and pages of lists that begin before now get 410, those under way go on.
+    pub fn compact(&self) {
+        self.server.store().compact();
+    }
+
+    /// Stops serving: connections break, calls in memory fail, the port is closed. Objects stay.
+    pub async fn stop(&self) {
+        self.server.stop();
+        let listening = self.listening.lock().take();
+        if let Some(listening) = listening {
+            listening.close().await;
+        }
+    }
+
+    /// Serves again after [`stop`](Self::stop), at the same port, with all objects and their history.
+    ///
+    /// # Errors
+    /// Somebody else has taken the port.
+    pub async fn restart(&self) -> io::Result<()> {
+        self.stop().await;
+        self.server.restart();
+        let listening = Listening::open(self.server.clone(), self.address).await?;
+        *self.listening.lock() = Some(listening);
+        Ok(())
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        // Bodies of watches that somebody still holds end too.
+        self.server.stop();
+    }
+}

@@ -1,0 +1,118 @@
+//! Events as bytes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use steersman_api::schema;
+
+use crate::codec::{self, Format};
+use crate::faults::Spoiled;
+use crate::refusal::Refusal;
+use crate::registry::{ENVELOPE_TAIL, Resource, envelope_head, length_delimited};
+use crate::rest::{ObjectShape, object_bytes};
+use crate::store::{Object, View};
+
+/// Writes the events of one watch.
+pub(crate) struct Encoder {
+    /// As what the objects are shown.
+    pub(crate) resource: Arc<Resource>,
+    /// How they are written.
+    pub(crate) shape: ObjectShape,
+    /// Objects that the client shall not be able to read.
+    pub(crate) spoiled: Spoiled,
+}
+
+impl Encoder {
+    /// An event about an object. The object's own bytes are shared with all who watch it.
+    pub(crate) fn object(&self, kind: &str, object: &Arc<Object>) -> Result<Vec<Bytes>, Refusal> {
+        let object = object.served_as(&self.resource);
+        if self.spoiled.hits(&object) {
+            return self.spoiled_object(kind, &object);
+        }
+        Ok(self.framed(kind, object_bytes(&object, self.shape)?))
+    }
+
+    fn spoiled_object(&self, kind: &str, object: &Object) -> Result<Vec<Bytes>, Refusal> {
+        let pieces = match self.shape.format {
+            Format::Json => {
+                let head = object.resource.json_head(self.shape.view);
+                vec![head, Bytes::from_static(b","), self.spoiled.json(object).slice(1..)]
+            }
+            Format::Protobuf => {
+                let raw = self.spoiled.protobuf(object).map_err(Refusal::internal)?;
+                let head = object.resource.envelope_head(self.shape.view, raw.len());
+                vec![head, raw, Bytes::from_static(ENVELOPE_TAIL)]
+            }
+        };
+        Ok(self.framed(kind, pieces))
+    }
+
+    /// A bookmark: an object of the kind that has a version only, and perhaps an annotation.
+    pub(crate) fn bookmark(&self, version: u64, ends_initial_events: bool) -> Result<Vec<Bytes>, Refusal> {
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion".to_owned(), version.to_string().into());
+        metadata.insert("creationTimestamp".to_owned(), Value::Null);
+        if ends_initial_events {
+            let annotations = json!({"k8s.io/initial-events-end": "true"});
+            metadata.insert("annotations".to_owned(), annotations);
+        }
+        let pieces = match self.shape.format {
+            Format::Json => {
+                let head = self.resource.json_head(self.shape.view);
+                let mut object = Map::new();
+                object.insert("metadata".to_owned(), Value::Object(metadata));
+                let mut object = Value::Object(object);
+                // Built-in kinds show what they always show, such as an empty spec.
+                if let (View::Whole, Some(kind)) = (self.shape.view, self.resource.schema) {
+                    object = schema::normalize(kind, &object).map_err(Refusal::internal)?;
+                }
+                vec![head, Bytes::from_static(b","), codec::json_without_type(&object).slice(1..)]
+            }
+            Format::Protobuf => {
+                let raw = codec::metadata_to_protobuf(&metadata).map_err(Refusal::internal)?;
+                let head = self.resource.envelope_head(self.shape.view, raw.len());
+                vec![head, raw, Bytes::from_static(ENVELOPE_TAIL)]
+            }
+        };
+        Ok(self.framed("BOOKMARK", pieces))
+    }
+
+    /// The last event of a watch that went wrong.
+    pub(crate) fn error(&self, refusal: &Refusal) -> Vec<Bytes> {
+        let pieces = match self.shape.format {
+            Format::Json => vec![codec::json(&refusal.to_json())],
+            Format::Protobuf => {
+                let raw = refusal.status.to_protobuf();
+                let head = envelope_head("v1", "Status", raw.len());
+                vec![head, raw.into(), Bytes::from_static(ENVELOPE_TAIL)]
+            }
+        };
+        self.framed("ERROR", pieces)
+    }
+
+    fn framed(&self, kind: &str, mut object: Vec<Bytes>) -> Vec<Bytes> {
+        match self.shape.format {
+            Format::Json => {
+                object.insert(0, format!("{{\"type\":\"{kind}\",\"object\":").into());
+                object.push(Bytes::from_static(b"}\n"));
+            }
+            Format::Protobuf => {
+                let raw_len: usize = object.iter().map(Bytes::len).sum();
+                // RawExtension.raw, within WatchEvent.object.
+                let mut raw_head = Vec::with_capacity(6);
+                length_delimited(&mut raw_head, 1, raw_len);
+                let mut event = Vec::with_capacity(32);
+                length_delimited(&mut event, 1, kind.len());
+                event.extend_from_slice(kind.as_bytes());
+                length_delimited(&mut event, 2, raw_head.len() + raw_len);
+                event.extend_from_slice(&raw_head);
+                let len = u32::try_from(event.len() + raw_len).unwrap_or(u32::MAX);
+                let mut frame = len.to_be_bytes().to_vec();
+                frame.extend_from_slice(&event);
+                object.insert(0, frame.into());
+            }
+        }
+        object
+    }
+}
