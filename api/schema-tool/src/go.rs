@@ -88,3 +88,39 @@ fn tag<'a>(tags: &'a str, key: &str) -> Option<&'a str> {
     let start = tags.find(&format!("{key}:\""))? + key.len() + 2;
     tags[start..].split('"').next()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_tell_names_pointers_inlined_fields_and_what_is_omitted() {
+        let text = "\
+type Thing struct {
+\tmetav1.TypeMeta `json:\",inline\"`
+\t// Commented *string `json:\"no\" protobuf:\"bytes,9,opt,name=no\"`
+\tCount *int32 `json:\"count,omitempty\" protobuf:\"varint,3,opt,name=count\"`
+\tSource `json:\",inline\" protobuf:\"bytes,2,opt,name=source\"`
+\tWhen Time `json:\"when,omitempty,omitzero\" protobuf:\"bytes,4,opt,name=when\"`
+\thidden string
+}
+";
+        let mut structs = Structs::new();
+        parse(text, "p", &mut structs);
+        let thing = &structs["p.Thing"];
+        assert!(thing.has_type_meta);
+        let tags: Vec<_> = thing
+            .fields
+            .iter()
+            .map(|(number, tag)| (*number, tag.json.as_deref(), tag.pointer, tag.omit_empty, tag.omit_zero))
+            .collect();
+        assert_eq!(
+            tags,
+            [
+                (2, None, false, false, false),
+                (3, Some("count"), true, true, false),
+                (4, Some("when"), false, true, true)
+            ]
+        );
+    }
+}

@@ -101,3 +101,23 @@ fn openapi_name(name: &str) -> String {
     let rest = name.strip_prefix("k8s.io.").unwrap_or(name);
     format!("io.k8s.{}", rest.replace('_', "-"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_has_its_number_shape_and_full_type() {
+        let field = |line| parse_field(line, "io.k8s.api.core.v1").map(|f| (f.number, f.name, f.shape, f.ty));
+        assert_eq!(field("optional int32 a = 3;"), Some((3, "a".into(), Shape::Single, "int32".into())));
+        assert_eq!(
+            field("repeated Container b = 2;"),
+            Some((2, "b".into(), Shape::List, "io.k8s.api.core.v1.Container".into()))
+        );
+        assert_eq!(
+            field("map<string, .k8s.io.kube_aggregator.pkg.X> c = 40;"),
+            Some((40, "c".into(), Shape::Map, "io.k8s.kube-aggregator.pkg.X".into()))
+        );
+        assert_eq!(field("required string d = 1;"), None);
+    }
+}

@@ -210,8 +210,8 @@ fn embedded_value(ty: Type, bytes: &[u8], at: &Path<'_>) -> Result<Value> {
     let mut object = Map::new();
     fill(message, bytes, at, &mut object)?;
     if message.is_list() {
-        let [items] = message.fields() else { return Ok(Value::Null) };
-        return Ok(object.remove(items.name).unwrap_or_else(|| Value::Array(Vec::new())));
+        let items = object.into_iter().map(|(_, items)| items).find(Value::is_array);
+        return Ok(items.unwrap_or_else(|| Value::Array(Vec::new())));
     }
     Ok(Value::Object(object))
 }

@@ -21,6 +21,9 @@ mod strategic;
 mod table;
 mod unknown;
 
+#[cfg(test)]
+mod tests;
+
 pub use decode::{decode, to_json};
 pub use discovery::{ApiGroupVersion, Resource, Scope, Subresource};
 pub use encode::{encode, to_protobuf};

@@ -14,7 +14,7 @@ use crate::GroupVersion;
 ///
 /// ```text
 /// message core.v1.Pod @v1                  a kind of this group version; @* of every one
-/// message authentication.v1.ExtraValue list            a list in JSON
+/// message authentication.v1.ExtraValue list            a list in JSON; also map=atomic, union=DISCRIMINATOR,FIELD:VALUE
 ///  1 containers []core.v1.Container ! patch=merge:name list=map:name
 /// ^number  ^name   ^type            ^flags     ^as published
 /// ```
