@@ -12,7 +12,8 @@
 //!   --module $GOMODCACHE/k8s.io/apiextensions-apiserver@v0.36.3 --module $GOMODCACHE/k8s.io/kube-aggregator@v0.36.3
 //! ```
 //!
-//! kubectl finds the server as it always does (`KUBECONFIG`). The output depends on nothing but the sources: the same
+//! kubectl finds the server as it always does (`KUBECONFIG`); it must be a fresh one, since custom resources have no
+//! protobuf definition. The output depends on nothing but the sources: the same
 //! server gives the same bytes. The format is described on `steersman_api::schema::Table`.
 
 mod go;
