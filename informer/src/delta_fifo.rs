@@ -172,3 +172,66 @@ impl<K> Drop for Consumer<K> {
         self.shared.drained.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt;
+    use steersman_api::Meta;
+
+    use super::*;
+    use crate::wire::meta::MetaOnly;
+
+    fn added(name: &str) -> Delta<MetaOnly> {
+        let meta = Meta { key: ObjectKey::new("default", name), ..Meta::default() };
+        Delta::Added(Decoded::Good(MetaOnly(meta)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deltas_come_out_in_the_order_they_went_in() {
+        let (mut producer, mut consumer) = delta_fifo(8);
+        for name in ["a", "b", "a"] {
+            producer.push(added(name)).await.unwrap();
+        }
+        let popped = consumer.pop().await.unwrap();
+        let names: Vec<_> = popped.iter().map(|delta| delta.key().unwrap().name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "a"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_producer_that_runs_ahead_waits() {
+        let (mut producer, mut consumer) = delta_fifo(2);
+        producer.push(added("a")).await.unwrap();
+        producer.push(added("b")).await.unwrap();
+        assert!(tokio::time::timeout(Duration::from_secs(9), producer.push(added("c"))).await.is_err());
+        assert_eq!(consumer.pop().await.unwrap().len(), 2);
+        producer.push(added("c")).await.unwrap();
+        assert_eq!(consumer.pop().await.unwrap().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_under_way_until_its_delta_was_applied() {
+        let (mut producer, mut consumer) = delta_fifo(8);
+        let key = ObjectKey::new("default", "a");
+        producer.push(added("a")).await.unwrap();
+        assert!(consumer.is_under_way(&key));
+        consumer.pop().await.unwrap();
+        assert!(consumer.is_under_way(&key), "taken, but not applied");
+        assert!(consumer.pop().now_or_never().is_none());
+        assert!(!consumer.is_under_way(&key));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_side_learns_that_the_other_is_gone() {
+        let (mut producer, mut consumer) = delta_fifo(8);
+        producer.push(added("a")).await.unwrap();
+        drop(producer);
+        assert_eq!(consumer.pop().await.unwrap().len(), 1, "nothing is lost");
+        assert!(consumer.pop().await.is_none());
+
+        let (mut producer, consumer) = delta_fifo(8);
+        drop(consumer);
+        assert_eq!(producer.push(added("a")).await, Err(Closed));
+    }
+}

@@ -22,6 +22,8 @@ pub mod processor;
 pub mod reflector;
 pub mod shared_informer;
 pub mod store;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod wire;
 pub mod work_queue;
 

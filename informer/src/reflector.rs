@@ -16,6 +16,8 @@ use crate::list_watch::{
 use crate::wire::{Decoded, Object};
 
 mod policy;
+#[cfg(test)]
+mod tests;
 pub use policy::{After, ListMode};
 use policy::{Phase, after};
 

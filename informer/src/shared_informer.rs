@@ -20,6 +20,8 @@ use crate::store::{Store, StoreWriter, store};
 use crate::wire::{Object, Selection, View};
 
 mod pump;
+#[cfg(test)]
+mod tests;
 use pump::{Command, Pump};
 
 /// A cache of one kind, kept by one reflector and shared by all who ask for it.

@@ -417,3 +417,6 @@ impl<K: Object> Store<K> {
         self.tables.read().indexes[index.0].postings.keys().cloned().collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

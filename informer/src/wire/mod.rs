@@ -16,6 +16,9 @@ mod projection;
 pub mod value;
 pub mod whole;
 
+#[cfg(test)]
+mod tests;
+
 pub use json::{Key, Nullable, member};
 pub use kind::{Group, Keeps, Selection, View};
 pub use object::{DecodeError, Decoded, Encoding, Object};

@@ -72,7 +72,11 @@ impl Splitter for JsonList {
                     // The name and its colon are taken together.
                     let Some(end) = self.value_end()? else { return Ok(None) };
                     let colon = self.buffer[end..].iter().position(|byte| !byte.is_ascii_whitespace());
-                    let Some(colon) = colon.map(|at| end + at) else { return Ok(None) };
+                    let Some(colon) = colon.map(|at| end + at) else {
+                        // The name will be looked for again, from its start.
+                        self.scan = Scan::default();
+                        return Ok(None);
+                    };
                     if self.buffer[colon] != b':' {
                         return Err(self.error("expected a colon"));
                     }

@@ -66,3 +66,6 @@ pub trait Splitter: Send {
     /// [`FrameError::Truncated`] if it ended within a part.
     fn finish(&self) -> Result<(), FrameError>;
 }
+
+#[cfg(test)]
+mod tests;

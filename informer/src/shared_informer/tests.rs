@@ -1,0 +1,278 @@
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use steersman_api::{ObjectKey, Status};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::index::{BY_NAMESPACE, by_namespace};
+use crate::list_watch::Error;
+use crate::processor::Event;
+use crate::testing::ScriptedSource;
+use crate::{Interned, keep, kind, projection};
+
+projection! {
+    struct Spec { pub node: Interned = 10 "nodeName" }
+    struct PodStatus { pub phase: Interned = 1 "phase" }
+}
+kind! { struct Pod("", "v1", "pods") { spec: Spec = 2 "spec", status: PodStatus = 3 "status" } }
+keep! { struct Placed: Pod => Spec }
+keep! { struct Phased: Pod => PodStatus }
+
+fn pod(name: &str, node: &str) -> Value {
+    json!({ "metadata": { "name": name, "namespace": "default", "uid": name }, "spec": { "nodeName": node } })
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("default", name)
+}
+
+/// An informer at work over a scripted source.
+struct Scene {
+    source: ScriptedSource<Pod>,
+    shared: Arc<SharedInformer<Pod>>,
+    informer: Informer<Placed>,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+impl Scene {
+    fn new(config: Config) -> Self {
+        let source = ScriptedSource::default();
+        let resource = GroupVersionResource::new("", "v1", "pods");
+        let shared = SharedInformer::new(Arc::new(source.clone()), resource, config);
+        let informer = shared.select().unwrap();
+        Self { source, shared, informer, stop: CancellationToken::new(), tasks: JoinSet::new() }
+    }
+
+    fn start(&mut self) {
+        self.tasks.spawn(Arc::clone(&self.shared).run(self.stop.clone()));
+    }
+
+    async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let wait = async {
+            while !condition(self) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), wait)
+            .await
+            .unwrap_or_else(|_| panic!("timed out: {what}"));
+    }
+
+    async fn until_seen(&self) {
+        self.until("the newest version is seen", |scene| {
+            scene.informer.last_sync_resource_version() >= scene.source.version()
+        })
+        .await;
+    }
+
+    /// A mapping that says what it is told.
+    fn mapped(&self) -> mpsc::UnboundedReceiver<String> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.informer.map(move |change| _ = sender.send(in_words(change)));
+        receiver
+    }
+
+    /// A handler that says what it is told.
+    fn handled(&self, resync: Option<Duration>) -> (Registration, mpsc::UnboundedReceiver<String>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let handler = move |event: Event<Placed>| {
+            let node = |view: &View<Placed>| format!("{}@{}", view.meta().key.name, view.get::<Spec>().node);
+            let _ = sender.send(match event {
+                Event::Added { object, initial: true } => format!("initial {}", node(&object)),
+                Event::Added { object, .. } => format!("+{}", node(&object)),
+                Event::Updated { old, new } => format!("{}>{}", node(&old), node(&new)),
+                Event::Deleted { last } => format!("-{}", node(&last)),
+            });
+        };
+        (self.informer.add_handler(handler, resync), receiver)
+    }
+}
+
+fn in_words(change: &Change<Placed>) -> String {
+    let name = &change.key().name;
+    match change {
+        Change::Added { initial: true, .. } => format!("initial {name}"),
+        Change::Added { .. } => format!("+{name}"),
+        Change::Updated { .. } => format!("~{name}"),
+        Change::Deleted { .. } => format!("-{name}"),
+        Change::Resync { .. } => format!("resync {name}"),
+    }
+}
+
+async fn next(told: &mut mpsc::UnboundedReceiver<String>) -> String {
+    let told = tokio::time::timeout(Duration::from_secs(3600), told.recv()).await;
+    told.expect("something must be told within an hour").expect("the teller must live")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cache_follows_its_source() {
+    let mut scene = Scene::new(Config::default());
+    scene.source.apply(pod("a", "n1"));
+    let index = scene.informer.add_index(BY_NAMESPACE, by_namespace);
+    scene.start();
+    scene.informer.synced().await;
+    let lister = scene.informer.lister();
+    assert_eq!(&lister.get(&key("a")).unwrap().unwrap().get::<Spec>().node, "n1");
+    scene.source.apply(pod("a", "n2"));
+    scene.source.apply(pod("b", "n2"));
+    scene.until_seen().await;
+    assert_eq!(&lister.get(&key("a")).unwrap().unwrap().get::<Spec>().node, "n2");
+    assert_eq!(lister.by_index(&index, &"default".into()).unwrap().len(), 2);
+    scene.source.delete(&key("a"));
+    scene.until_seen().await;
+    assert!(lister.get(&key("a")).unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_has_synced_only_when_the_first_list_is_told() {
+    let mut scene = Scene::new(Config::default());
+    scene.source.apply(pod("a", "n1"));
+    scene.source.apply(pod("b", "n1"));
+    scene.source.break_list_after(1);
+    let mut told = scene.mapped();
+    scene.start();
+    assert_eq!(next(&mut told).await, "initial a");
+    assert!(!scene.informer.has_synced());
+    scene.informer.synced().await;
+    let mut rest = Vec::new();
+    while let Ok(more) = told.try_recv() {
+        rest.push(more);
+    }
+    assert_eq!(rest, ["~a", "initial b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mapping_reads_a_cache_that_holds_the_change_already() {
+    let mut scene = Scene::new(Config::default());
+    let (sender, mut seen) = mpsc::unbounded_channel();
+    let lister = scene.informer.lister();
+    scene
+        .informer
+        .map(move |change| _ = sender.send(lister.get(change.key()).unwrap().is_some().to_string()));
+    scene.start();
+    scene.source.apply(pod("a", "n1"));
+    assert_eq!(next(&mut seen).await, "true");
+    scene.source.delete(&key("a"));
+    assert_eq!(next(&mut seen).await, "false");
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_users_are_first_told_of_all_that_is_cached() {
+    let mut scene = Scene::new(Config::default());
+    scene.source.apply(pod("a", "n1"));
+    scene.start();
+    scene.informer.synced().await;
+    let mut mapped = scene.mapped();
+    let (registration, mut handled) = scene.handled(None);
+    assert_eq!(next(&mut mapped).await, "initial a");
+    assert_eq!(next(&mut handled).await, "initial a@n1");
+    scene.until("the handler has synced", |_| registration.has_synced()).await;
+    scene.source.apply(pod("b", "n1"));
+    assert_eq!(next(&mut mapped).await, "+b");
+    assert_eq!(next(&mut handled).await, "+b@n1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_handler_is_told_nothing_any_more() {
+    let mut scene = Scene::new(Config::default());
+    let (registration, mut handled) = scene.handled(None);
+    scene.start();
+    scene.informer.synced().await;
+    scene.source.apply(pod("a", "n1"));
+    assert_eq!(next(&mut handled).await, "+a@n1");
+    registration.remove();
+    scene.source.apply(pod("b", "n1"));
+    assert_eq!(handled.recv().await, None, "the handler itself is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_handler_is_resynced_in_its_own_time() {
+    let mut scene = Scene::new(Config { resync: Some(Duration::from_secs(900)), ..Config::default() });
+    scene.source.apply(pod("a", "n1"));
+    let mut mapped = scene.mapped();
+    let (_never, mut quiet) = scene.handled(None);
+    let (_often, mut often) = scene.handled(Some(Duration::from_secs(60)));
+    scene.start();
+    assert_eq!(next(&mut mapped).await, "initial a");
+    assert_eq!(next(&mut often).await, "initial a@n1");
+    assert_eq!(next(&mut quiet).await, "initial a@n1");
+    assert_eq!(next(&mut mapped).await, "resync a");
+    for _ in 0..14 {
+        assert_eq!(often.try_recv().unwrap(), "a@n1>a@n1");
+    }
+    assert!(quiet.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_harms_nobody_else() {
+    let mut scene = Scene::new(Config::default());
+    let panics = |_: Event<Placed>| panic!("as this test wants");
+    scene.informer.add_handler(panics, None);
+    let (_, mut handled) = scene.handled(None);
+    scene.start();
+    scene.informer.synced().await;
+    scene.source.apply(pod("a", "n1"));
+    scene.source.apply(pod("b", "n1"));
+    assert_eq!(next(&mut handled).await, "+a@n1");
+    assert_eq!(next(&mut handled).await, "+b@n1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selection_that_comes_after_the_start_gets_no_fields_that_were_not_kept() {
+    let mut scene = Scene::new(Config::default());
+    scene.start();
+    scene.informer.synced().await;
+    assert!(scene.shared.select::<Placed>().is_ok());
+    assert_eq!(
+        scene.shared.select::<Phased>().err(),
+        Some(NotKept(GroupVersionResource::new("", "v1", "pods")))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_failed_list_is_told_to_the_hook() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let hook = Arc::clone(&told);
+    let on_watch_error: WatchErrorHook =
+        Arc::new(move |_, error: &Error| hook.lock().push(error.to_string()));
+    let mut scene = Scene::new(Config { on_watch_error: Some(on_watch_error), ..Config::default() });
+    scene.source.fail_list(Error::Status(Status::failure(403, "Forbidden", "no")));
+    scene.start();
+    scene.informer.synced().await;
+    assert_eq!(*told.lock(), ["the API server answered: no (403 Forbidden)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_every_task_and_leaves_the_cache_readable() {
+    let mut scene = Scene::new(Config::default());
+    scene.source.apply(pod("a", "n1"));
+    let (_, mut handled) = scene.handled(None);
+    scene.start();
+    assert_eq!(next(&mut handled).await, "initial a@n1");
+    scene.stop.cancel();
+    scene.tasks.join_next().await.unwrap().unwrap();
+    assert_eq!(handled.recv().await, None);
+    assert_eq!(scene.informer.lister().len(), 1);
+    scene.start();
+    scene.tasks.join_next().await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_and_owners_can_be_asked_for_whatever_the_kind() {
+    let mut scene = Scene::new(Config::default());
+    let mut owned = pod("a", "n1");
+    owned["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "Job", "name": "j", "uid": "j1"}]);
+    scene.source.apply(owned);
+    let any: Arc<dyn AnyInformer> = scene.informer.any();
+    let (sender, mut keys) = mpsc::unbounded_channel();
+    any.map_keys(Box::new(move |key| _ = sender.send(key.to_string())));
+    scene.start();
+    assert_eq!(next(&mut keys).await, "default/a");
+    assert_eq!(any.owned_by(&"j1".into()).len(), 1);
+    assert_eq!(any.meta(&key("a")).unwrap().uid, "a".into());
+    assert_eq!(any.meta_by_uid(&"a".into()).unwrap().key, key("a"));
+}

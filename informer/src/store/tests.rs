@@ -1,0 +1,172 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use steersman_api::meta::Labels;
+
+use super::*;
+use crate::wire::DecodeError;
+use crate::wire::meta::MetaOnly;
+
+fn object(name: &str, uid: &str, app: &str, version: u64) -> MetaOnly {
+    MetaOnly(Meta {
+        key: ObjectKey::new("default", name),
+        uid: uid.into(),
+        labels: [("app", app)].into_iter().collect::<Labels>(),
+        resource_version: ResourceVersion(version),
+        ..Meta::default()
+    })
+}
+
+fn good(name: &str, uid: &str, app: &str, version: u64) -> Decoded<MetaOnly> {
+    Decoded::Good(object(name, uid, app, version))
+}
+
+fn damage() -> DecodeError {
+    DecodeError::Protobuf(crate::wire::WireError::Truncated)
+}
+
+fn by_app(store: &Store<MetaOnly>) -> IndexId {
+    store.add_index(
+        "app",
+        Arc::new(|object: &Arc<MetaOnly>, found: &mut dyn FnMut(IndexValue)| {
+            if let Some(app) = object.meta().labels.get("app") {
+                found(app.clone().into());
+            }
+        }),
+    )
+}
+
+fn names(objects: Result<Vec<Arc<MetaOnly>>, Unreadable>) -> BTreeSet<String> {
+    objects.unwrap().iter().map(|object| object.meta().key.name.to_string()).collect()
+}
+
+#[test]
+fn an_index_follows_an_object_whose_values_change() {
+    let (mut writer, store) = store();
+    let index = by_app(&store);
+    writer.put(good("a", "1", "web", 1));
+    writer.put(good("a", "1", "db", 2));
+    assert!(names(store.by_index(index, &"web".into())).is_empty());
+    assert_eq!(names(store.by_index(index, &"db".into())), ["a".to_owned()].into());
+    writer.delete(good("a", "1", "db", 3));
+    assert!(store.index_values(index).is_empty(), "no empty posting stays behind");
+}
+
+#[test]
+fn an_index_that_comes_late_covers_what_is_cached() {
+    let (mut writer, store) = store();
+    writer.put(good("a", "1", "web", 1));
+    let index = by_app(&store);
+    assert_eq!(names(store.by_index(index, &"web".into())), ["a".to_owned()].into());
+    assert_eq!(by_app(&store), index, "the same name is the same index");
+}
+
+#[test]
+fn another_object_of_the_same_name_has_another_uid() {
+    let (mut writer, store) = store();
+    writer.put(good("a", "1", "web", 1));
+    writer.put(good("a", "2", "web", 2));
+    assert_eq!(store.get_by_uid(&"1".into()).unwrap().map(|o| o.meta().uid.clone()), None);
+    assert!(store.get_by_uid(&"2".into()).unwrap().is_some());
+}
+
+#[test]
+fn a_relist_merges_at_once_and_sweeps_only_when_it_is_complete() {
+    let (mut writer, store) = store();
+    writer.begin_list();
+    writer.put(good("a", "1", "web", 1));
+    writer.put(good("b", "2", "web", 1));
+    assert!(writer.complete_list(ResourceVersion(5)).is_empty());
+
+    writer.begin_list();
+    writer.put(good("c", "3", "web", 7));
+    assert_eq!(store.len(), 3, "what the list has not named yet is still there");
+    assert_eq!(store.last_sync_resource_version(), ResourceVersion(5));
+
+    // It breaks off, and the next one names another object.
+    writer.begin_list();
+    writer.put(good("a", "1", "web", 8));
+    let swept = writer.complete_list(ResourceVersion(9));
+    assert_eq!(swept.len(), 2);
+    assert!(swept.iter().all(|written| matches!(written, Written::Deleted(_))));
+    assert_eq!(names(store.list()), ["a".to_owned()].into());
+    assert_eq!(store.last_sync_resource_version(), ResourceVersion(9));
+}
+
+#[test]
+fn a_list_with_an_object_that_nobody_can_tell_sweeps_nothing() {
+    let (mut writer, store) = store();
+    writer.put(good("a", "1", "web", 1));
+    writer.begin_list();
+    assert!(writer.put(Decoded::Lost(damage())).is_none());
+    assert!(writer.complete_list(ResourceVersion(9)).is_empty());
+    assert_eq!(store.len(), 1);
+}
+
+#[test]
+fn an_unreadable_object_exists_keeps_its_last_good_state_and_fails_strict_reads() {
+    let (mut writer, store) = store();
+    let index = by_app(&store);
+    let key = ObjectKey::new("default", "a");
+    writer.put(good("a", "1", "web", 1));
+    writer.put(Decoded::Unreadable(object("a", "1", "", 2), damage()));
+    assert_eq!(store.len(), 1);
+    assert_eq!(store.get(&key).unwrap_err().key, key);
+    assert!(store.by_index(index, &"web".into()).is_err());
+    let mut app = None;
+    store.for_each(|object| app = object.meta().labels.get("app").cloned());
+    assert_eq!(app.as_deref(), Some("web"));
+
+    writer.put(good("a", "1", "web", 3));
+    assert!(store.get(&key).unwrap().is_some());
+    assert_eq!(store.unreadable_len(), 0);
+}
+
+#[test]
+fn an_unreadable_object_of_a_new_uid_replaces_the_old_one() {
+    let (mut writer, store) = store();
+    writer.put(good("a", "1", "web", 1));
+    writer.put(Decoded::Unreadable(object("a", "2", "", 2), damage()));
+    assert_eq!(store.meta(&ObjectKey::new("default", "a")).unwrap().uid, "2".into());
+    writer.delete(Decoded::Unreadable(object("a", "2", "", 3), damage()));
+    assert!(store.is_empty());
+    assert_eq!(store.unreadable_len(), 0);
+}
+
+#[test]
+fn the_version_never_goes_back_within_a_watch() {
+    let (mut writer, store) = store::<MetaOnly>();
+    writer.advance(ResourceVersion(9));
+    writer.advance(ResourceVersion(7));
+    assert_eq!(store.last_sync_resource_version(), ResourceVersion(9));
+}
+
+proptest! {
+    /// Whatever is written, every index holds just what a scan would find.
+    #[test]
+    fn indexes_agree_with_a_scan(writes in proptest::collection::vec((0..8_u8, 0..3_u8, 0..4_u8, any::<bool>()), 0..200)) {
+        let (mut writer, store) = store();
+        let index = by_app(&store);
+        let mut model = BTreeMap::new();
+        for (version, (name, uid, app, present)) in writes.into_iter().enumerate() {
+            let (name, uid, app) = (format!("n{name}"), format!("{name}-{uid}"), format!("a{app}"));
+            let decoded = good(&name, &uid, &app, version as u64);
+            if present {
+                writer.put(decoded);
+                model.insert(name, (uid, app));
+            } else {
+                prop_assert_eq!(writer.delete(decoded).is_some(), model.remove(&name).is_some());
+            }
+            prop_assert_eq!(store.len(), model.len());
+            for app in (0..4).map(|app| format!("a{app}")) {
+                let expected: BTreeSet<_> =
+                    model.iter().filter(|(_, (_, a))| *a == app).map(|(name, _)| name.clone()).collect();
+                prop_assert_eq!(names(store.by_index(index, &app.as_str().into())), expected);
+            }
+            for (name, (uid, _)) in &model {
+                let found = store.get_by_uid(&uid.as_str().into()).unwrap().unwrap();
+                prop_assert_eq!(found.meta().key.name.as_str(), name);
+            }
+        }
+    }
+}

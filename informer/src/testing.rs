@@ -1,0 +1,281 @@
+//! A scripted source of objects, for tests of reflectors, informers and controllers without an API server.
+//!
+//! It keeps objects, versions and a history as an API server does, answers lists and watches from them, and fails when
+//! told to. It waits for nothing, so tests run on a paused clock.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use steersman_api::{ObjectKey, ResourceVersion, Status};
+use tokio::sync::mpsc;
+
+use crate::list_watch::{Error, Events, ListEvent, ListRequest, ListerWatcher, WatchEvent, WatchRequest};
+use crate::wire::{Decoded, Encoding, Object};
+
+/// Objects of one kind, as JSON, with a version for each write. Cheap to clone.
+pub struct ScriptedSource<K> {
+    state: Arc<Mutex<State>>,
+    groups: Arc<AtomicU64>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Clone for ScriptedSource<K> {
+    fn clone(&self) -> Self {
+        Self { state: Arc::clone(&self.state), groups: Arc::clone(&self.groups), kind: PhantomData }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    version: u64,
+    objects: BTreeMap<ObjectKey, Bytes>,
+    /// Every write since the last compaction, by its version.
+    history: Vec<(u64, Change)>,
+    /// Watches from before this version are refused.
+    compacted: u64,
+    watchers: Vec<mpsc::UnboundedSender<Result<Change, Error>>>,
+    list_errors: VecDeque<Error>,
+    watch_errors: VecDeque<Error>,
+    /// The next list breaks after so many items.
+    break_list_after: Option<usize>,
+    streams_lists: bool,
+    requests: Vec<Request>,
+}
+
+#[derive(Clone)]
+enum Change {
+    Added(Bytes),
+    Modified(Bytes),
+    Deleted(Bytes),
+    Bookmark(u64),
+}
+
+/// A request that was made of a [`ScriptedSource`].
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// A list.
+    List(ListRequest),
+    /// A watch.
+    Watch(WatchRequest),
+}
+
+impl<K: Object> Default for ScriptedSource<K> {
+    fn default() -> Self {
+        let state = State { streams_lists: true, ..State::default() };
+        Self { state: Arc::new(Mutex::new(state)), groups: Arc::default(), kind: PhantomData }
+    }
+}
+
+impl<K: Object> ScriptedSource<K> {
+    /// Creates or replaces an object; its version is set. Returns that version.
+    ///
+    /// # Panics
+    /// If it has no `metadata.name`.
+    pub fn apply(&self, mut object: Value) -> u64 {
+        let mut state = self.state.lock();
+        state.version += 1;
+        let version = state.version;
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        state.put(key_of(&object), object.to_string().into())
+    }
+
+    /// As [`apply`](Self::apply), of a body that need not be an object at all.
+    pub fn apply_bytes(&self, key: ObjectKey, body: impl Into<Bytes>) -> u64 {
+        let mut state = self.state.lock();
+        state.version += 1;
+        state.put(key, body.into())
+    }
+
+    /// Deletes an object.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn delete(&self, key: &ObjectKey) {
+        let mut state = self.state.lock();
+        state.version += 1;
+        let body = state.objects.remove(key).expect("the object to delete must exist");
+        let mut object: Value = serde_json::from_slice(&body).expect("only whole objects can be deleted");
+        object["metadata"]["resourceVersion"] = json!(state.version.to_string());
+        state.tell(Change::Deleted(object.to_string().into()));
+    }
+
+    /// The same, without a trace in the history: only a list can show it.
+    pub fn vanish(&self, key: &ObjectKey) {
+        let mut state = self.state.lock();
+        state.version += 1;
+        state.objects.remove(key);
+    }
+
+    /// Sends a bookmark with the newest version to all watches.
+    pub fn bookmark(&self) {
+        let mut state = self.state.lock();
+        state.version += 1;
+        let version = state.version;
+        state.tell(Change::Bookmark(version));
+    }
+
+    /// Forgets the history: watches from before now are answered with 410.
+    pub fn compact(&self) {
+        let mut state = self.state.lock();
+        state.compacted = state.version;
+        state.history.clear();
+    }
+
+    /// Ends all watches, as the server does after their time.
+    pub fn end_watches(&self) {
+        self.state.lock().watchers.clear();
+    }
+
+    /// Ends all watches with an error each, made by `error`.
+    pub fn break_watches(&self, error: impl Fn() -> Error) {
+        for watcher in self.state.lock().watchers.drain(..) {
+            let _ = watcher.send(Err(error()));
+        }
+    }
+
+    /// Has the next list fail, streamed or not. Several are used up in turn.
+    pub fn fail_list(&self, error: Error) {
+        self.state.lock().list_errors.push_back(error);
+    }
+
+    /// Has the next list, streamed or not, break off after so many items.
+    pub fn break_list_after(&self, items: usize) {
+        self.state.lock().break_list_after = Some(items);
+    }
+
+    /// Has the next watch be refused. Several are used up in turn.
+    pub fn fail_watch(&self, error: Error) {
+        self.state.lock().watch_errors.push_back(error);
+    }
+
+    /// Answers streamed lists as a server that does not know them: 422.
+    pub fn refuse_streamed_lists(&self) {
+        self.state.lock().streams_lists = false;
+    }
+
+    /// How many watches are open.
+    pub fn open_watches(&self) -> usize {
+        let mut state = self.state.lock();
+        state.watchers.retain(|watcher| !watcher.is_closed());
+        state.watchers.len()
+    }
+
+    /// All requests so far.
+    pub fn requests(&self) -> Vec<Request> {
+        self.state.lock().requests.clone()
+    }
+
+    /// The newest version.
+    pub fn version(&self) -> ResourceVersion {
+        ResourceVersion(self.state.lock().version)
+    }
+
+    fn decode(body: &Bytes, groups: u64) -> Decoded<K> {
+        Decoded::decode(body, Encoding::Json, groups)
+    }
+
+    fn event(change: &Change, groups: u64) -> WatchEvent<K> {
+        match change {
+            Change::Added(body) => WatchEvent::Added(Self::decode(body, groups)),
+            Change::Modified(body) => WatchEvent::Modified(Self::decode(body, groups)),
+            Change::Deleted(body) => WatchEvent::Deleted(Self::decode(body, groups)),
+            Change::Bookmark(version) => WatchEvent::Bookmark(ResourceVersion(*version)),
+        }
+    }
+}
+
+impl State {
+    fn put(&mut self, key: ObjectKey, body: Bytes) -> u64 {
+        let existed = self.objects.insert(key, body.clone()).is_some();
+        self.tell(if existed { Change::Modified(body) } else { Change::Added(body) });
+        self.version
+    }
+
+    fn tell(&mut self, change: Change) {
+        self.history.push((self.version, change.clone()));
+        self.watchers.retain(|watcher| watcher.send(Ok(change.clone())).is_ok());
+    }
+}
+
+fn key_of(object: &Value) -> ObjectKey {
+    let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+    assert!(!text("name").is_empty(), "an object must have a name: {object}");
+    ObjectKey::new(text("namespace"), text("name"))
+}
+
+fn broken() -> Error {
+    crate::wire::frames::FrameError::Truncated.into()
+}
+
+impl<K: Object> ListerWatcher<K> for ScriptedSource<K> {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Events<ListEvent<K>>, Error>> {
+        let groups = self.groups.load(Ordering::Acquire);
+        let mut state = self.state.lock();
+        state.requests.push(Request::List(request));
+        if let Some(error) = state.list_errors.pop_front() {
+            return futures::future::ready(Err(error)).boxed();
+        }
+        let mut events: Vec<_> =
+            state.objects.values().map(|body| Ok(ListEvent::Item(Self::decode(body, groups)))).collect();
+        match state.break_list_after.take() {
+            Some(items) => {
+                events.truncate(items);
+                events.push(Err(broken()));
+            }
+            None => events.push(Ok(ListEvent::Complete(ResourceVersion(state.version)))),
+        }
+        futures::future::ready(Ok(stream::iter(events).boxed())).boxed()
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Events<WatchEvent<K>>, Error>> {
+        let groups = self.groups.load(Ordering::Acquire);
+        let mut state = self.state.lock();
+        let (from, initial) = (request.from.0, request.initial_events);
+        state.requests.push(Request::Watch(request));
+        let refusal = if initial && !state.streams_lists {
+            Some(Error::Status(Status::failure(422, "Invalid", "sendInitialEvents is forbidden")))
+        } else if initial {
+            state.list_errors.pop_front()
+        } else if from < state.compacted {
+            Some(Error::Status(Status::failure(410, "Expired", format!("too old resource version: {from}"))))
+        } else {
+            state.watch_errors.pop_front()
+        };
+        if let Some(error) = refusal {
+            return futures::future::ready(Err(error)).boxed();
+        }
+        let mut first: Vec<Result<WatchEvent<K>, Error>> = if initial {
+            state.objects.values().map(|body| Ok(WatchEvent::Added(Self::decode(body, groups)))).collect()
+        } else {
+            let missed = state.history.iter().filter(|(version, _)| *version > from);
+            missed.map(|(_, change)| Ok(Self::event(change, groups))).collect()
+        };
+        if initial {
+            if let Some(items) = state.break_list_after.take() {
+                first.truncate(items);
+                first.push(Err(broken()));
+                return futures::future::ready(Ok(stream::iter(first).boxed())).boxed();
+            }
+            first.push(Ok(WatchEvent::InitialEventsEnd(ResourceVersion(state.version))));
+        }
+        let (sender, receiver) = mpsc::unbounded_channel();
+        state.watchers.push(sender);
+        let live = stream::unfold(receiver, |mut receiver| async move {
+            let change = receiver.recv().await?;
+            Some((change, receiver))
+        });
+        let live = live.map(move |change| change.map(|change| Self::event(&change, groups)));
+        futures::future::ready(Ok(stream::iter(first).chain(live).boxed())).boxed()
+    }
+
+    fn keep(&self, groups: u64) {
+        self.groups.store(groups, Ordering::Release);
+    }
+}
