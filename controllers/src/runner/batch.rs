@@ -1,0 +1,65 @@
+//! Carries out the steps of a plan at the pace it asks for.
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+
+use crate::controller::{Controller, StepResult};
+use crate::plan::Pace;
+
+/// Carries the steps out; one result for each, in their order.
+///
+/// All of it happens in the caller's task: dropping the future drops every step that is under way. `done` is called after
+/// each step.
+pub(super) async fn carry_out<C: Controller>(
+    controller: &C,
+    key: &C::Key,
+    steps: &[C::Step],
+    pace: Pace,
+    done: impl Fn() + Sync,
+) -> Vec<StepResult<C::Outcome>> {
+    let mut results: Vec<_> = steps.iter().map(|_| StepResult::Skipped).collect();
+    let (mut round, at_once, on_failure) = match pace {
+        Pace::InOrder => (1, 1, Then::Stop),
+        Pace::SlowStart => (1, usize::MAX, Then::Stop),
+        Pace::Together(at_most) => (steps.len(), at_most.max(1), Then::GoOn),
+    };
+    let mut begun = 0;
+    while begun < steps.len() {
+        let end = begun.saturating_add(round).min(steps.len());
+        let mut failed = false;
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            while begun < end && under_way.len() < at_once {
+                under_way.push(carry_out_one(controller, key, begun, &steps[begun]));
+                begun += 1;
+            }
+            let Some((index, result)) = under_way.next().await else { break };
+            done();
+            failed |= matches!(result, StepResult::Failed(_));
+            results[index] = result;
+        }
+        if failed && on_failure == Then::Stop {
+            break;
+        }
+        if pace == Pace::SlowStart {
+            round = round.saturating_mul(2);
+        }
+    }
+    results
+}
+
+/// What a failure does to the steps after its round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Stop,
+    GoOn,
+}
+
+async fn carry_out_one<C: Controller>(
+    controller: &C,
+    key: &C::Key,
+    index: usize,
+    step: &C::Step,
+) -> (usize, StepResult<C::Outcome>) {
+    (index, controller.act(key, step).await.map_or_else(StepResult::Failed, StepResult::Done))
+}

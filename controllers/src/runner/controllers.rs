@@ -1,0 +1,217 @@
+//! All controllers of a process, run together.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use parking_lot::Mutex;
+use steersman_informer::AnyInformer;
+use tokio::select;
+use tokio::task::JoinSet;
+use tokio::time::{interval, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::{ControllerHealth, Loop, Metrics, Running};
+use crate::context::Clock;
+
+/// How often a controller says which caches it still waits for.
+const CACHE_REMINDER: Duration = Duration::from_secs(30);
+/// How often a stop says what it still waits for, if it has no end. Otherwise three times; as upstream.
+const STOP_REMINDER: Duration = Duration::from_secs(5);
+
+/// A controller that is ready to run.
+pub struct BuiltController {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub loops: Vec<Loop>,
+    /// What must have synced before it does anything.
+    pub caches: Vec<Arc<dyn AnyInformer>>,
+}
+
+/// How long starting and stopping may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Each controller starts after one to two times this, so that they do not come all at once.
+    pub start_interval: Duration,
+    /// How long a stop waits for what is under way; zero waits for ever.
+    pub shutdown_timeout: Duration,
+}
+
+/// The syncs under way did not end in time, and were dropped: what their last writes came to is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("controller shutdown timeout reached after {timeout:?}: still running: {}", running.join("; "))]
+pub struct ShutdownTimeout {
+    /// How long they had.
+    pub timeout: Duration,
+    /// The controllers that had not ended, with what they were on.
+    pub running: Vec<String>,
+}
+
+/// The controllers of this process. They run while this process leads, and stand by while it does not; again and again,
+/// but never both at once.
+#[derive(Clone)]
+pub struct Controllers {
+    controllers: Arc<[BuiltController]>,
+    clock: Clock,
+    metrics: Metrics,
+}
+
+impl Controllers {
+    /// These controllers, not running.
+    pub fn new(controllers: Vec<BuiltController>, clock: Clock, metrics: Metrics) -> Self {
+        controllers.iter().for_each(|controller| metrics.built(controller.name));
+        Self { controllers: controllers.into(), clock, metrics }
+    }
+
+    /// Their names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.controllers.iter().map(|controller| controller.name)
+    }
+
+    /// How each of them does.
+    pub fn health(&self) -> Vec<ControllerHealth> {
+        self.controllers.iter().map(BuiltController::health).collect()
+    }
+
+    /// Throws away the work that comes in, until `until` is cancelled. Whoever lets the controllers run afterwards must
+    /// have the caches tell them of everything again.
+    pub async fn stand_by(&self, until: &CancellationToken) {
+        let loops = self.controllers.iter().flat_map(|controller| &controller.loops);
+        join_all(loops.map(|one| one.stand_by(until.clone()))).await;
+    }
+
+    /// Runs them until `stop` is cancelled, and waits for what is under way then.
+    ///
+    /// # Errors
+    /// That did not end in time.
+    pub async fn run(&self, stop: &CancellationToken, timing: Timing) -> Result<(), ShutdownTimeout> {
+        let mut tasks = JoinSet::new();
+        let left = Arc::new(Mutex::new(BTreeSet::new()));
+        for index in 0..self.controllers.len() {
+            let (this, stop, left) = (self.clone(), stop.clone(), Arc::clone(&left));
+            let span = tracing::info_span!("controller", controller = self.controllers[index].name);
+            left.lock().insert(index);
+            let run = async move {
+                this.run_one(index, &stop, timing.start_interval).await;
+                left.lock().remove(&index);
+            };
+            tasks.spawn(run.instrument(span));
+        }
+        stop.cancelled().await;
+        let all_ended = async {
+            while let Some(ended) = tasks.join_next().await {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "A controller broke off");
+                }
+            }
+        };
+        let reminders = async {
+            let mut period =
+                interval(Some(timing.shutdown_timeout / 3).filter(|t| !t.is_zero()).unwrap_or(STOP_REMINDER));
+            period.tick().await;
+            loop {
+                period.tick().await;
+                tracing::info!(running = ?self.describe(&left.lock()), "Still waiting for some controllers to terminate");
+            }
+        };
+        let too_late = async {
+            match timing.shutdown_timeout {
+                Duration::ZERO => std::future::pending().await,
+                timeout => sleep(timeout).await,
+            }
+        };
+        let in_time = select! {
+            biased;
+            () = all_ended => true,
+            () = reminders => false,
+            () = too_late => false,
+        };
+        if in_time {
+            tracing::info!("All controllers terminated");
+            return Ok(());
+        }
+        let running = self.describe(&left.lock());
+        tasks.abort_all();
+        Err(ShutdownTimeout { timeout: timing.shutdown_timeout, running })
+    }
+
+    fn describe(&self, left: &BTreeSet<usize>) -> Vec<String> {
+        let describe = |&index: &usize| {
+            let health = self.controllers[index].health();
+            let busy: Vec<String> = health.busy.iter().map(ToString::to_string).collect();
+            if busy.is_empty() {
+                health.controller.to_owned()
+            } else {
+                format!("{} ({})", health.controller, busy.join(", "))
+            }
+        };
+        left.iter().map(describe).collect()
+    }
+
+    async fn run_one(&self, index: usize, stop: &CancellationToken, start_interval: Duration) {
+        let controller = &self.controllers[index];
+        let jitter = start_interval.mul_f64(1.0 + rand::random::<f64>());
+        let begin = async {
+            sleep(jitter).await;
+            tracing::info!(name: "start", "Starting controller");
+            controller.wait_for_caches().await;
+        };
+        if stop.run_until_cancelled(begin).await.is_none() {
+            return;
+        }
+        let mark = self.metrics.running(controller.name);
+        tracing::info!("Started controller");
+        let running =
+            Running { controller: controller.name, clock: self.clock.clone(), metrics: self.metrics.clone() };
+        let mut loops = JoinSet::new();
+        for one in &controller.loops {
+            loops.spawn(one.run(running.clone(), stop.clone()).in_current_span());
+        }
+        while let Some(ended) = loops.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "A loop of the controller broke off");
+            }
+        }
+        drop(mark);
+        tracing::info!("Controller terminated");
+    }
+}
+
+impl BuiltController {
+    fn health(&self) -> ControllerHealth {
+        ControllerHealth {
+            controller: self.name,
+            unsynced: self.unsynced(),
+            busy: self.loops.iter().flat_map(Loop::busy).collect(),
+        }
+    }
+
+    fn unsynced(&self) -> Vec<String> {
+        let unsynced = self.caches.iter().filter(|cache| !cache.has_synced());
+        unsynced.map(|cache| cache.resource().to_string()).collect()
+    }
+
+    async fn wait_for_caches(&self) {
+        if self.unsynced().is_empty() {
+            return;
+        }
+        tracing::info!(caches = ?self.unsynced(), "Waiting for caches to sync");
+        let all = join_all(self.caches.iter().map(|cache| async move {
+            // Its sender lives as long as the cache does.
+            let _ = cache.watch_synced().wait_for(|synced| *synced).await;
+        }));
+        let reminders = async {
+            loop {
+                sleep(CACHE_REMINDER).await;
+                tracing::warn!(caches = ?self.unsynced(), "Still waiting for caches to sync");
+            }
+        };
+        select! {
+            _ = all => tracing::info!("Caches are synced"),
+            () = reminders => {}
+        }
+    }
+}

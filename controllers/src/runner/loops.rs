@@ -1,0 +1,180 @@
+//! What a controller does all the time.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::select;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::Running;
+use super::metrics::Outcome;
+use super::sync::{Synced, sync};
+use super::watch::{Busy, Post};
+use super::workers::QueueLoop;
+use crate::controller::Controller;
+
+/// How long something waits that panicked outside of a sync before it is started again.
+const RESTART_WAIT: Duration = Duration::from_secs(1);
+
+/// One of the loops of a controller: a [`QueueLoop`], a [`PeriodicLoop`] or a [`TaskLoop`].
+#[derive(Clone)]
+pub struct Loop(Arc<dyn Run>);
+
+/// What all loops have in common. See the [module](super) for what holds for all of them.
+pub(super) trait Run: Send + Sync + 'static {
+    /// Runs until `stop` is cancelled and what was under way then is done.
+    fn run(self: Arc<Self>, running: Running, stop: CancellationToken) -> BoxFuture<'static, ()>;
+
+    /// Passes the time while this process does not lead.
+    fn stand_by(self: Arc<Self>, until: CancellationToken) -> BoxFuture<'static, ()> {
+        async move { until.cancelled().await }.boxed()
+    }
+
+    /// Its workers that are at work.
+    fn busy(&self) -> Vec<Busy> {
+        Vec::new()
+    }
+}
+
+impl Loop {
+    pub(super) fn run(&self, running: Running, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Arc::clone(&self.0).run(running, stop)
+    }
+
+    pub(super) fn stand_by(&self, until: CancellationToken) -> BoxFuture<'static, ()> {
+        Arc::clone(&self.0).stand_by(until)
+    }
+
+    pub(super) fn busy(&self) -> Vec<Busy> {
+        self.0.busy()
+    }
+}
+
+impl<C: Controller> From<QueueLoop<C>> for Loop {
+    fn from(queue: QueueLoop<C>) -> Self {
+        Self(Arc::new(queue))
+    }
+}
+
+impl<C: Controller> From<PeriodicLoop<C>> for Loop {
+    fn from(periodic: PeriodicLoop<C>) -> Self {
+        Self(Arc::new(periodic))
+    }
+}
+
+impl From<TaskLoop> for Loop {
+    fn from(task: TaskLoop) -> Self {
+        Self(Arc::new(task))
+    }
+}
+
+/// One sync at once, and again so long after the end of each; earlier if policy wants it. A sync that fails is logged.
+pub struct PeriodicLoop<C: Controller> {
+    controller: Arc<C>,
+    key: C::Key,
+    period: Duration,
+    post: Post<C::Key>,
+}
+
+impl<C: Controller> PeriodicLoop<C> {
+    /// Syncs this one key, for instance `"all pods"`, whose name is also the loop's.
+    pub fn new(controller: Arc<C>, key: C::Key, period: Duration) -> Self {
+        Self { controller, key, period, post: Post::new() }
+    }
+
+    async fn tick(&self, running: &Running) -> Duration {
+        let at_work = self.post.begin(&self.key);
+        let sync = sync(&*self.controller, &self.key, running, || at_work.progress());
+        let ended = AssertUnwindSafe(sync).catch_unwind().await;
+        let (outcome, again) = match ended {
+            Ok(Ok(Synced::Done { requeue_after })) => (Outcome::Synced, requeue_after),
+            Ok(Ok(Synced::Behind(at_most))) => (Outcome::Behind, Some(at_most)),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "Sync failed, will be tried again when its time comes");
+                (Outcome::Failed, None)
+            }
+            Err(panic) => {
+                running.metrics.panics(running.controller).inc();
+                tracing::error!(error = panic_text(&*panic), "Observed a panic");
+                (Outcome::Failed, None)
+            }
+        };
+        running.metrics.synced(running.controller, outcome);
+        again.map_or(self.period, |again| again.min(self.period))
+    }
+}
+
+impl<C: Controller> Run for PeriodicLoop<C> {
+    fn run(self: Arc<Self>, running: Running, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        let span = tracing::info_span!("sync", controller = running.controller, key = %self.key);
+        async move {
+            while !stop.is_cancelled() {
+                let wait = self.tick(&running).await;
+                select! {
+                    () = stop.cancelled() => {}
+                    () = sleep(wait) => {}
+                }
+            }
+        }
+        .instrument(span)
+        .boxed()
+    }
+
+    fn busy(&self) -> Vec<Busy> {
+        self.post.look("the periodic loop", 0).into_iter().collect()
+    }
+}
+
+/// A future of the controller's own, made anew each time this process begins to lead. It must end soon after its token is
+/// cancelled, and may end before. If it panics, it is made again a second later.
+pub struct TaskLoop {
+    name: &'static str,
+    make: Box<dyn Fn(CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>,
+}
+
+impl TaskLoop {
+    /// Runs what `make` makes.
+    pub fn new<F>(name: &'static str, make: impl Fn(CancellationToken) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self { name, make: Box::new(move |stop| make(stop).boxed()) }
+    }
+}
+
+impl Run for TaskLoop {
+    fn run(self: Arc<Self>, running: Running, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        let span = tracing::info_span!("task", controller = running.controller, task = self.name);
+        async move { restarting(&running, &stop, || (self.make)(stop.clone())).await }
+            .instrument(span)
+            .boxed()
+    }
+}
+
+/// Runs what `make` makes until it ends; after a panic once more, unless it is time to stop.
+pub(super) async fn restarting<F: Future<Output = ()>>(
+    running: &Running,
+    stop: &CancellationToken,
+    make: impl Fn() -> F,
+) {
+    while let Err(panic) = AssertUnwindSafe(make()).catch_unwind().await {
+        running.metrics.panics(running.controller).inc();
+        tracing::error!(error = panic_text(&*panic), "Observed a panic, starting again");
+        if stop.run_until_cancelled(sleep(RESTART_WAIT)).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// What a panic said.
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&'static str>().copied()).unwrap_or("it did not say why")
+}

@@ -1,0 +1,113 @@
+//! What is counted about syncs and controllers.
+
+use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry};
+
+/// The manager's name in `running_managed_controllers`; upstream's, since dashboards ask by it.
+const MANAGER: &str = "kube-controller-manager";
+
+/// The families about syncs and controllers. A clone counts into the same ones; they work whether registered or not.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    syncs: IntCounterVec,
+    panics: IntCounterVec,
+    dropped: IntCounterVec,
+    running: IntGaugeVec,
+}
+
+/// What a sync comes to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Outcome {
+    Synced,
+    Behind,
+    Failed,
+}
+
+impl Metrics {
+    /// New families, empty.
+    pub fn new() -> Self {
+        let counter = |name: &str, help: &str, labels: &[&str]| {
+            IntCounterVec::new(Opts::new(name, help), labels)
+                .expect("a constant metric description must be valid")
+        };
+        let running =
+            Opts::new("running_managed_controllers", "Whether an instance of a controller is running here");
+        Self {
+            syncs: counter(
+                "steersman_controller_syncs_total",
+                "Syncs by outcome: synced, behind (put aside until the cache has caught up), failed",
+                &["controller", "result"],
+            ),
+            panics: counter("steersman_controller_panics_total", "Panics that were caught", &["controller"]),
+            dropped: counter(
+                "steersman_controller_dropped_keys_total",
+                "Keys that failed too often and wait for their next event",
+                &["controller"],
+            ),
+            running: IntGaugeVec::new(running, &["name", "manager"])
+                .expect("a constant metric description must be valid"),
+        }
+    }
+
+    /// Shows the families in `registry`.
+    ///
+    /// # Errors
+    /// When the registry has a family of one of these names already.
+    pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
+        for counter in [&self.syncs, &self.panics, &self.dropped] {
+            registry.register(Box::new(counter.clone()))?;
+        }
+        registry.register(Box::new(self.running.clone()))
+    }
+
+    pub(super) fn synced(&self, controller: &str, outcome: Outcome) {
+        let result = match outcome {
+            Outcome::Synced => "synced",
+            Outcome::Behind => "behind",
+            Outcome::Failed => "failed",
+        };
+        self.syncs.with_label_values(&[controller, result]).inc();
+    }
+
+    /// The counter of a controller's panics; there from the start, so that an alert sees the first one.
+    pub(super) fn panics(&self, controller: &str) -> IntCounter {
+        self.panics.with_label_values(&[controller])
+    }
+
+    pub(super) fn dropped(&self, controller: &str) {
+        self.dropped.with_label_values(&[controller]).inc();
+    }
+
+    /// The controller runs here until what is returned is dropped.
+    pub(super) fn running(&self, controller: &'static str) -> RunningMark {
+        self.running.with_label_values(&[controller, MANAGER]).set(1);
+        RunningMark { metrics: self.clone(), controller }
+    }
+
+    /// The controller is here, but does not run yet.
+    pub(super) fn built(&self, controller: &str) {
+        self.panics(controller);
+        self.stopped(controller);
+    }
+
+    fn stopped(&self, controller: &str) {
+        self.running.with_label_values(&[controller, MANAGER]).set(0);
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Says that a controller runs, as long as it lives.
+pub(super) struct RunningMark {
+    metrics: Metrics,
+    controller: &'static str,
+}
+
+impl Drop for RunningMark {
+    fn drop(&mut self) {
+        self.metrics.stopped(self.controller);
+    }
+}

@@ -1,0 +1,101 @@
+//! Who works on what, and since when.
+
+use std::fmt::{Display, Formatter};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// A worker at work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Busy {
+    /// Which of the controller's loops.
+    pub loop_name: String,
+    /// Which of the loop's workers, from 0.
+    pub worker: usize,
+    /// What it works on.
+    pub key: String,
+    /// For how long.
+    pub running_for: Duration,
+    /// How long ago it last got something done: a call answered, a step carried out. A worker is stuck if this grows
+    /// large; a sync of five hundred steps may rightly run for minutes.
+    pub silent_for: Duration,
+}
+
+impl Display for Busy {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self { loop_name, worker, key, running_for, silent_for } = self;
+        let (running_for, silent_for) = (running_for.as_secs(), silent_for.as_secs());
+        write!(
+            f,
+            "worker {worker} of {loop_name} has been on {key} for {running_for}s, {silent_for}s without progress"
+        )
+    }
+}
+
+/// How a controller does.
+#[derive(Clone, Debug)]
+pub struct ControllerHealth {
+    /// Its name.
+    pub controller: &'static str,
+    /// The caches it needs that have not synced.
+    pub unsynced: Vec<String>,
+    /// Its workers that are at work.
+    pub busy: Vec<Busy>,
+}
+
+impl ControllerHealth {
+    /// The workers that got nothing done for longer than `threshold`.
+    pub fn stuck(&self, threshold: Duration) -> impl Iterator<Item = &Busy> {
+        self.busy.iter().filter(move |busy| busy.silent_for > threshold)
+    }
+}
+
+/// What one worker is doing, for others to see.
+pub(super) struct Post<K>(Mutex<Option<Work<K>>>);
+
+struct Work<K> {
+    key: K,
+    begun: Instant,
+    progress: Instant,
+}
+
+/// A worker's sign that it works; taken down when it is dropped.
+pub(super) struct AtWork<'a, K>(&'a Post<K>);
+
+impl<K: Clone + Display> Post<K> {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    pub(super) fn begin(&self, key: &K) -> AtWork<'_, K> {
+        let now = Instant::now();
+        *self.0.lock() = Some(Work { key: key.clone(), begun: now, progress: now });
+        AtWork(self)
+    }
+
+    pub(super) fn look(&self, loop_name: &str, worker: usize) -> Option<Busy> {
+        let work = self.0.lock();
+        work.as_ref().map(|work| Busy {
+            loop_name: loop_name.to_owned(),
+            worker,
+            key: work.key.to_string(),
+            running_for: work.begun.elapsed(),
+            silent_for: work.progress.elapsed(),
+        })
+    }
+}
+
+impl<K> AtWork<'_, K> {
+    pub(super) fn progress(&self) {
+        if let Some(work) = &mut *self.0.0.lock() {
+            work.progress = Instant::now();
+        }
+    }
+}
+
+impl<K> Drop for AtWork<'_, K> {
+    fn drop(&mut self) {
+        *self.0.0.lock() = None;
+    }
+}
