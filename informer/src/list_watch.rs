@@ -85,13 +85,13 @@ pub enum WatchEvent<K> {
 pub enum Error {
     /// The server said no, or ended the watch with a reason.
     #[error("the API server answered: {0}")]
-    Status(Status),
+    Status(Box<Status>),
     /// No answer, or none that could be read.
     #[error("calling the API server: {0}")]
-    Call(#[source] kube::Error),
+    Call(#[source] Box<kube::Error>),
     /// The connection broke while the body was read.
     #[error("reading the body: {0}")]
-    Body(#[source] kube::Error),
+    Body(#[source] Box<kube::Error>),
     /// The body is not what it should be.
     #[error("the body can't be read: {0}")]
     Frame(#[from] FrameError),
@@ -101,6 +101,12 @@ pub enum Error {
     /// A list without a version: nothing could be watched from it.
     #[error("the list has no resourceVersion that can be compared")]
     NoVersion,
+}
+
+impl From<Status> for Error {
+    fn from(status: Status) -> Self {
+        Self::Status(Box::new(status))
+    }
 }
 
 impl Error {

@@ -200,6 +200,7 @@ impl<S: Selection> Change<S> {
     }
 
     /// The state after it.
+    #[allow(clippy::new_ret_no_self, reason = "the old and the new state, as every handler calls them")]
     pub fn new(&self) -> Option<&View<S>> {
         match self {
             Self::Deleted { .. } => None,

@@ -240,11 +240,11 @@ impl<K: Object> ListerWatcher<K> for ScriptedSource<K> {
         let (from, initial) = (request.from.0, request.initial_events);
         state.requests.push(Request::Watch(request));
         let refusal = if initial && !state.streams_lists {
-            Some(Error::Status(Status::failure(422, "Invalid", "sendInitialEvents is forbidden")))
+            Some(Status::failure(422, "Invalid", "sendInitialEvents is forbidden").into())
         } else if initial {
             state.list_errors.pop_front()
         } else if from < state.compacted {
-            Some(Error::Status(Status::failure(410, "Expired", format!("too old resource version: {from}"))))
+            Some(Status::failure(410, "Expired", format!("too old resource version: {from}")).into())
         } else {
             state.watch_errors.pop_front()
         };

@@ -75,11 +75,8 @@ fn decode_event<K: Object>(event: RawEvent, encoding: Encoding, groups: u64) -> 
                 Encoding::Protobuf => Status::from_protobuf(&body).ok(),
                 Encoding::Json => serde_json::from_slice(&body).ok(),
             };
-            return Err(Error::Status(
-                status.unwrap_or_else(|| {
-                    Status::failure(500, "InternalError", "the watch ended with an error")
-                }),
-            ));
+            let unknown = || Status::failure(500, "InternalError", "the watch ended with an error");
+            return Err(status.unwrap_or_else(unknown).into());
         }
     })
 }
@@ -263,11 +260,11 @@ async fn send<K: Object>(
     let request = Request::get(path_and_query)
         .header(header::ACCEPT, accept)
         .body(Body::empty())
-        .map_err(|e| Error::Call(kube::Error::HttpError(e)))?;
+        .map_err(|e| Error::Call(Box::new(kube::Error::HttpError(e))))?;
     let response = tokio::time::timeout(source.idle, source.client.send(request))
         .await
         .map_err(|_| Error::Idle(source.idle))?
-        .map_err(Error::Call)?;
+        .map_err(|e| Error::Call(Box::new(e)))?;
     if response.status().is_success() {
         return Ok(response);
     }
@@ -285,7 +282,7 @@ async fn send<K: Object>(
     {
         status.details.get_or_insert_default().retry_after_seconds = seconds;
     }
-    Err(Error::Status(status))
+    Err(status.into())
 }
 
 fn encoding(response: &Response<Body>) -> Encoding {

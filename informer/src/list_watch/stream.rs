@@ -33,7 +33,7 @@ where
                     state.splitter.finish()?;
                     return Ok(None);
                 }
-                Ok(Some(Err(error))) => return Err(Error::Body(error)),
+                Ok(Some(Err(error))) => return Err(Error::Body(Box::new(error))),
                 Ok(Some(Ok(frame))) => {
                     if let Some(piece) = frame.data_ref() {
                         state.splitter.push(piece);

@@ -92,13 +92,13 @@ mod tests {
     const SEEN: ResourceVersion = ResourceVersion(7);
 
     fn answer(code: u16, reason: &str) -> Error {
-        Error::Status(Status::failure(code, reason, ""))
+        Status::failure(code, reason, "").into()
     }
 
     fn with_retry_after(code: u16, seconds: i32) -> Error {
         let mut status = Status::failure(code, "", "");
         status.details = Some(StatusDetails { retry_after_seconds: seconds, ..StatusDetails::default() });
-        Error::Status(status)
+        status.into()
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn words(delta: &Delta<MetaOnly>) -> String {
 }
 
 fn answer(code: u16, reason: &str) -> Error {
-    Error::Status(Status::failure(code, reason, ""))
+    Status::failure(code, reason, "").into()
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,7 +167,7 @@ async fn the_server_says_how_long_to_wait() {
     let mut status = Status::failure(429, "TooManyRequests", "");
     status.details.get_or_insert_default().retry_after_seconds = 100;
     let source = Source::default();
-    source.fail_list(Error::Status(status));
+    source.fail_list(status.into());
     let start = Instant::now();
     Scene::of(source).listed().await;
     assert!(start.elapsed() >= Duration::from_secs(100));

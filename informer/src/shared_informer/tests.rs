@@ -239,7 +239,7 @@ async fn every_failed_list_is_told_to_the_hook() {
     let on_watch_error: WatchErrorHook =
         Arc::new(move |_, error: &Error| hook.lock().push(error.to_string()));
     let mut scene = Scene::new(Config { on_watch_error: Some(on_watch_error), ..Config::default() });
-    scene.source.fail_list(Error::Status(Status::failure(403, "Forbidden", "no")));
+    scene.source.fail_list(Status::failure(403, "Forbidden", "no").into());
     scene.start();
     scene.informer.synced().await;
     assert_eq!(*told.lock(), ["the API server answered: no (403 Forbidden)"]);
