@@ -1,0 +1,156 @@
+//! What the integration tests stand on: an API server, embedded or real, and waiting with a deadline.
+//!
+//! Each test has a namespace of its own. By default it also has a server of its own, in its process. Where
+//! `KUBEBUILDER_ASSETS` names a folder with `etcd` and `kube-apiserver`, the tests of one file share a real one.
+#![allow(dead_code, unreachable_pub, reason = "no test file needs all of it")]
+
+pub mod real;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::json;
+use steersman_apiserver::TestServer;
+
+/// An API server.
+pub enum Server {
+    /// In this process, with faults on demand.
+    Embedded(Box<TestServer>),
+    /// etcd and kube-apiserver.
+    Real(Arc<real::RealServer>),
+}
+
+/// A server, and a namespace in it that no other test uses.
+pub struct Cluster {
+    pub server: Server,
+    pub namespace: String,
+    kubeconfig: tempfile::TempDir,
+}
+
+impl Cluster {
+    /// A server as the environment wants it.
+    pub async fn start() -> Self {
+        let server = match real::assets() {
+            Some(assets) => Server::Real(real::shared(&assets).await),
+            None => Server::Embedded(Box::new(TestServer::start().await)),
+        };
+        Self::on(server).await
+    }
+
+    /// A server that may be stopped and started: nobody else uses it.
+    pub async fn start_own() -> Self {
+        let server = match real::assets() {
+            Some(assets) => Server::Real(Arc::new(real::RealServer::start(&assets).await)),
+            None => Server::Embedded(Box::new(TestServer::start().await)),
+        };
+        Self::on(server).await
+    }
+
+    /// The embedded server, for tests that need its faults, whatever the environment wants.
+    pub async fn start_embedded() -> Self {
+        Self::on(Server::Embedded(Box::new(TestServer::start().await))).await
+    }
+
+    async fn on(server: Server) -> Self {
+        let kubeconfig = tempfile::tempdir().expect("a temporary folder must be had");
+        let mut cluster = Self { server, namespace: String::new(), kubeconfig };
+        let text = serde_json::to_string(&cluster.kubeconfig_of_server()).expect("a kubeconfig is JSON");
+        std::fs::write(cluster.kubeconfig(), text).expect("the kubeconfig must be written");
+        let namespace: Namespace = serde_json::from_value(json!({ "metadata": { "generateName": "test-" } }))
+            .expect("it is a namespace");
+        let namespaces = Api::<Namespace>::all(cluster.client());
+        let created =
+            namespaces.create(&PostParams::default(), &namespace).await.expect("a namespace must be made");
+        cluster.namespace = created.metadata.name.expect("a created object has a name");
+        cluster
+    }
+
+    /// How kube clients reach it.
+    pub fn config(&self) -> kube::Config {
+        match &self.server {
+            Server::Embedded(server) => server.config(),
+            Server::Real(server) => server.config(),
+        }
+    }
+
+    /// A client as an administrator has it.
+    pub fn client(&self) -> kube::Client {
+        let mut config = self.config();
+        self.namespace.clone_into(&mut config.default_namespace);
+        kube::Client::try_from(config).expect("the configuration of a test server must make a client")
+    }
+
+    /// A kubeconfig file for other programs.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.kubeconfig.path().join("kubeconfig")
+    }
+
+    /// The embedded server.
+    ///
+    /// # Panics
+    /// Where the server is a real one.
+    pub fn embedded(&self) -> &TestServer {
+        match &self.server {
+            Server::Embedded(server) => server,
+            Server::Real(_) => panic!("this test must start the embedded server"),
+        }
+    }
+
+    /// Stops the API server, waits for `away`, and starts it again with all its objects.
+    pub async fn restart(&self, away: Duration) {
+        match &self.server {
+            Server::Embedded(server) => {
+                server.stop().await;
+                tokio::time::sleep(away).await;
+                server.restart().await.expect("the port must still be free");
+            }
+            Server::Real(server) => server.restart(away).await,
+        }
+    }
+
+    fn kubeconfig_of_server(&self) -> serde_json::Value {
+        match &self.server {
+            Server::Embedded(server) => {
+                serde_json::to_value(server.kubeconfig()).expect("a kubeconfig is JSON")
+            }
+            Server::Real(server) => server.kubeconfig(),
+        }
+    }
+}
+
+/// Waits until `condition` gives something, and fails after a generous while.
+///
+/// # Panics
+/// When it does not, with `what` was waited for.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut condition: impl FnMut() -> F) -> T {
+    let wait = async {
+        loop {
+            if let Some(found) = condition().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    match tokio::time::timeout(Duration::from_secs(60), wait).await {
+        Ok(found) => found,
+        Err(_) => panic!("waited for a minute in vain: {what}"),
+    }
+}
+
+/// `eventually`, of a plain condition.
+pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    eventually(what, || std::future::ready(condition().then_some(()))).await;
+}
+
+/// Several lines as one message.
+pub fn lines<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
+    items.into_iter().fold(String::new(), |mut text, item| {
+        let _ = writeln!(text, "{item}");
+        text
+    })
+}

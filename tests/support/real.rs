@@ -1,0 +1,192 @@
+//! A real API server: etcd and kube-apiserver as processes, gone when the test's process is.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::OnceCell;
+
+const TOKEN: &str = "administrator";
+
+/// The folder that holds the programs, where the environment names one.
+#[allow(clippy::disallowed_methods, reason = "that is how envtest's users choose a real server")]
+pub fn assets() -> Option<PathBuf> {
+    std::env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The server that the tests of this process share.
+pub async fn shared(assets: &Path) -> Arc<RealServer> {
+    static SHARED: OnceCell<Arc<RealServer>> = OnceCell::const_new();
+    Arc::clone(SHARED.get_or_init(async || Arc::new(RealServer::start(assets).await)).await)
+}
+
+/// etcd and kube-apiserver at work.
+pub struct RealServer {
+    folder: tempfile::TempDir,
+    assets: PathBuf,
+    port: u16,
+    etcd_port: u16,
+    etcd: Mutex<Option<Child>>,
+    api_server: Mutex<Option<Child>>,
+}
+
+impl RealServer {
+    /// Starts both and waits until they are ready.
+    ///
+    /// # Panics
+    /// When they do not come up within a minute; the message holds the end of the log.
+    pub async fn start(assets: &Path) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder must be had");
+        let [port, etcd_port, peer_port] = free_ports();
+        let write = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).expect("a file must be written");
+        };
+        write("tokens.csv", &format!("{TOKEN},administrator,administrator,system:masters\n"));
+        run("openssl", &["genrsa", "-out", "sa.key", "2048"], folder.path());
+        let server = Self {
+            assets: assets.to_owned(),
+            port,
+            etcd_port,
+            etcd: Mutex::new(None),
+            api_server: Mutex::new(None),
+            folder,
+        };
+        let url = |port| format!("http://127.0.0.1:{port}");
+        let etcd = server.spawn(
+            "etcd",
+            &[
+                "--data-dir=etcd".to_owned(),
+                "--unsafe-no-fsync".to_owned(),
+                format!("--listen-client-urls={}", url(etcd_port)),
+                format!("--advertise-client-urls={}", url(etcd_port)),
+                format!("--listen-peer-urls={}", url(peer_port)),
+                format!("--initial-advertise-peer-urls={}", url(peer_port)),
+                format!("--initial-cluster=default={}", url(peer_port)),
+            ],
+        );
+        *server.etcd.lock() = Some(etcd);
+        server.start_api_server().await;
+        server
+    }
+
+    async fn start_api_server(&self) {
+        let child = self.spawn(
+            "kube-apiserver",
+            &[
+                format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
+                "--cert-dir=certs".to_owned(),
+                format!("--secure-port={}", self.port),
+                "--bind-address=127.0.0.1".to_owned(),
+                "--advertise-address=127.0.0.1".to_owned(),
+                "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+                "--service-account-key-file=sa.key".to_owned(),
+                "--service-account-signing-key-file=sa.key".to_owned(),
+                "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
+                "--token-auth-file=tokens.csv".to_owned(),
+                "--authorization-mode=RBAC".to_owned(),
+                "--allow-privileged=true".to_owned(),
+                "--disable-admission-plugins=ServiceAccount".to_owned(),
+            ],
+        );
+        *self.api_server.lock() = Some(child);
+        let client = kube::Client::try_from(self.config()).expect("the configuration must make a client");
+        let ready = async {
+            loop {
+                let request = http::Request::get("/readyz").body(Vec::new()).expect("it is a request");
+                if client.request_text(request).await.is_ok() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        if tokio::time::timeout(Duration::from_secs(60), ready).await.is_err() {
+            let log =
+                std::fs::read_to_string(self.folder.path().join("kube-apiserver.log")).unwrap_or_default();
+            let end: Vec<_> = log.lines().rev().take(5).collect();
+            panic!("kube-apiserver is not ready after a minute: {end:#?}");
+        }
+    }
+
+    /// Kills the API server, waits, and starts it again at the same port.
+    pub async fn restart(&self, away: Duration) {
+        stop(&mut self.api_server.lock());
+        tokio::time::sleep(away).await;
+        self.start_api_server().await;
+    }
+
+    /// How kube clients reach it.
+    pub fn config(&self) -> kube::Config {
+        let url = format!("https://127.0.0.1:{}", self.port);
+        let mut config = kube::Config::new(url.parse().expect("it is a URL"));
+        config.accept_invalid_certs = true;
+        config.auth_info.token = Some(TOKEN.to_owned().into());
+        config.default_retry = false;
+        config
+    }
+
+    /// A kubeconfig for other programs.
+    pub fn kubeconfig(&self) -> serde_json::Value {
+        let server = format!("https://127.0.0.1:{}", self.port);
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{ "name": "test", "cluster": { "server": server, "insecure-skip-tls-verify": true } }],
+            "users": [{ "name": "test", "user": { "token": TOKEN } }],
+            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
+        })
+    }
+
+    /// A program that ends when this process does, however it ends.
+    fn spawn(&self, program: &str, arguments: &[String]) -> Child {
+        let log =
+            std::fs::File::create(self.folder.path().join(format!("{program}.log"))).expect("a log file");
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(self.assets.join(program)).args(arguments);
+        command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        spawn_for_good(command)
+    }
+}
+
+impl Drop for RealServer {
+    fn drop(&mut self) {
+        stop(&mut self.api_server.lock());
+        stop(&mut self.etcd.lock());
+    }
+}
+
+/// Starts a program from a thread that lives as long as this process: the signal that ends the program comes at the end of
+/// the thread that started it, and those of tests end early.
+fn spawn_for_good(mut command: Command) -> Child {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = sender.send(command.spawn());
+        loop {
+            std::thread::park();
+        }
+    });
+    receiver.recv().expect("the thread must answer").expect("setpriv (util-linux) must start")
+}
+
+fn stop(child: &mut Option<Child>) {
+    if let Some(mut child) = child.take() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+fn run(program: &str, arguments: &[&str], folder: &Path) {
+    let output = Command::new(program).args(arguments).current_dir(folder).output();
+    let output = output.unwrap_or_else(|error| panic!("{program} must start: {error}"));
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Ports that were free a moment ago.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let listeners: [TcpListener; N] = std::array::from_fn(|_| {
+        TcpListener::bind("127.0.0.1:0").expect("a port of the loopback must be free")
+    });
+    listeners.map(|listener| listener.local_addr().expect("it is bound").port())
+}
