@@ -315,6 +315,8 @@ pub trait AnyInformer: Send + Sync + 'static {
     fn for_each_meta(&self, look: &mut dyn FnMut(&Meta));
     /// Has the key of every object that changes told to `mapping`, first all that are cached.
     fn map_keys(&self, mapping: Box<dyn Fn(&ObjectKey) + Send + Sync>);
+    /// Has the mappings told again of every object, as at a resync, as soon as they have been told of all that came before.
+    fn resync(&self);
     /// How many objects are cached.
     fn len(&self) -> usize;
     /// Whether none is.
@@ -360,6 +362,9 @@ impl<K: Object> AnyInformer for SharedInformer<K> {
     fn map_keys(&self, mapping: Box<dyn Fn(&ObjectKey) + Send + Sync>) {
         let mapping = move |event: pump::Raw<'_, K>| mapping(&event.object().meta().key);
         let _ = self.commands.send(Command::Map(Box::new(mapping)));
+    }
+    fn resync(&self) {
+        let _ = self.commands.send(Command::Resync);
     }
     fn len(&self) -> usize {
         self.store.len()

@@ -25,6 +25,8 @@ pub(super) enum Command<K> {
         /// Runs the handler.
         task: BoxFuture<'static, ()>,
     },
+    /// Mappings are to be told of everything again.
+    Resync,
 }
 
 pub(super) type Mapping<K> = Box<dyn Fn(Raw<'_, K>) + Send + Sync>;
@@ -143,6 +145,7 @@ impl<K: Object> Pump<K> {
                 self.handlers.push(Handler { mailbox, resync, next_resync, removed });
                 self.tasks.spawn(task);
             }
+            Command::Resync => self.resync_mappings(),
         }
     }
 
@@ -207,15 +210,11 @@ impl<K: Object> Pump<K> {
 
     fn resync_due(&mut self, now: Instant) {
         let is_due = |next: Option<Instant>| next.is_some_and(|next| next <= now);
-        let log = &self.log;
         if is_due(self.next_resync) {
             self.next_resync = self.resync.map(|period| now + period);
-            self.store.snapshot(|object| {
-                if !log.is_under_way(&object.meta().key) {
-                    self.mappings.iter().for_each(|mapping| mapping(Raw::Resync(object)));
-                }
-            });
+            self.resync_mappings();
         }
+        let log = &self.log;
         for handler in self.handlers.iter_mut().filter(|handler| is_due(handler.next_resync)) {
             handler.next_resync = handler.resync.map(|period| now + period);
             self.store.snapshot(|object| {
@@ -224,5 +223,14 @@ impl<K: Object> Pump<K> {
                 }
             });
         }
+    }
+
+    /// Objects whose change waits to be applied are left out: the change tells of them anyway.
+    fn resync_mappings(&self) {
+        self.store.snapshot(|object| {
+            if !self.log.is_under_way(&object.meta().key) {
+                self.mappings.iter().for_each(|mapping| mapping(Raw::Resync(object)));
+            }
+        });
     }
 }

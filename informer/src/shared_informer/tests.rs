@@ -207,6 +207,17 @@ async fn each_handler_is_resynced_in_its_own_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn mappings_can_be_told_of_everything_again() {
+    let mut scene = Scene::new(Config::default());
+    scene.source.apply(pod("a", "n1"));
+    let mut mapped = scene.mapped();
+    scene.start();
+    assert_eq!(next(&mut mapped).await, "initial a");
+    scene.shared.resync();
+    assert_eq!(next(&mut mapped).await, "resync a");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_harms_nobody_else() {
     let mut scene = Scene::new(Config::default());
     let panics = |_: Event<Placed>| panic!("as this test wants");
