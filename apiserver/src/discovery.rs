@@ -68,6 +68,12 @@ fn health(check: &str, query: &Query) -> Response<ResponseBody> {
 fn version() -> Value {
     let version = schema::table().kubernetes_version();
     let mut numbers = version.trim_start_matches('v').split('.');
+    // As Go calls them.
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
     json!({
         "major": numbers.next().unwrap_or_default(),
         "minor": numbers.next().unwrap_or_default(),
@@ -81,7 +87,7 @@ fn version() -> Value {
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
         "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        "platform": format!("{}/{architecture}", std::env::consts::OS),
     })
 }
 
@@ -134,12 +140,16 @@ fn resource_list(resources: &Resources, group: &str, version: &str) -> Response<
         }
     }
     let group_version = crate::registry::api_version(group, version);
-    json_answer(&json!({
+    let mut answer = json!({
         "kind": "APIResourceList",
-        "apiVersion": "v1",
         "groupVersion": group_version.as_str(),
         "resources": list,
-    }))
+    });
+    // Upstream leaves it out for the core group.
+    if !group.is_empty() {
+        answer["apiVersion"] = "v1".into();
+    }
+    json_answer(&answer)
 }
 
 fn sorted(version: &Version) -> Vec<&Resource> {

@@ -20,6 +20,8 @@ enum Rule {
     Invalid(Value),
     NotSupported(Value),
     Duplicate(Value),
+    NotFound(Value),
+    InvalidWithoutValue,
     TooLong,
 }
 
@@ -62,6 +64,16 @@ impl FieldError {
         Self::new(field, Rule::Duplicate(value.into()), "")
     }
 
+    /// It names something that is not there.
+    pub(crate) fn not_found(field: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::new(field, Rule::NotFound(value.into()), "")
+    }
+
+    /// It has a wrong value that says nothing.
+    pub(crate) fn invalid_without_value(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(field, Rule::InvalidWithoutValue, detail)
+    }
+
     /// It is longer than so many bytes.
     pub(crate) fn too_long(field: impl Into<String>, limit: usize) -> Self {
         Self::new(field, Rule::TooLong, format!("may not be more than {limit} bytes"))
@@ -77,7 +89,8 @@ impl FieldError {
         match self.rule {
             Rule::Required => "FieldValueRequired",
             Rule::Forbidden => "FieldValueForbidden",
-            Rule::Invalid(_) => "FieldValueInvalid",
+            Rule::Invalid(_) | Rule::InvalidWithoutValue => "FieldValueInvalid",
+            Rule::NotFound(_) => "FieldValueNotFound",
             Rule::NotSupported(_) => "FieldValueNotSupported",
             Rule::Duplicate(_) => "FieldValueDuplicate",
             Rule::TooLong => "FieldValueTooLong",
@@ -92,6 +105,8 @@ impl FieldError {
             Rule::Invalid(value) => format!("Invalid value: {value}"),
             Rule::NotSupported(value) => format!("Unsupported value: {value}"),
             Rule::Duplicate(value) => format!("Duplicate value: {value}"),
+            Rule::NotFound(value) => format!("Not found: {value}"),
+            Rule::InvalidWithoutValue => "Invalid value".to_owned(),
             Rule::TooLong => "Too long".to_owned(),
         };
         if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }

@@ -61,7 +61,11 @@ pub(crate) fn count_generation(resource: &Resource, new: &mut Value, old: &Value
     if !resource.traits.generation {
         return;
     }
-    let counts = |name: &&String| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status");
+    let counts = |name: &&String| match name.as_str() {
+        "apiVersion" | "kind" | "metadata" => false,
+        "status" => !resource.has_status(),
+        _ => true,
+    };
     let changed = {
         let names =
             |object: &Value| object.as_object().into_iter().flat_map(Map::keys).cloned().collect::<Vec<_>>();
@@ -131,6 +135,7 @@ pub(crate) fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
     if annotations > ANNOTATIONS_LIMIT {
         errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
     }
+    owners(object, &mut errors);
     for (at, finalizer) in finalizers(object).enumerate() {
         let field = format!("metadata.finalizers[{at}]");
         if let Some(why) = names::qualified_name(finalizer) {
@@ -147,14 +152,12 @@ pub(crate) fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
         let why = "finalizer foregroundDeletion and orphan cannot be both set";
         errors.push(FieldError::invalid("metadata.finalizers", list, why));
     }
-    owners(object, &mut errors);
     errors
 }
 
 fn owners(object: &Value, errors: &mut Vec<FieldError>) {
     let mut controllers = Vec::new();
-    for (at, owner) in object::list_at(object, "metadata.ownerReferences").iter().enumerate() {
-        let path = format!("metadata.ownerReferences[{at}]");
+    for owner in object::list_at(object, "metadata.ownerReferences") {
         for (member, why) in [
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
@@ -162,7 +165,7 @@ fn owners(object: &Value, errors: &mut Vec<FieldError>) {
             ("uid", "must not be empty"),
         ] {
             if object::text_at(owner, member).is_empty() {
-                errors.push(FieldError::invalid(format!("{path}.{member}"), "", why));
+                errors.push(FieldError::invalid(format!("metadata.ownerReferences.{member}"), "", why));
             }
         }
         if object::is_true(owner, "controller") {

@@ -35,7 +35,10 @@ impl Patch {
         let bad = |error: serde_json::Error| Refusal::bad_request(format!("error decoding patch: {error}"));
         match patch_type {
             PatchType::Json => {
-                let patch: json_patch::Patch = serde_json::from_slice(body).map_err(bad)?;
+                let operations: Vec<Value> = serde_json::from_slice(body).map_err(bad)?;
+                // Operations that nobody knows are refused when they are applied, as upstream.
+                let patch: json_patch::Patch =
+                    serde_json::from_value(Value::Array(operations)).map_err(|_| Refusal::patch_fails())?;
                 if patch.0.len() > OPERATIONS_LIMIT {
                     return Err(Refusal::too_many_operations(patch.0.len(), OPERATIONS_LIMIT));
                 }
@@ -52,9 +55,8 @@ impl Patch {
         match self {
             Self::Json(patch) => {
                 json_patch::patch(&mut patched, patch).map_err(|error| {
-                    Refusal::unprocessable(format!(
-                        "the server rejected our request due to an error in our request: {error}"
-                    ))
+                    tracing::debug!(%error, "a JSON patch does not apply");
+                    Refusal::patch_fails()
                 })?;
             }
             Self::Merge(patch) => json_patch::merge(&mut patched, patch),

@@ -206,9 +206,25 @@ impl Refusal {
         Self::new(400, "BadRequest", message)
     }
 
-    /// The request can be read, but not carried out.
-    pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
-        Self::new(422, "Invalid", message)
+    /// A JSON patch can be read, but not applied.
+    pub(crate) fn patch_fails() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        let mut refusal = Self::new(422, "Invalid", message);
+        refusal.status.details = Some(StatusDetails::default());
+        refusal
+    }
+
+    /// What a patch made of an object does not fit its kind.
+    pub(crate) fn patch_misfits(patched: &Value, why: &str) -> Self {
+        let error = FieldError::invalid("patch", patched.to_string(), why);
+        Self::invalid_kind("", "", "", &[error])
+    }
+
+    /// Patches of that kind are not applied to that resource.
+    pub(crate) fn unsupported_patch_type() -> Self {
+        let mut refusal = Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+        refusal.status.details = Some(StatusDetails::default());
+        refusal
     }
 
     /// A patch is longer than the server works on.

@@ -2,8 +2,10 @@
 
 use steersman_api::schema;
 
+use super::apps::Workload;
 use super::resource::Resource;
 use super::strategy::{Collection, Plain, Strategy, Traits};
+use super::{batch, core, custom, others};
 use crate::names::NameRule;
 
 /// A built-in resource with what is particular to it.
@@ -72,6 +74,37 @@ fn traits(group: &str, plural: &str) -> Traits {
     }
 }
 
-fn strategy(_group: &str, _plural: &str) -> &'static dyn Strategy {
-    &Plain
+fn strategy(group: &str, plural: &str) -> &'static dyn Strategy {
+    match (group, plural) {
+        ("", "pods") => &core::pod::Pod,
+        ("", "namespaces") => &core::namespace::Namespace,
+        ("", "nodes") => &core::node::Node,
+        ("", "services") => &core::service::Service,
+        ("" | "events.k8s.io", "events") => &core::event::Event,
+        ("", "secrets") => &core::small::Secret,
+        ("", "configmaps") => &core::small::ConfigMap,
+        ("", "endpoints") => &core::small::Endpoints,
+        ("", "persistentvolumes") => &core::small::PersistentVolume,
+        ("", "persistentvolumeclaims") => &core::small::PersistentVolumeClaim,
+        ("", "podtemplates") => &core::small::PodTemplate,
+        ("", "replicationcontrollers") => &core::small::ReplicationController,
+        ("apps", "deployments") => &Workload::Deployment,
+        ("apps", "replicasets") => &Workload::ReplicaSet,
+        ("apps", "statefulsets") => &Workload::StatefulSet,
+        ("apps", "daemonsets") => &Workload::DaemonSet,
+        ("batch", "jobs") => &batch::job::Job,
+        ("batch", "cronjobs") => &batch::cron_job::CronJob,
+        ("apiextensions.k8s.io", "customresourcedefinitions") => &custom::Definition,
+        ("autoscaling", _) => &others::HorizontalPodAutoscaler,
+        ("certificates.k8s.io", "certificatesigningrequests") => &others::CertificateSigningRequest,
+        ("coordination.k8s.io", "leases") => &others::Lease,
+        ("discovery.k8s.io", "endpointslices") => &others::EndpointSlice,
+        ("networking.k8s.io", "networkpolicies") => &others::NetworkPolicy,
+        ("policy", "poddisruptionbudgets") => &others::PodDisruptionBudget,
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => &others::RoleBinding,
+        ("resource.k8s.io", "resourceslices") => &others::ResourceSlice,
+        ("scheduling.k8s.io", "priorityclasses") => &others::PriorityClass,
+        ("storage.k8s.io", "storageclasses") => &others::StorageClass,
+        _ => &Plain,
+    }
 }

@@ -1,12 +1,10 @@
 //! What is always there, and what follows from writes.
 
-use std::sync::Arc;
-
 use serde_json::json;
 
 use super::server::ApiServer;
 use crate::refusal::{Refusal, Result};
-use crate::registry::Resource;
+use crate::registry::{DEFINITIONS, Resource, resources_of, table_of};
 use crate::store::Object;
 
 /// Namespaces that every cluster has.
@@ -37,8 +35,28 @@ impl ApiServer {
     }
 
     /// An object was written: what follows from it?
-    pub(super) fn noticed(&self, _object: &Arc<Object>) {}
+    pub(super) fn noticed(&self, object: &Object) {
+        if object.resource.table == DEFINITIONS {
+            let table = table_of(&object.value);
+            self.change_resources(|resources| {
+                resources.remove_table(&table);
+                for resource in resources_of(&object.value) {
+                    resources.insert(resource);
+                }
+            });
+        }
+    }
 
     /// An object is gone: what follows from it?
-    pub(super) fn vanished(&self, _object: &Arc<Object>) {}
+    pub(super) fn vanished(&self, object: &Object) {
+        if object.resource.table == DEFINITIONS {
+            let table = table_of(&object.value);
+            self.change_resources(|resources| resources.remove_table(&table));
+            // Nobody can reach them any more, but who watches them is told.
+            let left = self.store().snapshot(&table, "", None).map(|snapshot| snapshot.objects);
+            for object in left.unwrap_or_default() {
+                let _ = self.store().remove(&object);
+            }
+        }
+    }
 }

@@ -38,7 +38,10 @@ pub(super) fn object_of(request: &Request) -> Result<Incoming> {
         );
         return Err(Refusal::bad_request(why));
     }
-    let object = codec::decode(format, &request.body).map_err(|error| unreadable(resource, &error))?;
+    let object = codec::decode(format, &request.body).map_err(|error| match error {
+        codec::Error::Json(why) => no_kind(resource, &why),
+        error => unreadable(resource, &error),
+    })?;
     let object = typed(resource, object)?;
     conform(request, object, format)
 }
@@ -72,6 +75,11 @@ pub(super) fn conform(request: &Request, mut object: Value, format: Format) -> R
     Ok(Incoming { object, warnings })
 }
 
+/// Whether the client wants unknown members refused.
+pub(super) fn is_strict(request: &Request) -> bool {
+    request.query.get("fieldValidation") == Some("Strict")
+}
+
 fn field_validation(request: &Request) -> Result<FieldValidation> {
     match request.query.get("fieldValidation") {
         None | Some("Warn") => Ok(FieldValidation::Warn),
@@ -90,17 +98,16 @@ fn typed(resource: &Resource, mut object: Value) -> Result<Value> {
     if !object.is_object() {
         return Err(Refusal::bad_request(decoding(resource, "the body is no JSON object")));
     }
-    let api_version = object::text_at(&object, "apiVersion");
-    let kind = object::text_at(&object, "kind");
-    if !kind.is_empty() && kind != resource.kind.as_str()
-        || !api_version.is_empty() && api_version != resource.api_version.as_str()
-    {
-        let expected = format!("{}, Kind={}", resource.api_version, resource.kind);
-        let why = format!(
-            "the object provided is unrecognized (must be of type {}): it says {api_version}, Kind={kind}, expected {expected}",
-            resource.kind
-        );
-        return Err(Refusal::bad_request(why));
+    let said = |name: &str, expected: &str| {
+        let said = object::text_at(&object, name);
+        if said.is_empty() { expected.to_owned() } else { said }
+    };
+    let api_version = said("apiVersion", &resource.api_version);
+    let kind = said("kind", &resource.kind);
+    if kind != resource.kind.as_str() || api_version != resource.api_version.as_str() {
+        let (_, version) = steersman_api::GroupVersion::split(&api_version);
+        let why = format!("no kind {kind:?} is registered for version {api_version:?} under this path");
+        return Err(Refusal::bad_request(cannot_be_handled(&kind, version, resource, &why)));
     }
     object["apiVersion"] = resource.api_version.as_str().into();
     object["kind"] = resource.kind.as_str().into();
@@ -112,10 +119,19 @@ fn unreadable(resource: &Resource, error: &codec::Error) -> Refusal {
 }
 
 fn decoding(resource: &Resource, why: &str) -> String {
-    format!(
-        "{} in version \"{}\" cannot be handled as a {}: {why}",
-        resource.kind, resource.version, resource.kind
-    )
+    cannot_be_handled(&resource.kind, &resource.version, resource, why)
+}
+
+fn cannot_be_handled(kind: &str, version: &str, resource: &Resource, why: &str) -> String {
+    format!("{kind} in version \"{version}\" cannot be handled as a {}: {why}", resource.kind)
+}
+
+/// The body is not even JSON.
+fn no_kind(resource: &Resource, why: &str) -> Refusal {
+    Refusal::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {why}",
+        resource.kind
+    ))
 }
 
 /// The kind of patch, by the media type of the body.
@@ -126,10 +142,6 @@ pub(super) fn patch_type(request: &Request) -> Result<PatchType> {
         "application/strategic-merge-patch+json" if request.call.resource.schema.is_some() => {
             Ok(PatchType::Strategic)
         }
-        _ => Err(Refusal::unsupported_media_type(&[
-            "application/json-patch+json",
-            "application/merge-patch+json",
-            "application/strategic-merge-patch+json",
-        ])),
+        _ => Err(Refusal::unsupported_patch_type()),
     }
 }

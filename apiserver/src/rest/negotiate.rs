@@ -21,9 +21,6 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Whole objects as JSON.
-    pub(crate) const JSON: Self = Self { format: Format::Json, view: View::Whole };
-
     /// The media type of an answer that is one body.
     pub(crate) fn media_type(self) -> &'static str {
         match self.format {

@@ -157,7 +157,7 @@ pub(crate) fn is_dry_run(query: &Query) -> Result<bool> {
     let mut dry = false;
     for value in query.all("dryRun").filter(|value| !value.is_empty()) {
         if value != "All" {
-            let error = FieldError::not_supported("dryRun", value, &["All"]);
+            let error = FieldError::not_supported("dryRun", vec![value], &["All"]);
             return Err(Refusal::invalid_kind("meta.k8s.io", "CreateOptions", "", &[error]));
         }
         dry = true;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use steersman_api::{ObjectKey, Uid, schema};
 
 use super::body::ResponseBody;
-use super::incoming::{Incoming, conform, object_of, patch_type};
+use super::incoming::{Incoming, conform, is_strict, object_of, patch_type};
 use super::negotiate::Answered;
 use super::options::is_dry_run;
 use super::request::Request;
@@ -159,19 +159,7 @@ impl ApiServer {
         let shape = shape_of(request, Answered::Object)?;
         let Incoming { object, warnings } = object_of(request)?;
         let dry_run = is_dry_run(&request.query)?;
-        let name = object::text_at(&object, "metadata.name");
-        if name.is_empty() {
-            let why = format!(
-                "the name of the object ({} based on URL) was undeterminable: name must be provided",
-                call.name
-            );
-            return Err(Refusal::bad_request(why));
-        }
-        if name != call.name {
-            let why =
-                format!("the name of the object ({name}) does not match the name on the URL ({})", call.name);
-            return Err(Refusal::bad_request(why));
-        }
+        check_name(&call.name, &object)?;
         let creates = call.resource.traits.create_on_update && call.subresource.is_empty();
         if creates && self.existing(&call.resource, &call.namespace, &call.name).is_err() {
             let object = self.add_named(&call.resource, &call.namespace, object, dry_run)?;
@@ -194,7 +182,13 @@ impl ApiServer {
         let mut warnings = Vec::new();
         let written = self.modify(request, dry_run, |old| {
             let patched = patch.apply(request.call.resource.schema, old)?;
-            let incoming = conform(request, patched, Format::Json)?;
+            let incoming = match conform(request, patched.clone(), Format::Json) {
+                Err(refusal) if refusal.status.code == 400 && !is_strict(request) => {
+                    return Err(Refusal::patch_misfits(&patched, &refusal.status.message));
+                }
+                incoming => incoming?,
+            };
+            check_name(&request.call.name, &incoming.object)?;
             warnings = incoming.warnings;
             Ok(incoming.object)
         })?;
@@ -278,8 +272,26 @@ impl ApiServer {
         // The last finalizer of an object that was to go: it goes. Watches see its last stored state, as upstream.
         let removed = self.store().remove(seen)?;
         self.vanished(&removed);
+        let mut new = new;
+        object::metadata(&mut new).insert("resourceVersion".to_owned(), seen.version.to_string().into());
         Ok(Arc::new(Object::unstored(Arc::clone(&seen.resource), seen.key.clone(), new)))
     }
+}
+
+/// The body must be about the object that the path names.
+fn check_name(wanted: &str, object: &Value) -> Result<()> {
+    let name = object::text_at(object, "metadata.name");
+    if name.is_empty() {
+        let why = format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        );
+        return Err(Refusal::bad_request(why));
+    }
+    if name != wanted {
+        let why = format!("the name of the object ({name}) does not match the name on the URL ({wanted})");
+        return Err(Refusal::bad_request(why));
+    }
+    Ok(())
 }
 
 /// Why one attempt at a write failed.
@@ -316,7 +328,7 @@ fn check_preconditions(resource: &Resource, seen: &Object, new: &Value) -> Resul
         "" | "0" if resource.traits.unconditional_update => Ok(()),
         "" | "0" => {
             let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-            Err(Refusal::invalid(resource, name, &[error]))
+            Err(Refusal::invalid_kind(&resource.group, &resource.plural, name, &[error]))
         }
         version if version == seen.version.to_string() => Ok(()),
         version if version.parse::<u64>().is_err() => Err(Refusal::bad_request(format!(

@@ -50,8 +50,9 @@ impl Cursor {
         Ok(Batch { changes, version: self.after })
     }
 
-    /// Resolves when there may be something to take, or with `false` when the table was dropped.
-    pub(crate) async fn changed(&mut self) -> bool {
-        self.wake.changed().await.is_ok()
+    /// Resolves when there may be something to take.
+    pub(crate) async fn changed(&mut self) {
+        // Tables and their senders live as long as the store, so the wait can't fail.
+        let _ = self.wake.changed().await;
     }
 }

@@ -198,11 +198,6 @@ impl Store {
     pub(crate) fn len(&self, table: &TableId) -> usize {
         self.state.read().tables.get(table).map_or(0, Table::len)
     }
-
-    /// Drops a table with all its objects: its kind is no longer served.
-    pub(crate) fn drop_table(&self, table: &TableId) {
-        self.state.write().tables.remove(table);
-    }
 }
 
 impl State {

@@ -151,14 +151,12 @@ impl Watcher {
                 self.marked = self.known;
                 return Some(Ok(self.bookmark(self.known, false)));
             }
-            if !self.idle().await {
-                return None;
-            }
+            self.idle().await;
         }
     }
 
-    /// Waits for a change, a timer or the end. False if there will be none.
-    async fn idle(&mut self) -> bool {
+    /// Waits for a change, a timer or the end.
+    async fn idle(&mut self) {
         let timer = match (self.ends, self.bookmarks.map(|_| self.next_bookmark)) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -170,10 +168,10 @@ impl Watcher {
             }
         };
         tokio::select! {
-            alive = self.cursor.changed() => alive,
-            () = timer => true,
-            () = self.stop.cancelled() => true,
-            () = self.faults.changed() => true,
+            () = self.cursor.changed() => {}
+            () = timer => {}
+            () = self.stop.cancelled() => {}
+            () = self.faults.changed() => {}
         }
     }
 

@@ -1,0 +1,242 @@
+//! Pods.
+
+use serde_json::{Value, json};
+
+use crate::field::FieldError;
+use crate::object::{self, default_to, members, members_at};
+use crate::refusal::Result;
+use crate::registry::pod_spec::{default_spec, each, qos_class, validate_spec};
+use crate::registry::strategy::{Context, Strategy};
+
+/// How long a pod bears a node that is gone, in seconds, if it does not say. From upstream's admission.
+const TOLERATION_SECONDS: i64 = 300;
+
+/// The rules of pods.
+pub(crate) struct Pod;
+
+impl Strategy for Pod {
+    fn default(&self, pod: &mut Value) {
+        let spec = members(pod).entry("spec").or_insert_with(|| json!({}));
+        for list in ["containers", "initContainers"] {
+            each(spec, list, |container| default_requests(members_at(container, "resources")));
+        }
+        default_spec(spec);
+        default_to(members(spec), "enableServiceLinks", true);
+        if object::is_true(spec, "hostNetwork") {
+            for list in ["containers", "initContainers"] {
+                each(spec, list, |container| {
+                    each(container, "ports", |port| {
+                        let number = port["containerPort"].clone();
+                        default_to(members(port), "hostPort", number);
+                    });
+                });
+            }
+        }
+    }
+
+    fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Value) -> Result<()> {
+        set_priority(context, pod)?;
+        let spec = members_at(pod, "spec");
+        let tolerations = spec.entry("tolerations").or_insert_with(|| json!([]));
+        for condition in ["not-ready", "unreachable"] {
+            let key = format!("node.kubernetes.io/{condition}");
+            let bears = |toleration: &Value| {
+                let (tolerated, effect) =
+                    (object::text_at(toleration, "key"), object::text_at(toleration, "effect"));
+                (tolerated.is_empty() || tolerated == key) && (effect.is_empty() || effect == "NoExecute")
+            };
+            if let Value::Array(tolerations) = tolerations
+                && !tolerations.iter().any(bears)
+            {
+                let seconds = TOLERATION_SECONDS;
+                let effect = "NoExecute";
+                tolerations.push(
+                    json!({"key": key, "operator": "Exists", "effect": effect, "tolerationSeconds": seconds}),
+                );
+            }
+        }
+        let mut status = json!({"phase": "Pending", "qosClass": qos_class(&pod["spec"])});
+        if !object::list_at(pod, "spec.schedulingGates").is_empty() {
+            status["conditions"] = json!([{
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastTransitionTime": crate::meta::stamp(context.now),
+            }]);
+        }
+        members(pod).insert("status".to_owned(), status);
+        Ok(())
+    }
+
+    fn prepare_through(&self, context: &Context<'_>, pod: &mut Value, old: &Value) {
+        let mut kept = old.clone();
+        object::carry_over(&mut kept, pod, "metadata");
+        match context.subresource {
+            "status" => {
+                object::carry_over(&mut kept, pod, "status");
+                let qos = old["status"]["qosClass"].clone();
+                default_to(members_at(&mut kept, "status"), "qosClass", qos);
+                // Who a pod belongs to is not the node's to say.
+                let owners = old["metadata"].get("ownerReferences");
+                match owners {
+                    Some(owners) => {
+                        object::metadata(&mut kept).insert("ownerReferences".to_owned(), owners.clone());
+                    }
+                    None => {
+                        object::metadata(&mut kept).remove("ownerReferences");
+                    }
+                }
+            }
+            "binding" => {
+                object::carry_over(&mut kept, pod, "spec");
+                object::carry_over(&mut kept, pod, "status");
+            }
+            "ephemeralcontainers" => {
+                let containers = pod["spec"]["ephemeralContainers"].clone();
+                members_at(&mut kept, "spec").insert("ephemeralContainers".to_owned(), containers);
+            }
+            "resize" => {
+                let resources: Vec<Value> = object::list_at(pod, "spec.containers")
+                    .iter()
+                    .map(|container| container["resources"].clone())
+                    .collect();
+                let mut resources = resources.into_iter();
+                each(&mut kept["spec"], "containers", |container| {
+                    if let Some(resources) = resources.next() {
+                        members(container).insert("resources".to_owned(), resources);
+                    }
+                });
+            }
+            _ => {}
+        }
+        *pod = kept;
+        crate::meta::count_generation(context.resource, pod, old);
+    }
+
+    fn validate(&self, _: &Context<'_>, pod: &Value) -> Vec<FieldError> {
+        let mut errors = validate_spec(&pod["spec"], "spec");
+        if !object::list_at(pod, "spec.ephemeralContainers").is_empty() {
+            let why = "cannot be set on create";
+            errors.push(FieldError::forbidden("spec.ephemeralContainers", why));
+        }
+        errors
+    }
+
+    fn validate_update(&self, _: &Context<'_>, pod: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = validate_spec(&pod["spec"], "spec");
+        if !object::same(Some(&mutable_masked(pod, old)), Some(&old["spec"])) {
+            let why = "pod updates may not change fields other than `spec.containers[*].image`,\
+                `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to \
+                existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
+                previously negative)";
+            errors.push(FieldError::forbidden("spec", why));
+        }
+        let (tolerations, before) =
+            (object::list_at(pod, "spec.tolerations"), object::list_at(old, "spec.tolerations"));
+        if !before.iter().all(|toleration| tolerations.contains(toleration)) {
+            let why = "existing toleration can not be modified except its tolerationSeconds";
+            errors.push(FieldError::forbidden("spec.tolerations", why));
+        }
+        errors
+    }
+
+    fn selectable_fields(&self) -> &'static [&'static str] {
+        &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ]
+    }
+
+    fn field(&self, pod: &Value, field: &str) -> String {
+        match field {
+            "spec.hostNetwork" => object::is_true(pod, "spec.hostNetwork").to_string(),
+            "status.podIP" | "status.podIPs" => {
+                let first = object::list_at(pod, "status.podIPs").first().map(|ip| object::text_at(ip, "ip"));
+                first.unwrap_or_else(|| object::text_at(pod, "status.podIP"))
+            }
+            field => object::text_at(pod, field),
+        }
+    }
+
+    fn grace(&self, pod: &Value, asked: Option<i64>) -> Option<i64> {
+        let grace = asked.or_else(|| object::int_at(pod, "spec.terminationGracePeriodSeconds")).unwrap_or(0);
+        let unscheduled = object::text_at(pod, "spec.nodeName").is_empty();
+        let finished = matches!(object::text_at(pod, "status.phase").as_str(), "Failed" | "Succeeded");
+        Some(match grace {
+            _ if unscheduled || finished => 0,
+            negative if negative < 0 => 1,
+            grace => grace,
+        })
+    }
+}
+
+/// What is limited and not asked for is asked for as much as it is limited.
+fn default_requests(resources: &mut serde_json::Map<String, Value>) {
+    let Some(Value::Object(limits)) = resources.get("limits").cloned() else { return };
+    let requests = members(resources.entry("requests").or_insert_with(|| json!({})));
+    for (name, amount) in limits {
+        requests.entry(name).or_insert(amount);
+    }
+}
+
+/// The number behind the pod's priority class, as upstream's admission sets it.
+fn set_priority(context: &Context<'_>, pod: &mut Value) -> Result<()> {
+    let class = object::text_at(pod, "spec.priorityClassName");
+    let (priority, preemption) = if class.is_empty() {
+        (0, "PreemptLowerPriority".to_owned())
+    } else if let Some(built_in) = super::super::priority::built_in(&class) {
+        (built_in, "PreemptLowerPriority".to_owned())
+    } else {
+        let key = steersman_api::ObjectKey::cluster(class.as_str());
+        let found = context.store.get(&"priorityclasses.scheduling.k8s.io".into(), &key);
+        let Some(found) = found else {
+            let why = format!("no PriorityClass with name {class} was found");
+            let name = object::text_at(pod, "metadata.name");
+            return Err(crate::refusal::Refusal::forbidden(context.resource, &name, why));
+        };
+        let preemption = object::text_at(&found.value, "preemptionPolicy");
+        (object::int_at(&found.value, "value").unwrap_or(0), preemption)
+    };
+    let spec = members_at(pod, "spec");
+    spec.insert("priority".to_owned(), priority.into());
+    object::default_text(spec, "preemptionPolicy", &preemption);
+    Ok(())
+}
+
+/// The new spec with what may change put back to what it was.
+fn mutable_masked(pod: &Value, old: &Value) -> Value {
+    let mut spec = pod["spec"].clone();
+    let old = &old["spec"];
+    for list in ["containers", "initContainers"] {
+        let images: Vec<Value> =
+            object::list_at(old, list).iter().map(|container| container["image"].clone()).collect();
+        let mut images = images.into_iter();
+        each(&mut spec, list, |container| {
+            if let Some(image) = images.next() {
+                members(container).insert("image".to_owned(), image);
+            }
+        });
+    }
+    for name in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
+        object::carry_over(&mut spec, old, name);
+    }
+    if object::int_at(old, "terminationGracePeriodSeconds").is_some_and(|grace| grace < 0)
+        && object::int_at(&spec, "terminationGracePeriodSeconds") == Some(1)
+    {
+        object::carry_over(&mut spec, old, "terminationGracePeriodSeconds");
+    }
+    if !object::list_at(old, "schedulingGates").is_empty() {
+        for name in ["nodeSelector", "affinity"] {
+            object::carry_over(&mut spec, old, name);
+        }
+    }
+    spec
+}

@@ -1,0 +1,221 @@
+//! Services: addresses and ports are given out here.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use serde_json::{Value, json};
+
+use crate::field::FieldError;
+use crate::names;
+use crate::object::{self, default_text, default_to, members, members_at};
+use crate::refusal::{Refusal, Result};
+use crate::registry::pod_spec::{each, in_port_range, supported};
+use crate::registry::strategy::{Context, Strategy};
+use crate::store::Store;
+
+/// Cluster IPs come from 10.0.0.0/24, the first being the API server's own.
+const ADDRESSES: std::ops::RangeInclusive<u8> = 2..=254;
+/// Upstream's default range.
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+
+/// The rules of services.
+pub(crate) struct Service;
+
+impl Strategy for Service {
+    fn default(&self, service: &mut Value) {
+        let spec = members_at(service, "spec");
+        default_text(spec, "sessionAffinity", "None");
+        default_text(spec, "type", "ClusterIP");
+        if spec.get("sessionAffinity").is_some_and(|affinity| affinity == "ClientIP") {
+            default_to(spec, "sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10_800}}));
+        }
+        let kind = spec.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if kind != "ExternalName" {
+            default_text(spec, "internalTrafficPolicy", "Cluster");
+        }
+        if kind == "NodePort" || kind == "LoadBalancer" {
+            default_text(spec, "externalTrafficPolicy", "Cluster");
+        }
+        if kind == "LoadBalancer" {
+            default_to(spec, "allocateLoadBalancerNodePorts", true);
+        }
+        if let Some(spec) = service.get_mut("spec") {
+            each(spec, "ports", |port| {
+                let number = port["port"].clone();
+                let port = members(port);
+                default_text(port, "protocol", "TCP");
+                let target = port.get("targetPort");
+                if target.is_none_or(|target| target == 0 || target == "" || target.is_null()) {
+                    port.insert("targetPort".to_owned(), number);
+                }
+            });
+        }
+    }
+
+    fn prepare_for_create(&self, context: &Context<'_>, service: &mut Value) -> Result<()> {
+        allocate(context, service)
+    }
+
+    fn prepare_for_update(&self, context: &Context<'_>, service: &mut Value, old: &Value) -> Result<()> {
+        // What was given out stays, unless the service becomes one that has none.
+        let wants_address = object::text_at(service, "spec.type") != "ExternalName";
+        if wants_address && object::text_at(old, "spec.type") != "ExternalName" {
+            for name in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                if let Some(value) = old["spec"].get(name) {
+                    default_to(members_at(service, "spec"), name, value.clone());
+                }
+            }
+        } else if !wants_address {
+            for name in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                members_at(service, "spec").remove(name);
+            }
+        }
+        let ports = object::list_at(old, "spec.ports").to_vec();
+        if has_node_ports(service) {
+            each(&mut service["spec"], "ports", |port| {
+                let same = |old: &&Value| old["port"] == port["port"] && old["protocol"] == port["protocol"];
+                let given = ports.iter().find(same).map(|old| old["nodePort"].clone());
+                if let Some(given) = given.filter(|given| !given.is_null()) {
+                    default_to(members(port), "nodePort", given);
+                }
+            });
+        }
+        allocate(context, service)
+    }
+
+    fn validate(&self, _: &Context<'_>, service: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let spec = &service["spec"];
+        let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+        supported(spec, "spec", "type", &kinds, &mut errors);
+        supported(spec, "spec", "sessionAffinity", &["ClientIP", "None"], &mut errors);
+        let ports = object::list_at(spec, "ports");
+        let headless = object::text_at(spec, "clusterIP") == "None";
+        let external = object::text_at(spec, "type") == "ExternalName";
+        if ports.is_empty() && !headless && !external {
+            errors.push(FieldError::required("spec.ports", ""));
+        }
+        if external && object::text_at(spec, "externalName").is_empty() {
+            errors.push(FieldError::required("spec.externalName", ""));
+        }
+        let (mut seen, mut names_seen) = (Vec::new(), Vec::new());
+        for (at, port) in ports.iter().enumerate() {
+            let path = format!("spec.ports[{at}]");
+            let name = object::text_at(port, "name");
+            if name.is_empty() && ports.len() > 1 {
+                errors.push(FieldError::required(format!("{path}.name"), ""));
+            } else if let Some(why) = names::label(&name).filter(|_| !name.is_empty()) {
+                errors.push(FieldError::invalid(format!("{path}.name"), name, why));
+            } else if !name.is_empty() && names_seen.contains(&name) {
+                errors.push(FieldError::duplicate(format!("{path}.name"), name));
+            } else {
+                names_seen.push(name);
+            }
+            in_port_range(object::int_at(port, "port").unwrap_or(0), format!("{path}.port"), &mut errors);
+            supported(port, &path, "protocol", &["SCTP", "TCP", "UDP"], &mut errors);
+            let key = (port["protocol"].clone(), port["port"].clone());
+            if seen.contains(&key) {
+                errors.push(FieldError::duplicate(path, json!({"port": key.1, "protocol": key.0})));
+            } else {
+                seen.push(key);
+            }
+        }
+        let address = object::text_at(spec, "clusterIP");
+        if !address.is_empty() && address != "None" && address.parse::<IpAddr>().is_err() {
+            let why = "must be empty, 'None', or a valid IP address";
+            errors.push(FieldError::invalid("spec.clusterIPs[0]", address, why));
+        }
+        errors
+    }
+
+    fn validate_update(&self, context: &Context<'_>, service: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = self.validate(context, service);
+        let external = |service: &Value| object::text_at(service, "spec.type") == "ExternalName";
+        let (new, before) = (&service["spec"]["clusterIPs"], &old["spec"]["clusterIPs"]);
+        if !external(service) && !external(old) && before[0].is_string() && new[0] != before[0] {
+            let why = "may not change once set";
+            errors.push(FieldError::invalid("spec.clusterIPs[0]", new.clone(), why));
+        }
+        errors
+    }
+
+    fn selectable_fields(&self) -> &'static [&'static str] {
+        &["spec.clusterIP", "spec.type"]
+    }
+}
+
+fn has_node_ports(service: &Value) -> bool {
+    match object::text_at(service, "spec.type").as_str() {
+        "NodePort" => true,
+        "LoadBalancer" => object::is_true(service, "spec.allocateLoadBalancerNodePorts"),
+        _ => false,
+    }
+}
+
+/// Gives the service the addresses and ports that it needs and has not.
+fn allocate(context: &Context<'_>, service: &mut Value) -> Result<()> {
+    let name = object::text_at(service, "metadata.name");
+    let own = object::text_at(service, "metadata.namespace") + "/" + &name;
+    if object::text_at(service, "spec.type") != "ExternalName" {
+        let selects = object::at(service, "spec.selector").is_some();
+        let spec = members_at(service, "spec");
+        let mut address = spec.get("clusterIP").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if address.is_empty()
+            && let Some(first) = spec.get("clusterIPs").and_then(|list| list[0].as_str())
+        {
+            address = first.to_owned();
+        }
+        if address.is_empty() {
+            address = free_address(context.store, &own)
+                .ok_or_else(|| Refusal::internal("failed to allocate a serviceIP: range is full"))?;
+        }
+        let headless_by_hand = address == "None" && !selects;
+        let families = if headless_by_hand { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) };
+        default_to(spec, "ipFamilies", families);
+        default_text(
+            spec,
+            "ipFamilyPolicy",
+            if headless_by_hand { "RequireDualStack" } else { "SingleStack" },
+        );
+        spec.insert("clusterIP".to_owned(), address.as_str().into());
+        default_to(spec, "clusterIPs", json!([address]));
+    }
+    if has_node_ports(service) {
+        let mut taken = taken(context.store, &own, |spec| {
+            object::list_at(spec, "ports").iter().filter_map(|port| port["nodePort"].as_i64()).collect()
+        });
+        let mut full = false;
+        each(&mut service["spec"], "ports", |port| {
+            if object::int_at(port, "nodePort").unwrap_or(0) == 0 {
+                match NODE_PORTS.clone().find(|number| !taken.contains(number)) {
+                    Some(number) => {
+                        taken.push(number);
+                        members(port).insert("nodePort".to_owned(), number.into());
+                    }
+                    None => full = true,
+                }
+            }
+        });
+        if full {
+            return Err(Refusal::internal("failed to allocate a nodePort: range is full"));
+        }
+    }
+    Ok(())
+}
+
+fn free_address(store: &Store, own: &str) -> Option<String> {
+    let taken =
+        taken(store, own, |spec| object::str_at(spec, "clusterIP").map(str::to_owned).into_iter().collect());
+    let mut all = ADDRESSES.map(|last| Ipv4Addr::new(10, 0, 0, last).to_string());
+    all.find(|address| !taken.contains(address))
+}
+
+/// What all other services have been given.
+fn taken<T>(store: &Store, own: &str, given: impl Fn(&Value) -> Vec<T>) -> Vec<T> {
+    let services = store.snapshot(&"services".into(), "", None).map(|snapshot| snapshot.objects);
+    let others = services.unwrap_or_default();
+    others
+        .iter()
+        .filter(|other| other.key.to_string() != own)
+        .flat_map(|other| given(&other.value["spec"]))
+        .collect()
+}
