@@ -71,16 +71,21 @@ pub(crate) fn count_generation(resource: &Resource, new: &mut Value, old: &Value
             |object: &Value| object.as_object().into_iter().flat_map(Map::keys).cloned().collect::<Vec<_>>();
         let names: Vec<String> = names(new).into_iter().chain(names(old)).collect();
         names.iter().filter(counts).any(|name| !object::same(new.get(name), old.get(name)))
-            // Deployments count their annotations, since those tell about revisions.
-            || resource.kind == "Deployment"
-                && !object::same(
-                    object::at(new, "metadata.annotations"),
-                    object::at(old, "metadata.annotations"),
-                )
+            || counted_metadata(resource)
+                .is_some_and(|path| !object::same(object::at(new, path), object::at(old, path)))
     };
     if changed {
         let generation = object::int_at(old, "metadata.generation").unwrap_or(0) + 1;
         object::metadata(new).insert("generation".to_owned(), generation.into());
+    }
+}
+
+/// What the generation counts of metadata: annotations that tell about revisions, labels that tell which service.
+fn counted_metadata(resource: &Resource) -> Option<&'static str> {
+    match resource.kind.as_str() {
+        "Deployment" => Some("metadata.annotations"),
+        "EndpointSlice" => Some("metadata.labels"),
+        _ => None,
     }
 }
 
@@ -113,6 +118,11 @@ pub(crate) fn is_finished(resource: &Resource, object: &Value) -> bool {
 /// What is wrong with an object's metadata.
 pub(crate) fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    let base = object::text_at(object, "metadata.generateName");
+    // Whatever is generated ends well.
+    if let Some(why) = resource.traits.names.check(&format!("{base}x")).filter(|_| !base.is_empty()) {
+        errors.push(FieldError::invalid("metadata.generateName", base, why));
+    }
     let name = object::text_at(object, "metadata.name");
     if let Some(why) = resource.traits.names.check(&name) {
         errors.push(FieldError::invalid("metadata.name", name, why));

@@ -93,6 +93,12 @@ impl Refusal {
         Self::new(409, "AlreadyExists", message).about(resource, name)
     }
 
+    /// The name is taken by an object that is about to go.
+    pub(crate) fn while_deleting(mut self) -> Self {
+        self.status.message.insert_str(0, "object is being deleted: ");
+        self
+    }
+
     /// The generated name is taken.
     pub(crate) fn generated_name_taken(resource: &Resource, name: &str) -> Self {
         let message = format!(

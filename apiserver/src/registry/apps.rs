@@ -7,6 +7,10 @@ use super::pod_spec::{default_template, not_negative, validate_template};
 use super::strategy::{Context, Strategy};
 use crate::field::FieldError;
 use crate::object::{self, default_text, default_to, members, members_at};
+use crate::refusal::Result;
+
+/// Counts changes of a daemon set's template: a field of old that lives on as an annotation.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// The rules of deployments, replica sets, stateful sets and daemon sets.
 pub(crate) enum Workload {
@@ -47,13 +51,27 @@ impl Strategy for Workload {
                 let retain = json!({"whenDeleted": "Retain", "whenScaled": "Retain"});
                 default_to(spec, "persistentVolumeClaimRetentionPolicy", retain);
             }
-            Self::ReplicaSet => {
-                let labels = object::at(object, "spec.template.metadata.labels").cloned();
-                if let Some(labels) = labels {
-                    default_to(object::metadata(object), "labels", labels);
-                }
-            }
+            Self::ReplicaSet => {}
         }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) -> Result<()> {
+        if matches!(self, Self::DaemonSet) {
+            set_template_generation(object, 1);
+        }
+        Ok(())
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, object: &mut Value, old: &Value) -> Result<()> {
+        if matches!(self, Self::DaemonSet) {
+            let count = old["metadata"]["annotations"][TEMPLATE_GENERATION]
+                .as_str()
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(1);
+            let changed = !object::same(object["spec"].get("template"), old["spec"].get("template"));
+            set_template_generation(object, count + i64::from(changed));
+        }
+        Ok(())
     }
 
     fn validate(&self, _: &Context<'_>, object: &Value) -> Vec<FieldError> {
@@ -132,6 +150,11 @@ impl Strategy for Workload {
     fn field(&self, object: &Value, field: &str) -> String {
         object::int_at(object, field).unwrap_or(0).to_string()
     }
+}
+
+fn set_template_generation(object: &mut Value, count: i64) {
+    let annotations = members_at(object, "metadata.annotations");
+    annotations.insert(TEMPLATE_GENERATION.to_owned(), count.to_string().into());
 }
 
 /// `RollingUpdate` with its numbers, unless another way is chosen.

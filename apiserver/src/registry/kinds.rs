@@ -36,6 +36,8 @@ fn traits(group: &str, plural: &str) -> Traits {
         ("", "serviceaccounts" | "persistentvolumes" | "persistentvolumeclaims" | "resourcequotas") => {
             Traits { returns_deleted: true, ..usual }
         }
+        // A node's agent registers it with what it has.
+        ("", "nodes") => Traits { status_on_create: true, ..usual },
         ("", "podtemplates") => Traits { returns_deleted: true, ..counted },
         ("", "events") | ("events.k8s.io", "events") => {
             Traits { create_on_update: true, collection: Collection::Unsupported, ..usual }

@@ -151,23 +151,23 @@ pub(crate) fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
         &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
         &mut errors,
     );
-    if let Some(deadline) = object::int_at(spec, "activeDeadlineSeconds")
-        && !(1..=i64::from(i32::MAX)).contains(&deadline)
-    {
-        let why = "must be between 1 and 2147483647, inclusive";
-        errors.push(FieldError::invalid(format!("{path}.activeDeadlineSeconds"), deadline, why));
-    }
     for name in ["hostname", "subdomain"] {
         let text = object::text_at(spec, name);
         if let Some(why) = names::label(&text).filter(|_| !text.is_empty()) {
             errors.push(FieldError::invalid(format!("{path}.{name}"), text, why));
         }
     }
-    for name in ["nodeName", "serviceAccountName"] {
+    for name in ["serviceAccountName", "nodeName"] {
         let text = object::text_at(spec, name);
         if let Some(why) = names::subdomain(&text).filter(|_| !text.is_empty()) {
             errors.push(FieldError::invalid(format!("{path}.{name}"), text, why));
         }
+    }
+    if let Some(deadline) = object::int_at(spec, "activeDeadlineSeconds")
+        && !(1..=i64::from(i32::MAX)).contains(&deadline)
+    {
+        let why = "must be between 1 and 2147483647, inclusive";
+        errors.push(FieldError::invalid(format!("{path}.activeDeadlineSeconds"), deadline, why));
     }
     errors
 }
@@ -260,9 +260,7 @@ pub(crate) fn supported(
 ) {
     let value = object::text_at(object, name);
     if !value.is_empty() && !values.contains(&value.as_str()) {
-        let mut sorted = values.to_vec();
-        sorted.sort_unstable();
-        errors.push(FieldError::not_supported(format!("{path}.{name}"), value, &sorted));
+        errors.push(FieldError::not_supported(format!("{path}.{name}"), value, values));
     }
 }
 

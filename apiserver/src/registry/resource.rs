@@ -152,7 +152,14 @@ impl Resource {
 
     /// An object of another version of this resource, as this one shows it.
     pub(crate) fn convert_from(&self, stored: &Self, value: &Value) -> Value {
-        self.strategy.convert(stored, self, value)
+        let converted = self.strategy.convert(stored, self, value);
+        match self.schema {
+            // Members may be shown in the one form and omitted in the other.
+            Some(kind) if self.api_version != stored.api_version => {
+                schema::normalize(kind, &converted).unwrap_or(converted)
+            }
+            _ => converted,
+        }
     }
 }
 

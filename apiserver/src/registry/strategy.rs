@@ -23,6 +23,8 @@ pub(crate) struct Traits {
     pub(crate) create_on_update: bool,
     /// A delete answers with the object's last state instead of a Status.
     pub(crate) returns_deleted: bool,
+    /// A new object may bring its status along, though status is written apart later.
+    pub(crate) status_on_create: bool,
     /// What becomes of dependents when the client does not say.
     pub(crate) collection: Collection,
 }
@@ -46,6 +48,7 @@ impl Traits {
         unconditional_update: true,
         create_on_update: false,
         returns_deleted: false,
+        status_on_create: false,
         collection: Collection::Delete,
     };
 

@@ -168,6 +168,7 @@ fn next_step(seen: &Object, options: &DeleteOptions, now: Timestamp) -> Step {
                 resource.strategy.marked(&mut new);
             } else {
                 object::metadata(&mut new).insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+                resource.strategy.marked(&mut new);
             }
             if meta::is_same(&new, &seen.value) { Step::Nothing } else { Step::Mark(new, Then::Wait) }
         }

@@ -32,11 +32,7 @@ pub(super) fn object_of(request: &Request) -> Result<Incoming> {
     let resource = &request.call.resource;
     let format = body_format(&request.headers)?;
     if request.body.is_empty() {
-        let why = format!(
-            "unrecognized type: the body of the request is empty (must be of type {})",
-            resource.kind
-        );
-        return Err(Refusal::bad_request(why));
+        return Err(no_kind(resource, "unexpected end of JSON input (<empty>)"));
     }
     let object = codec::decode(format, &request.body).map_err(|error| match error {
         codec::Error::Json(why) => no_kind(resource, &why),
@@ -97,6 +93,16 @@ fn field_validation(request: &Request) -> Result<FieldValidation> {
 fn typed(resource: &Resource, mut object: Value) -> Result<Value> {
     if !object.is_object() {
         return Err(Refusal::bad_request(decoding(resource, "the body is no JSON object")));
+    }
+    // Built-in kinds are known by their path; others must say what they are.
+    for (member, what) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
+        if resource.schema.is_none() && object::text_at(&object, member).is_empty() {
+            let why = format!(
+                "the object provided is unrecognized (must be of type {}): Object '{what}' is missing in '{object}'",
+                resource.kind
+            );
+            return Err(Refusal::bad_request(why));
+        }
     }
     let said = |name: &str, expected: &str| {
         let said = object::text_at(&object, name);

@@ -108,10 +108,9 @@ fn call(
         // Proxies have paths of their own; none is served yet.
         _ => return Err(Refusal::no_such_resource()),
     };
-    let watching = watching || query.is_set("watch");
     let verb = match (method.as_str(), name.is_empty()) {
-        ("GET" | "HEAD", true) if watching => Verb::Watch,
-        // A watch of one object under its own path: the name becomes a selector, as upstream.
+        ("GET" | "HEAD", true) if watching || query.is_set("watch") => Verb::Watch,
+        // Under the old prefix one object can be watched: its name becomes a selector.
         ("GET", false) if watching && subresource.is_empty() => Verb::Watch,
         ("GET" | "HEAD", true) => Verb::List,
         ("GET" | "HEAD", false) => Verb::Get,

@@ -30,6 +30,9 @@ impl ApiServer {
     fn bind(&self, request: &Request) -> Result<Response<ResponseBody>> {
         let call = &request.call;
         let binding = body_of(request)?;
+        if object::text_at(&binding, "metadata.name") != call.name {
+            return Err(Refusal::bad_request("name in URL does not match name in Binding object"));
+        }
         let node = object::text_at(&binding, "target.name");
         if node.is_empty() {
             let error = crate::field::FieldError::required("target.name", "");

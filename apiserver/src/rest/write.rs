@@ -84,7 +84,7 @@ impl ApiServer {
         let context = self.context(resource, "");
         let members = object::members(&mut object);
         // Kinds whose status is written apart begin without one.
-        if resource.has_status() {
+        if resource.has_status() && !resource.traits.status_on_create {
             members.remove("status");
         }
         let metadata = object::metadata(&mut object);
@@ -121,7 +121,12 @@ impl ApiServer {
         let stored = self.stored_as(resource);
         let object = stored.convert_from(resource, &object);
         let added = self.store().create(&stored, key, object);
-        let added = added.map_err(|_| Refusal::already_exists(resource, &name))?;
+        let added = added.map_err(|_| {
+            let refusal = Refusal::already_exists(resource, &name);
+            let there = self.existing(resource, namespace, &name);
+            let deleting = there.is_ok_and(|there| there.metadata().contains_key("deletionTimestamp"));
+            if deleting { refusal.while_deleting() } else { refusal }
+        })?;
         self.noticed(&added);
         Ok(added)
     }

@@ -52,7 +52,6 @@ impl Encoder {
     pub(crate) fn bookmark(&self, version: u64, ends_initial_events: bool) -> Result<Vec<Bytes>, Refusal> {
         let mut metadata = Map::new();
         metadata.insert("resourceVersion".to_owned(), version.to_string().into());
-        metadata.insert("creationTimestamp".to_owned(), Value::Null);
         if ends_initial_events {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
             metadata.insert("annotations".to_owned(), annotations);
@@ -70,7 +69,14 @@ impl Encoder {
                 vec![head, Bytes::from_static(b","), codec::json_without_type(&object).slice(1..)]
             }
             Format::Protobuf => {
-                let raw = codec::metadata_to_protobuf(&metadata).map_err(Refusal::internal)?;
+                let raw = match (self.shape.view, self.resource.schema) {
+                    (View::Whole, Some(kind)) => {
+                        let mut object = Map::new();
+                        object.insert("metadata".to_owned(), Value::Object(metadata));
+                        schema::to_protobuf(kind, &Value::Object(object)).map_err(Refusal::internal)?.into()
+                    }
+                    _ => codec::metadata_to_protobuf(&metadata).map_err(Refusal::internal)?,
+                };
                 let head = self.resource.envelope_head(self.shape.view, raw.len());
                 vec![head, raw, Bytes::from_static(ENVELOPE_TAIL)]
             }

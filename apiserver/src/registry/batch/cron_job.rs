@@ -33,8 +33,8 @@ impl Strategy for CronJob {
         if schedule.is_empty() {
             errors.push(FieldError::required("spec.schedule", ""));
         } else if !schedule.starts_with('@') && schedule.split_whitespace().count() != 5 {
-            let found = schedule.split_whitespace().count();
-            let why = format!("expected exactly 5 fields, found {found}: [{}]", schedule);
+            let found: Vec<&str> = schedule.split_whitespace().collect();
+            let why = format!("expected exactly 5 fields, found {}: [{}]", found.len(), found.join(" "));
             errors.push(FieldError::invalid("spec.schedule", schedule, why));
         }
         supported(spec, "spec", "concurrencyPolicy", &["Allow", "Forbid", "Replace"], &mut errors);

@@ -65,11 +65,20 @@ impl Strategy for Job {
         }
         let name = object::text_at(job, "metadata.name");
         let uid = object::text_at(job, "metadata.uid");
+        let follows = object::same(
+            object::at(job, "metadata.labels"),
+            object::at(job, "spec.template.metadata.labels"),
+        );
         let labels = members_at(job, "spec.template.metadata.labels");
         for (labels_of, value) in [(JOB_NAME, &name), (CONTROLLER_UID, &uid)] {
             for label in labels_of {
                 labels.entry(label).or_insert_with(|| value.as_str().into());
             }
+        }
+        // A job without labels of its own has those of its pods, the generated ones too.
+        if follows {
+            let labels = labels.clone();
+            object::metadata(job).insert("labels".to_owned(), Value::Object(labels));
         }
         let selector = members_at(job, "spec.selector.matchLabels");
         selector.entry(CONTROLLER_UID[1]).or_insert_with(|| uid.into());
@@ -149,19 +158,21 @@ fn generated_labels(job: &Value) -> Vec<FieldError> {
     let labels = &job["spec"]["template"]["metadata"]["labels"];
     let uid = object::text_at(job, "metadata.uid");
     let name = object::text_at(job, "metadata.name");
-    for (label, wanted) in [(CONTROLLER_UID[1], &uid), (JOB_NAME[1], &name)] {
-        let found = labels[label].as_str().unwrap_or_default();
+    let expected =
+        [(CONTROLLER_UID[0], &uid), (JOB_NAME[0], &name), (CONTROLLER_UID[1], &uid), (JOB_NAME[1], &name)];
+    for (label, wanted) in expected {
         let field = format!("spec.template.metadata.labels[{label}]");
-        if found.is_empty() {
-            let field = field.replace(&format!("[{label}]"), &format!(".{label}"));
-            errors.push(FieldError::required(field, format!("must be '{wanted}'")));
-        } else if found != wanted {
-            let field = "spec.template.metadata.labels";
-            errors.push(FieldError::invalid(field, labels.clone(), format!("must be '{wanted}'")));
+        match labels[label].as_str() {
+            None => errors.push(FieldError::required(field, format!("must be '{wanted}'"))),
+            Some(found) if found != wanted => {
+                errors.push(FieldError::invalid(field, labels.clone(), format!("must be '{wanted}'")));
+            }
+            Some(_) => {}
         }
     }
-    let selected = job["spec"]["selector"]["matchLabels"][CONTROLLER_UID[1]].as_str();
-    if selected != Some(uid.as_str()) {
+    let generated =
+        |key: &str| expected.iter().find(|(label, _)| *label == key).map(|(_, value)| value.as_str());
+    if selector_of(&job["spec"]["selector"]).is_some_and(|selector| !selector.matches_with(generated)) {
         let selector = job["spec"]["selector"].clone();
         errors.push(FieldError::invalid("spec.selector", selector, "`selector` not auto-generated"));
     }

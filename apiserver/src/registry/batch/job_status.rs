@@ -24,8 +24,8 @@ pub(super) fn validate(job: &Value, old: &Value) -> Vec<FieldError> {
         crate::registry::pod_spec::not_negative(&job["status"], "status", name, &mut errors);
     }
     uncounted(job, &mut errors);
-    conditions(job, old, &mut errors);
     times(job, old, &mut errors);
+    conditions(job, old, &mut errors);
     finished(job, &mut errors);
     counters(job, old, &mut errors);
     indexes(job, &mut errors);
@@ -150,14 +150,14 @@ fn counters(job: &Value, old: &Value, errors: &mut Vec<FieldError>) {
 
 fn indexes(job: &Value, errors: &mut Vec<FieldError>) {
     let completed = object::text_at(job, "status.completedIndexes");
-    if !completed.is_empty() && !is_indexed(job) {
-        let why = "cannot set non-empty completedIndexes when non-indexed completion mode";
-        errors.push(FieldError::invalid("status.completedIndexes", completed.as_str(), why));
-    }
     if let Some(completions) = object::int_at(job, "spec.completions")
         && let Err(why) = check_indexes(&completed, completions)
     {
         let why = format!("error parsing completedIndexes: {why}");
+        errors.push(FieldError::invalid("status.completedIndexes", completed.as_str(), why));
+    }
+    if !completed.is_empty() && !is_indexed(job) {
+        let why = "cannot set non-empty completedIndexes when non-indexed completion mode";
         errors.push(FieldError::invalid("status.completedIndexes", completed, why));
     }
     let failed = &job["status"]["failedIndexes"];
@@ -180,7 +180,7 @@ fn check_indexes(text: &str, completions: i64) -> Result<(), String> {
             return Err(format!("non-increasing order, previous: {first}, current: {end}"));
         }
         if end >= completions {
-            return Err(format!("too large index: {end:?}"));
+            return Err(format!("too large index: \"{end}\""));
         }
         if first <= last {
             return Err(format!("non-increasing order, previous: {last}, current: {first}"));

@@ -36,25 +36,7 @@ impl Strategy for Pod {
 
     fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Value) -> Result<()> {
         set_priority(context, pod)?;
-        let spec = members_at(pod, "spec");
-        let tolerations = spec.entry("tolerations").or_insert_with(|| json!([]));
-        for condition in ["not-ready", "unreachable"] {
-            let key = format!("node.kubernetes.io/{condition}");
-            let bears = |toleration: &Value| {
-                let (tolerated, effect) =
-                    (object::text_at(toleration, "key"), object::text_at(toleration, "effect"));
-                (tolerated.is_empty() || tolerated == key) && (effect.is_empty() || effect == "NoExecute")
-            };
-            if let Value::Array(tolerations) = tolerations
-                && !tolerations.iter().any(bears)
-            {
-                let seconds = TOLERATION_SECONDS;
-                let effect = "NoExecute";
-                tolerations.push(
-                    json!({"key": key, "operator": "Exists", "effect": effect, "tolerationSeconds": seconds}),
-                );
-            }
-        }
+        bear_lost_nodes(pod);
         let mut status = json!({"phase": "Pending", "qosClass": qos_class(&pod["spec"])});
         if !object::list_at(pod, "spec.schedulingGates").is_empty() {
             status["conditions"] = json!([{
@@ -66,6 +48,11 @@ impl Strategy for Pod {
             }]);
         }
         members(pod).insert("status".to_owned(), status);
+        Ok(())
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Value, _: &Value) -> Result<()> {
+        bear_lost_nodes(pod);
         Ok(())
     }
 
@@ -111,7 +98,10 @@ impl Strategy for Pod {
             _ => {}
         }
         *pod = kept;
-        crate::meta::count_generation(context.resource, pod, old);
+        // A binding is the scheduler's word, not a change of what is wanted.
+        if context.subresource != "binding" {
+            crate::meta::count_generation(context.resource, pod, old);
+        }
     }
 
     fn validate(&self, _: &Context<'_>, pod: &Value) -> Vec<FieldError> {
@@ -175,6 +165,28 @@ impl Strategy for Pod {
             negative if negative < 0 => 1,
             grace => grace,
         })
+    }
+}
+
+/// A pod that does not say bears a lost node for a while, as upstream's admission has it.
+fn bear_lost_nodes(pod: &mut Value) {
+    let tolerations = members_at(pod, "spec").entry("tolerations").or_insert_with(|| json!([]));
+    for condition in ["not-ready", "unreachable"] {
+        let key = format!("node.kubernetes.io/{condition}");
+        let bears = |toleration: &Value| {
+            let (tolerated, effect) =
+                (object::text_at(toleration, "key"), object::text_at(toleration, "effect"));
+            (tolerated.is_empty() || tolerated == key) && (effect.is_empty() || effect == "NoExecute")
+        };
+        if let Value::Array(tolerations) = tolerations
+            && !tolerations.iter().any(bears)
+        {
+            let seconds = TOLERATION_SECONDS;
+            let effect = "NoExecute";
+            tolerations.push(
+                json!({"key": key, "operator": "Exists", "effect": effect, "tolerationSeconds": seconds}),
+            );
+        }
     }
 }
 

@@ -56,6 +56,16 @@ impl Strategy for Service {
     }
 
     fn prepare_for_update(&self, context: &Context<'_>, service: &mut Value, old: &Value) -> Result<()> {
+        // The address by its older name counts where the list was left alone.
+        let (address, list) = (&service["spec"]["clusterIP"], &service["spec"]["clusterIPs"]);
+        if *address != old["spec"]["clusterIP"] && *list == old["spec"]["clusterIPs"] {
+            let list = if object::text_at(service, "spec.clusterIP").is_empty() {
+                Value::Null
+            } else {
+                json!([address])
+            };
+            members_at(service, "spec").insert("clusterIPs".to_owned(), list);
+        }
         // What was given out stays, unless the service becomes one that has none.
         let wants_address = object::text_at(service, "spec.type") != "ExternalName";
         if wants_address && object::text_at(old, "spec.type") != "ExternalName" {
@@ -86,8 +96,6 @@ impl Strategy for Service {
         let mut errors = Vec::new();
         let spec = &service["spec"];
         let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-        supported(spec, "spec", "type", &kinds, &mut errors);
-        supported(spec, "spec", "sessionAffinity", &["ClientIP", "None"], &mut errors);
         let ports = object::list_at(spec, "ports");
         let headless = object::text_at(spec, "clusterIP") == "None";
         let external = object::text_at(spec, "type") == "ExternalName";
@@ -111,6 +119,9 @@ impl Strategy for Service {
                 names_seen.push(name);
             }
             in_port_range(object::int_at(port, "port").unwrap_or(0), format!("{path}.port"), &mut errors);
+            if let Some(target) = port["targetPort"].as_i64() {
+                in_port_range(target, format!("{path}.targetPort"), &mut errors);
+            }
             supported(port, &path, "protocol", &["SCTP", "TCP", "UDP"], &mut errors);
             let key = (port["protocol"].clone(), port["port"].clone());
             if seen.contains(&key) {
@@ -119,6 +130,8 @@ impl Strategy for Service {
                 seen.push(key);
             }
         }
+        supported(spec, "spec", "sessionAffinity", &["ClientIP", "None"], &mut errors);
+        supported(spec, "spec", "type", &kinds, &mut errors);
         let address = object::text_at(spec, "clusterIP");
         if !address.is_empty() && address != "None" && address.parse::<IpAddr>().is_err() {
             let why = "must be empty, 'None', or a valid IP address";

@@ -111,10 +111,21 @@ impl Strategy for PersistentVolume {
     }
 
     fn prepare_for_create(&self, context: &Context<'_>, volume: &mut Value) -> Result<()> {
+        protect(volume, "kubernetes.io/pv-protection");
         let now = crate::meta::stamp(context.now);
         members(volume)
             .insert("status".to_owned(), json!({"phase": "Pending", "lastPhaseTransitionTime": now}));
         Ok(())
+    }
+}
+
+/// Nobody's storage goes while it is in use, as upstream's admission has it.
+fn protect(object: &mut Value, finalizer: &str) {
+    let finalizers = object::metadata(object).entry("finalizers").or_insert_with(|| json!([]));
+    if let Value::Array(finalizers) = finalizers
+        && !finalizers.iter().any(|found| found == finalizer)
+    {
+        finalizers.push(finalizer.into());
     }
 }
 
@@ -128,6 +139,7 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, claim: &mut Value) -> Result<()> {
+        protect(claim, "kubernetes.io/pvc-protection");
         members(claim).insert("status".to_owned(), json!({"phase": "Pending"}));
         Ok(())
     }
