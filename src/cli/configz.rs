@@ -1,0 +1,44 @@
+//! What `/configz` tells: the settings under upstream's names, as far as they are heeded.
+
+use serde_json::{Value, json};
+
+use super::controller_manager::Flags;
+use super::duration::GoDuration;
+
+/// The `KubeControllerManagerConfiguration` under its key.
+pub(crate) fn configz(flags: &Flags, controllers: &[&str]) -> Value {
+    let duration = |duration: GoDuration| duration.to_string();
+    json!({
+        "kubecontrollermanager.config.k8s.io": {
+            "kind": "KubeControllerManagerConfiguration",
+            "apiVersion": "kubecontrollermanager.config.k8s.io/v1alpha1",
+            "Generic": {
+                "MinResyncPeriod": duration(flags.min_resync_period),
+                "ClientConnection": {
+                    "kubeconfig": flags.kubeconfig.as_deref().unwrap_or("".as_ref()),
+                    "acceptContentTypes": "",
+                    "contentType": "application/vnd.kubernetes.protobuf",
+                    "qps": flags.kube_api_qps,
+                    "burst": flags.kube_api_burst,
+                },
+                "ControllerStartInterval": duration(flags.controller_start_interval),
+                "LeaderElection": {
+                    "leaderElect": flags.leader_elect,
+                    "leaseDuration": duration(flags.leader_elect_lease_duration),
+                    "renewDeadline": duration(flags.leader_elect_renew_deadline),
+                    "retryPeriod": duration(flags.leader_elect_retry_period),
+                    "resourceLock": flags.leader_elect_resource_lock,
+                    "resourceName": flags.leader_elect_resource_name,
+                    "resourceNamespace": flags.leader_elect_resource_namespace,
+                },
+                "Controllers": controllers,
+            },
+            "EndpointController": {
+                "ConcurrentEndpointSyncs": flags.concurrent_endpoint_syncs,
+                "EndpointUpdatesBatchPeriod": duration(flags.endpoint_updates_batch_period),
+            },
+            "JobController": { "ConcurrentJobSyncs": flags.concurrent_job_syncs },
+            "PodGCController": { "TerminatedPodGCThreshold": flags.terminated_pod_gc_threshold },
+        }
+    })
+}

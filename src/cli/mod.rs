@@ -1,0 +1,94 @@
+//! The command line: upstream's flags, in Go's way.
+
+use std::ffi::OsString;
+
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::version;
+
+mod configz;
+mod controller_manager;
+mod duration;
+mod feature_gates;
+mod pflag;
+#[cfg(test)]
+mod tests;
+mod upstream;
+mod values;
+
+pub(crate) use controller_manager::ControllerManager;
+pub(crate) use pflag::Refusal;
+pub(crate) use values::Address;
+
+/// What the command line asks for.
+pub(crate) enum Invocation {
+    /// Text for standard output: help, or a version.
+    Print(String),
+    /// `steersman controller-manager`.
+    ControllerManager(Box<ControllerManager>),
+}
+
+/// Kubernetes's controller manager in one small process.
+#[derive(Parser)]
+#[command(name = "steersman", disable_version_flag = true, disable_help_subcommand = true)]
+#[command(arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Print the version and quit; `raw` prints all there is to tell
+    #[arg(long, global = true, value_name = "true|raw", action = ArgAction::Set, num_args = 0..=1)]
+    #[arg(require_equals = true, default_missing_value = "true", value_parser = VersionWish::parse)]
+    #[arg(help_heading = "Global flags")]
+    version: Option<VersionWish>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the controllers of kube-controller-manager that this version has
+    #[command(disable_help_flag = true)]
+    ControllerManager(Box<controller_manager::Flags>),
+}
+
+/// How much to tell about the version.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum VersionWish {
+    None,
+    Line,
+    Raw,
+}
+
+impl VersionWish {
+    fn parse(text: &str) -> Result<Self, String> {
+        match (text, values::boolean(text)) {
+            ("raw", _) => Ok(Self::Raw),
+            (_, Ok(true)) => Ok(Self::Line),
+            (_, Ok(false)) => Ok(Self::None),
+            (_, Err(_)) => Err("must be true, false or raw".to_owned()),
+        }
+    }
+}
+
+/// Reads the command line, program name first.
+///
+/// # Errors
+/// It can't be obeyed; the error is one line that says which part, and why.
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
+    let command = Cli::command().mut_subcommand("controller-manager", |manager| {
+        pflag::go_like(controller_manager::describe(manager).args(upstream::flags()))
+    });
+    let read = command.try_get_matches_from(args.into_iter().map(pflag::normalized));
+    let matches = match read {
+        Ok(matches) => matches,
+        Err(error) => return pflag::help_or_refusal(&error).map(Invocation::Print),
+    };
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| pflag::refusal(&error))?;
+    match (cli.version.unwrap_or(VersionWish::None), cli.command) {
+        (VersionWish::Line, _) => Ok(Invocation::Print(version::line())),
+        (VersionWish::Raw, _) => Ok(Invocation::Print(format!("{:#?}\n", version::info()))),
+        (VersionWish::None, Some(Command::ControllerManager(flags))) => {
+            let given = matches.subcommand().map(|(_, matches)| upstream::given(matches)).unwrap_or_default();
+            Ok(Invocation::ControllerManager(Box::new(flags.check(&given)?)))
+        }
+        (VersionWish::None, None) => Err(Refusal::new("a command is wanted: see steersman --help")),
+    }
+}

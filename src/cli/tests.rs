@@ -1,0 +1,205 @@
+use std::time::Duration;
+
+use super::*;
+
+fn parsed(flags: &str) -> Result<Invocation, Refusal> {
+    let args = ["steersman", "controller-manager"].into_iter().chain(flags.split_whitespace());
+    parse(args.map(OsString::from))
+}
+
+fn manager(flags: &str) -> ControllerManager {
+    match parsed(flags) {
+        Ok(Invocation::ControllerManager(manager)) => *manager,
+        Ok(Invocation::Print(text)) => panic!("{flags:?} prints {text}"),
+        Err(refusal) => panic!("{flags:?}: {refusal}"),
+    }
+}
+
+fn refused(flags: &str) -> String {
+    match parsed(flags) {
+        Err(refusal) => refusal.to_string(),
+        Ok(_) => panic!("{flags:?} must be refused"),
+    }
+}
+
+fn printed(args: &[&str]) -> String {
+    match parse(args.iter().map(OsString::from)) {
+        Ok(Invocation::Print(text)) => text,
+        _ => panic!("{args:?} must print something"),
+    }
+}
+
+#[test]
+fn the_defaults_are_upstreams() {
+    let manager = manager("");
+    assert_eq!(manager.options, steersman_controllers::context::ControllerOptions::default());
+    assert_eq!(manager.limits, steersman_client::Limits::new(20.0, 30));
+    let timing = (manager.timing.start_interval, manager.timing.shutdown_timeout);
+    assert_eq!(timing, (Duration::ZERO, Duration::from_secs(10)));
+    let election = manager.election.unwrap();
+    assert_eq!((&*election.namespace, &*election.name), ("kube-system", "kube-controller-manager"));
+    let durations = [election.lease_duration, election.renew_deadline, election.retry_period];
+    assert_eq!(durations.map(|duration| duration.as_secs()), [15, 10, 2]);
+    assert_eq!((manager.warnings.len(), manager.http_address), (0, None));
+    let configz = &manager.configz["kubecontrollermanager.config.k8s.io"];
+    assert_eq!(configz["Generic"]["MinResyncPeriod"], "12h0m0s");
+    assert_eq!(configz["Generic"]["Controllers"], serde_json::json!(["*"]));
+}
+
+#[test]
+fn flags_are_taken_in_gos_ways() {
+    for (flags, leads_at_once) in [
+        ("--leader-elect", false),
+        ("--leader-elect=false", true),
+        ("--leader-elect=F", true),
+        ("--leader_elect=0", true),
+        ("--leader-elect=false --leader-elect=true", false),
+    ] {
+        assert_eq!(manager(flags).election.is_none(), leads_at_once, "{flags}");
+    }
+    for flags in [
+        "--concurrent-job-syncs=7",
+        "--concurrent-job-syncs 7",
+        "--concurrent_job_syncs=3 --concurrent-job-syncs=7",
+    ] {
+        assert_eq!(manager(flags).options.job.concurrent_syncs, 7, "{flags}");
+    }
+    for flags in ["-v4", "-v=4", "-v 4", "--v=4", "--v 4"] {
+        assert_eq!(manager(flags).logging.verbosity, 4, "{flags}");
+    }
+    let manager = manager(
+        "--min-resync-period=1h30m --controller-start-interval 500ms --terminated-pod-gc-threshold -1",
+    );
+    assert_eq!(manager.options.min_resync_period, Duration::from_secs(5_400));
+    assert_eq!(manager.timing.start_interval, Duration::from_millis(500));
+    assert_eq!(manager.options.pod_gc.terminated_pod_threshold, -1);
+}
+
+#[test]
+fn controllers_may_be_listed_at_once_or_one_by_one_and_begin_with_a_dash() {
+    let one = manager("--controllers=*,-job").selection;
+    for flags in
+        ["--controllers=* --controllers=-job", "--controllers -job,*", "--controllers * --controllers -job"]
+    {
+        let other = manager(flags).selection;
+        let registry = steersman_controllers::registry::Registry::builtin();
+        for row in registry.rows() {
+            assert_eq!(other.choice(row), one.choice(row), "{flags}: {}", row.name);
+        }
+    }
+}
+
+#[test]
+fn zero_limits_are_client_gos_defaults_and_negative_ones_none() {
+    let limits = |flags| manager(flags).limits;
+    assert_eq!(limits("--kube-api-qps=0 --kube-api-burst=0"), steersman_client::Limits::new(5.0, 10));
+    assert!(limits("--kube-api-qps -1").qps < 0.0);
+}
+
+#[test]
+fn a_refusal_is_one_line_that_says_which_and_why() {
+    for (flags, line) in [
+        ("--bogus", "unknown flag: --bogus"),
+        (
+            "--concurrent-job-sync=3",
+            "unknown flag: --concurrent-job-sync, did you mean --concurrent-job-syncs?",
+        ),
+        ("-x", "unknown shorthand flag: -x"),
+        ("--kubeconfig", "flag needs an argument: --kubeconfig"),
+        (
+            "--leader-elect=perhaps",
+            "invalid argument \"perhaps\" for \"--leader-elect\" flag: must be true or false",
+        ),
+        ("--leader-elect false", "no arguments are taken, got \"false\""),
+        ("run", "no arguments are taken, got \"run\""),
+        (
+            "--controller-start-interval=5",
+            "invalid argument \"5\" for \"--controller-start-interval\" flag: time: missing unit in duration \"5\"",
+        ),
+        (
+            "--concurrent-job-syncs many",
+            "invalid argument \"many\" for \"--concurrent-job-syncs\" flag: invalid digit found in string",
+        ),
+        (
+            "--concurrent-job-syncs=0",
+            "invalid argument \"0\" for \"--concurrent-job-syncs\" flag: must be greater than 0",
+        ),
+        ("--http-address=8080", "invalid argument \"8080\" for \"--http-address\" flag: must be host:port"),
+        ("--profiling=yes", "invalid argument \"yes\" for \"--profiling\" flag: must be true or false"),
+        (
+            "--feature-gates=Foo",
+            "invalid argument \"Foo\" for \"--feature-gates\" flag: missing bool value for feature gate \"Foo\"",
+        ),
+        (
+            "--leader-elect-resource-lock=endpoints",
+            "invalid argument \"endpoints\" for \"--leader-elect-resource-lock\" flag: must be leases",
+        ),
+        (
+            "--logging-format=xml",
+            "invalid argument \"xml\" for \"--logging-format\" flag: must be text or json",
+        ),
+        ("--version=2", "invalid argument \"2\" for \"--version\" flag: must be true, false or raw"),
+    ] {
+        assert_eq!(refused(flags), line, "{flags}");
+    }
+    let unknown = refused("--controllers=*,jobs");
+    assert!(unknown.starts_with("invalid argument \"*,jobs\" for \"--controllers\" flag: \"jobs\" is not in the list of known controllers: "), "{unknown}");
+    assert!(unknown.contains("job-controller (job)") && unknown.lines().count() == 1, "{unknown}");
+    let durations = refused("--leader-elect-lease-duration=5s");
+    assert!(durations.starts_with("--leader-elect-lease-duration, "), "{durations}");
+}
+
+#[test]
+fn durations_of_an_election_that_is_not_held_do_not_matter() {
+    assert!(manager("--leader-elect=false --leader-elect-lease-duration=5s").election.is_none());
+}
+
+#[test]
+fn the_manifest_that_kubeadm_writes_starts_and_warns_of_what_has_no_effect() {
+    let manager = manager(
+        "--allocate-node-cidrs=true --authentication-kubeconfig=/etc/kubernetes/controller-manager.conf \
+         --authorization-kubeconfig=/etc/kubernetes/controller-manager.conf --bind-address=127.0.0.1 \
+         --client-ca-file=/etc/kubernetes/pki/ca.crt --cluster-cidr=10.244.0.0/16 --cluster-name=kubernetes \
+         --cluster-signing-cert-file=/etc/kubernetes/pki/ca.crt --cluster-signing-key-file= \
+         --controllers=*,bootstrapsigner,tokencleaner --kubeconfig=/etc/kubernetes/controller-manager.conf \
+         --leader-elect=true --requestheader-client-ca-file=/etc/kubernetes/pki/front-proxy-ca.crt \
+         --root-ca-file=/etc/kubernetes/pki/ca.crt --service-account-private-key-file /etc/kubernetes/pki/sa.key \
+         --service-cluster-ip-range=10.96.0.0/12 --use-service-account-credentials=true",
+    );
+    assert_eq!(manager.kubeconfig.as_deref(), Some("/etc/kubernetes/controller-manager.conf".as_ref()));
+    assert_eq!(manager.warnings.len(), 14, "{:?}", manager.warnings);
+    assert!(manager.warnings.contains(&"flag --bind-address has no effect in this version".to_owned()));
+}
+
+#[test]
+fn unknown_feature_gates_are_warned_of() {
+    let warnings = manager("--feature-gates=Foo=true --feature-gates Bar=false").warnings;
+    assert_eq!(warnings.len(), 2);
+    assert!(warnings[0].contains("feature gate Foo is not known"), "{warnings:?}");
+}
+
+#[test]
+fn help_is_grouped_and_names_the_controllers() {
+    let help = printed(&["steersman", "controller-manager", "--help"]);
+    assert_eq!(help, printed(&["steersman", "controller-manager", "-h"]));
+    let groups = ["API server:", "Controllers:", "Leader election:", "Serving:", "Logs:", "Global flags:"];
+    let places =
+        groups.map(|group| help.find(&format!("\n{group}\n")).unwrap_or_else(|| panic!("{group} in {help}")));
+    assert!(places.is_sorted(), "{help}");
+    for part in ["--kube-api-qps <float>", "[default: 12h]", "job-controller", "--leader-elect[=<bool>]"]
+    {
+        assert!(help.contains(part), "{part} in {help}");
+    }
+    assert!(!help.contains("--cluster-cidr"), "{help}");
+    assert!(printed(&["steersman", "--help"]).contains("controller-manager"));
+}
+
+#[test]
+fn versions_are_told_on_request() {
+    let line = format!("Steersman v{} (Kubernetes v1.36.3)\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(printed(&["steersman", "--version"]), line);
+    assert_eq!(printed(&["steersman", "controller-manager", "--version=true"]), line);
+    assert!(printed(&["steersman", "--version=raw"]).contains("git_version: \"v1.36.3+steersman."));
+    assert!(parse(["steersman"].map(OsString::from)).is_err());
+    assert!(parse(["steersman", "scheduler"].map(OsString::from)).is_err());
+}

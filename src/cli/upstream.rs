@@ -1,0 +1,156 @@
+//! Flags of kube-controller-manager 1.36 that this version takes and does not heed, so that its manifests start.
+
+use clap::{Arg, ArgAction, ArgMatches};
+
+use super::values::boolean;
+
+/// Those that are true or false.
+const SWITCHES: [&str; 19] = [
+    "allocate-node-cidrs",
+    "allow-untagged-cloud",
+    "authentication-skip-lookup",
+    "authentication-tolerate-lookup-failure",
+    "configure-cloud-routes",
+    "contention-profiling",
+    "disable-attach-detach-reconcile-sync",
+    "disable-force-detach-on-timeout",
+    "disable-http2-serving",
+    "enable-dynamic-provisioning",
+    "enable-garbage-collector",
+    "enable-hostpath-provisioner",
+    "enable-leader-migration",
+    "log-json-split-stream",
+    "log-text-split-stream",
+    "permit-address-sharing",
+    "permit-port-sharing",
+    "profiling",
+    "use-service-account-credentials",
+];
+
+/// Those with a value of some other type.
+const SETTINGS: [&str; 107] = [
+    "allow-metric-labels",
+    "allow-metric-labels-manifest",
+    "attach-detach-reconcile-sync-period",
+    "authentication-kubeconfig",
+    "authentication-token-webhook-cache-ttl",
+    "authorization-always-allow-paths",
+    "authorization-kubeconfig",
+    "authorization-webhook-cache-authorized-ttl",
+    "authorization-webhook-cache-unauthorized-ttl",
+    "bind-address",
+    "cert-dir",
+    "cidr-allocator-type",
+    "client-ca-file",
+    "cloud-config",
+    "cloud-provider",
+    "cluster-cidr",
+    "cluster-name",
+    "cluster-signing-cert-file",
+    "cluster-signing-duration",
+    "cluster-signing-key-file",
+    "cluster-signing-kube-apiserver-client-cert-file",
+    "cluster-signing-kube-apiserver-client-key-file",
+    "cluster-signing-kubelet-client-cert-file",
+    "cluster-signing-kubelet-client-key-file",
+    "cluster-signing-kubelet-serving-cert-file",
+    "cluster-signing-kubelet-serving-key-file",
+    "cluster-signing-legacy-unknown-cert-file",
+    "cluster-signing-legacy-unknown-key-file",
+    "concurrent-cron-job-syncs",
+    "concurrent-daemonset-syncs",
+    "concurrent-deployment-syncs",
+    "concurrent-device-taint-eviction-syncs",
+    "concurrent-ephemeralvolume-syncs",
+    "concurrent-gc-syncs",
+    "concurrent-horizontal-pod-autoscaler-syncs",
+    "concurrent-namespace-syncs",
+    "concurrent-rc-syncs",
+    "concurrent-replicaset-syncs",
+    "concurrent-resource-quota-syncs",
+    "concurrent-resourceclaim-syncs",
+    "concurrent-service-endpoint-syncs",
+    "concurrent-service-syncs",
+    "concurrent-serviceaccount-token-syncs",
+    "concurrent-statefulset-syncs",
+    "concurrent-ttl-after-finished-syncs",
+    "concurrent-validating-admission-policy-status-syncs",
+    "disabled-metrics",
+    "emulated-version",
+    "endpointslice-updates-batch-period",
+    "external-cloud-volume-plugin",
+    "flex-volume-plugin-dir",
+    "horizontal-pod-autoscaler-cpu-initialization-period",
+    "horizontal-pod-autoscaler-downscale-stabilization",
+    "horizontal-pod-autoscaler-initial-readiness-delay",
+    "horizontal-pod-autoscaler-sync-period",
+    "horizontal-pod-autoscaler-tolerance",
+    "http2-max-streams-per-connection",
+    "kube-api-content-type",
+    "large-cluster-size-threshold",
+    "leader-migration-config",
+    "legacy-service-account-token-clean-up-period",
+    "log-flush-frequency",
+    "log-json-info-buffer-size",
+    "log-text-info-buffer-size",
+    "max-endpoints-per-slice",
+    "min-compatibility-version",
+    "mirroring-concurrent-service-endpoint-syncs",
+    "mirroring-endpointslice-updates-batch-period",
+    "mirroring-max-endpoints-per-subset",
+    "namespace-sync-period",
+    "node-cidr-mask-size",
+    "node-cidr-mask-size-ipv4",
+    "node-cidr-mask-size-ipv6",
+    "node-eviction-rate",
+    "node-monitor-grace-period",
+    "node-monitor-period",
+    "node-startup-grace-period",
+    "node-sync-period",
+    "pv-recycler-increment-timeout-nfs",
+    "pv-recycler-minimum-timeout-hostpath",
+    "pv-recycler-minimum-timeout-nfs",
+    "pv-recycler-pod-template-filepath-hostpath",
+    "pv-recycler-pod-template-filepath-nfs",
+    "pv-recycler-timeout-increment-hostpath",
+    "pvclaimbinder-sync-period",
+    "requestheader-allowed-names",
+    "requestheader-client-ca-file",
+    "requestheader-extra-headers-prefix",
+    "requestheader-group-headers",
+    "requestheader-uid-headers",
+    "requestheader-username-headers",
+    "resource-quota-sync-period",
+    "root-ca-file",
+    "route-reconciliation-period",
+    "secondary-node-eviction-rate",
+    "secure-port",
+    "service-account-private-key-file",
+    "service-cluster-ip-range",
+    "show-hidden-metrics-for-version",
+    "tls-cert-file",
+    "tls-cipher-suites",
+    "tls-curve-preferences",
+    "tls-min-version",
+    "tls-private-key-file",
+    "tls-sni-cert-key",
+    "unhealthy-zone-threshold",
+    "vmodule",
+];
+
+/// All of them, as flags that no help shows.
+pub(crate) fn flags() -> impl Iterator<Item = Arg> {
+    let hidden = |name: &'static str| Arg::new(name).long(name).hide(true).action(ArgAction::Append);
+    let switches = SWITCHES.iter().map(move |name| {
+        let switch = hidden(name).num_args(0..=1).require_equals(true).default_missing_value("true");
+        switch.value_parser(boolean)
+    });
+    let settings = SETTINGS.iter().map(move |name| hidden(name).num_args(1));
+    switches.chain(settings)
+}
+
+/// Those that were given.
+pub(crate) fn given(matches: &ArgMatches) -> Vec<&'static str> {
+    let all = SWITCHES.iter().chain(&SETTINGS).copied();
+    all.filter(|name| matches.contains_id(name)).collect()
+}

@@ -1,0 +1,70 @@
+//! When the manager is alive, and when it is ready.
+
+use std::time::Duration;
+
+use steersman_controllers::runner::{ControllerHealth, Controllers};
+use steersman_informer::SharedInformerFactory;
+
+use crate::serve::health::{Check, Checks};
+
+/// A worker that got nothing done for so long is stuck. A call to the API server takes less, waits in the rate limiter
+/// included, unless the server is in trouble; which is worth showing as well.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+/// Alive is whoever answers. A cache that does not sync, or a call that hangs, is no better after a restart.
+pub(crate) fn live() -> Checks {
+    Checks::new([])
+}
+
+/// Ready is a manager whose caches have synced and whose workers get on, leading or not: the caches are warm.
+pub(crate) fn ready(informers: &SharedInformerFactory, controllers: &Controllers) -> Checks {
+    let informers = informers.clone();
+    let caches = Check::new("caches", move || {
+        let informers = informers.informers();
+        let unsynced = informers.iter().filter(|informer| !informer.has_synced());
+        let unsynced: Vec<_> = unsynced.map(|informer| informer.resource().to_string()).collect();
+        if unsynced.is_empty() { Ok(()) } else { Err(format!("not synced: {}", unsynced.join(", "))) }
+    });
+    let each = controllers.names().map(|name| {
+        let controllers = controllers.clone();
+        Check::new(name, move || {
+            controllers.health().iter().find(|health| health.controller == name).map_or(Ok(()), judge)
+        })
+    });
+    Checks::new([caches].into_iter().chain(each))
+}
+
+fn judge(health: &ControllerHealth) -> Result<(), String> {
+    let waits =
+        (!health.unsynced.is_empty()).then(|| format!("waits for caches: {}", health.unsynced.join(", ")));
+    let stuck = health.stuck(STUCK_AFTER).map(ToString::to_string);
+    let faults: Vec<String> = waits.into_iter().chain(stuck).collect();
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use steersman_controllers::runner::Busy;
+
+    use super::*;
+
+    #[test]
+    fn a_controller_is_unwell_with_a_cold_cache_or_a_worker_that_gets_nothing_done() {
+        let busy = |silent: u64| Busy {
+            loop_name: "job".into(),
+            worker: 1,
+            key: "ns/pi".into(),
+            running_for: Duration::from_secs(300),
+            silent_for: Duration::from_secs(silent),
+        };
+        let health = |unsynced: &[&str], silent| ControllerHealth {
+            controller: "job-controller",
+            unsynced: unsynced.iter().copied().map(str::to_owned).collect(),
+            busy: vec![busy(silent)],
+        };
+        assert_eq!(judge(&health(&[], 60)), Ok(()));
+        let stuck = "worker 1 of job has been on ns/pi for 300s, 61s without progress";
+        assert_eq!(judge(&health(&[], 61)), Err(stuck.to_owned()));
+        assert_eq!(judge(&health(&["pods"], 61)), Err(format!("waits for caches: pods; {stuck}")));
+    }
+}

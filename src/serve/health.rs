@@ -1,0 +1,142 @@
+//! Health checks, as the API server's `/readyz` shows them.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+/// Something that is well or not.
+pub(crate) struct Check {
+    /// One word, by which it can be asked for alone.
+    pub name: String,
+    /// Quick; an error says what is wrong, in a line.
+    pub check: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
+}
+
+/// Checks that are shown together, in this order.
+pub(crate) struct Checks(Vec<Check>);
+
+impl Check {
+    /// A check of this name.
+    pub(crate) fn new(
+        name: impl Into<String>,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name: name.into(), check: Box::new(check) }
+    }
+}
+
+impl Checks {
+    /// These, after one that is well whenever it can be asked.
+    pub(crate) fn new(checks: impl IntoIterator<Item = Check>) -> Self {
+        Self([Check::new("ping", || Ok(()))].into_iter().chain(checks).collect())
+    }
+
+    /// The report on all but the `excluded`, and whether all is well.
+    fn report(&self, name: &str, excluded: &[&str]) -> (String, bool) {
+        let (mut report, mut well) = (String::new(), true);
+        for Check { name, check } in &self.0 {
+            // Writing to a string does not fail.
+            let _ = match check() {
+                _ if excluded.contains(&&**name) => writeln!(report, "[+]{name} excluded: ok"),
+                Ok(()) => writeln!(report, "[+]{name} ok"),
+                Err(why) => {
+                    well = false;
+                    writeln!(report, "[-]{name} failed: {why}")
+                }
+            };
+        }
+        for unknown in excluded.iter().filter(|name| !self.0.iter().any(|check| check.name == **name)) {
+            let _ =
+                writeln!(report, "warn: some health checks cannot be excluded: no matches for {unknown:?}");
+        }
+        let _ = writeln!(report, "{name} check {}", if well { "passed" } else { "failed" });
+        (report, well)
+    }
+}
+
+/// `/name` with `?verbose` and `?exclude=check`, and `/name/check` for each check.
+pub(crate) fn routes(name: &'static str, checks: Arc<Checks>) -> Router {
+    let all = get(move |State(checks): State<Arc<Checks>>, RawQuery(query): RawQuery| async move {
+        let query = query.unwrap_or_default();
+        let parts: Vec<_> = query.split('&').map(|part| part.split_once('=').unwrap_or((part, ""))).collect();
+        let excluded: Vec<_> =
+            parts.iter().filter(|(key, _)| *key == "exclude").map(|(_, name)| *name).collect();
+        let (report, well) = checks.report(name, &excluded);
+        match (well, parts.iter().any(|(key, _)| *key == "verbose")) {
+            (false, _) => answer(StatusCode::INTERNAL_SERVER_ERROR, report),
+            (true, true) => answer(StatusCode::OK, report),
+            (true, false) => answer(StatusCode::OK, "ok".to_owned()),
+        }
+    });
+    let one = get(async |State(checks): State<Arc<Checks>>, Path(wanted): Path<String>| {
+        match checks.0.iter().find(|check| check.name == wanted).map(|check| (check.check)()) {
+            Some(Ok(())) => answer(StatusCode::OK, "ok".to_owned()),
+            Some(Err(why)) => {
+                answer(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n"))
+            }
+            None => answer(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
+        }
+    });
+    Router::new().route(&format!("/{name}"), all).route(&format!("/{name}/{{check}}"), one).with_state(checks)
+}
+
+fn answer(status: StatusCode, text: String) -> Response {
+    let headers =
+        [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    (status, headers, text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn asked(path: &str) -> (u16, String) {
+        let sick = || Err("worker 2 of job has been on ns/pi for 70s".to_owned());
+        let checks = Checks::new([Check::new("caches", || Ok(())), Check::new("job-controller", sick)]);
+        let request = axum::http::Request::get(path).body(Body::empty()).unwrap();
+        let response = routes("readyz", Arc::new(checks)).oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_failed_check_is_shown_with_what_is_wrong() {
+        let report = "[+]ping ok\n[+]caches ok\n[-]job-controller failed: worker 2 of job has been on ns/pi for 70s\n\
+                      readyz check failed\n";
+        assert_eq!(asked("/readyz").await, (500, report.to_owned()));
+        assert_eq!(asked("/readyz?verbose").await, (500, report.to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_check_can_be_left_out() {
+        assert_eq!(asked("/readyz?exclude=job-controller").await, (200, "ok".to_owned()));
+        let (status, report) = asked("/readyz?verbose=1&exclude=job-controller&exclude=foo").await;
+        assert_eq!(
+            (status, &*report),
+            (
+                200,
+                "[+]ping ok\n[+]caches ok\n[+]job-controller excluded: ok\n\
+                 warn: some health checks cannot be excluded: no matches for \"foo\"\nreadyz check passed\n"
+            )
+        );
+    }
+
+    #[tokio::test]
+    async fn each_check_can_be_asked_for_alone() {
+        assert_eq!(asked("/readyz/caches").await, (200, "ok".to_owned()));
+        let (status, why) = asked("/readyz/job-controller").await;
+        assert_eq!(status, 500);
+        assert!(why.contains("on ns/pi for 70s"), "{why}");
+        assert_eq!(asked("/readyz/foo").await.0, 404);
+    }
+}
