@@ -7,7 +7,7 @@ use serde::Serialize;
 use steersman_api::meta::Labels;
 use steersman_api::{ArcStr, Uid};
 use steersman_informer::serde::Deserializer;
-use steersman_informer::wire::{Field, FieldValue, WireError};
+use steersman_informer::wire::{Field, FieldValue, Group, WireError};
 use steersman_informer::{kind, projection};
 
 projection! {
@@ -102,7 +102,7 @@ pub struct Content([u64; 2]);
 
 impl Content {
     /// Of a list of subsets.
-    pub fn of(subsets: &[Subset]) -> Self {
+    pub fn of_subsets(subsets: &[Subset]) -> Self {
         let mut content = Self::default();
         subsets.iter().for_each(|subset| content.add(subset));
         content
@@ -111,7 +111,8 @@ impl Content {
     fn add(&mut self, subset: &Subset) {
         let ports: Vec<_> = subset.ports.iter().map(hash).collect();
         let ready = subset.addresses.iter().map(|address| (address, true));
-        for (address, ready) in ready.chain(subset.not_ready_addresses.iter().map(|address| (address, false))) {
+        for (address, ready) in ready.chain(subset.not_ready_addresses.iter().map(|address| (address, false)))
+        {
             let address = hash(address);
             if ports.is_empty() {
                 self.add_hash(hash(&(address, ready)));
@@ -141,7 +142,25 @@ impl FieldValue for Content {
         Ok(())
     }
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Vec::<Subset>::from_json(deserializer).map(|subsets| Self::of(&subsets))
+        Vec::<Subset>::from_json(deserializer).map(|subsets| Self::of_subsets(&subsets))
+    }
+}
+
+impl Endpoints {
+    /// Its annotations.
+    ///
+    /// # Panics
+    /// If it was decoded without them.
+    pub fn annotations(&self) -> &Labels {
+        &Annotations::of(self).expect("Endpoints must be decoded with their annotations").annotations
+    }
+
+    /// What it says.
+    ///
+    /// # Panics
+    /// If it was decoded without that.
+    pub fn content(&self) -> Content {
+        *Content::of(self).expect("Endpoints must be decoded with their content")
     }
 }
 
