@@ -22,6 +22,10 @@ pub trait Controller: Send + Sync + 'static {
     /// What came of a step.
     type Outcome: Send;
 
+    /// This process begins to lead, and others have led before it: what is remembered of their objects is worth nothing.
+    /// Called before the first sync of each term.
+    fn term_begins(&self) {}
+
     /// Reads what the caches hold about a key.
     ///
     /// # Errors
@@ -82,7 +86,7 @@ pub enum SyncError {
         /// What was attempted, such as `creating pod default/a-x7k2p`.
         what: String,
         /// Its answer.
-        status: Status,
+        status: Box<Status>,
     },
     /// No answer came: nobody knows whether it was done.
     #[error("{what}: the outcome is unknown: {why}")]
@@ -112,6 +116,16 @@ impl SyncError {
         match self {
             Self::Refused { status, .. } => Some(status),
             _ => None,
+        }
+    }
+
+    /// Whether what was attempted has surely had no effect. If not, nobody can tell but the API server: it may fail (5xx)
+    /// after it has stored something.
+    pub fn surely_not_done(&self) -> bool {
+        match self {
+            Self::Unknown { .. } => false,
+            Self::Refused { status, .. } => (400..500).contains(&status.code),
+            Self::Fenced { .. } | Self::Unreadable(_) | Self::Failed(_) => true,
         }
     }
 

@@ -1,5 +1,7 @@
 //! The writer.
 
+use super::{Field, Value};
+
 /// Writes one message. Fields go out in the order of the calls; nothing is left out for being zero or empty, since
 /// upstream's generated code writes every field that is not a pointer.
 ///
@@ -54,6 +56,25 @@ impl Writer {
     /// A bool field.
     pub fn bool(&mut self, number: u32, value: bool) {
         self.int64(number, i64::from(value));
+    }
+
+    /// A field as it was read, whether anybody knows it or not.
+    pub fn field(&mut self, field: Field<'_>) {
+        match field.value {
+            Value::Varint(number) => {
+                self.tag(field.number, 0);
+                self.varint(number);
+            }
+            Value::Fixed64(bits) => {
+                self.tag(field.number, 1);
+                self.bytes.extend_from_slice(&bits.to_le_bytes());
+            }
+            Value::Bytes(bytes) => self.bytes(field.number, bytes),
+            Value::Fixed32(bits) => {
+                self.tag(field.number, 5);
+                self.bytes.extend_from_slice(&bits.to_le_bytes());
+            }
+        }
     }
 
     /// A double field.

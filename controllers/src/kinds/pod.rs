@@ -5,6 +5,7 @@ use steersman_api::{ArcStr, Time};
 use steersman_informer::{Interned, kind, projection};
 
 use super::condition::{DisruptionTarget, Picked, Ready};
+use super::containers::{CompletionIndex, ContainerStatus, ContainerSummary, SidecarNames};
 use super::ip::{FamilyOf, IpPair};
 use super::ports::{NamedPorts, SidecarPorts};
 
@@ -72,6 +73,26 @@ projection! {
         /// Of its sidecars.
         pub sidecar_ports: SidecarPorts = 20 "initContainers",
     }
+
+    /// What its containers came to.
+    pub struct Containers {
+        /// All but init containers.
+        pub regular: ContainerSummary = 8 "containerStatuses",
+        /// Init containers, sidecars among them.
+        pub init: Vec<ContainerStatus> = 10 "initContainerStatuses",
+    }
+
+    /// Which of its init containers are sidecars.
+    pub struct Sidecars {
+        /// Their names.
+        pub names: SidecarNames = 20 "initContainers",
+    }
+
+    /// Which part of an indexed job it does.
+    pub struct Completion {
+        /// Of the job's indexes.
+        pub index: CompletionIndex = 12 "annotations",
+    }
 }
 
 impl Phase {
@@ -91,5 +112,8 @@ kind! {
         readiness: Readiness = 3 "status",
         disruption: Disruption = 3 "status",
         offer: Offer = 2 "spec",
+        containers: Containers = 3 "status",
+        sidecars: Sidecars = 2 "spec",
+        completion: Completion = 1 "metadata",
     }
 }

@@ -1,22 +1,23 @@
 //! The rows: kube-controller-manager's controllers of version 1.36, by its names.
 
 use super::Descriptor;
+use crate::{endpoints, job, pod_gc};
 
 pub(super) fn rows() -> Vec<Descriptor> {
     let row = Descriptor::elsewhere;
     vec![
-        row("endpoints-controller", &["endpoint", "endpoints"]),
+        Descriptor::new("endpoints-controller", &["endpoint", "endpoints"], endpoints::construct),
         row("endpointslice-controller", &["endpointslice"]),
         row("endpointslice-mirroring-controller", &["endpointslicemirroring"]),
         row("replicationcontroller-controller", &["replicationcontroller"]),
-        row("pod-garbage-collector-controller", &["podgc"]),
+        Descriptor::new("pod-garbage-collector-controller", &["podgc"], pod_gc::construct),
         row("resourcequota-controller", &["resourcequota"]),
         row("namespace-controller", &["namespace"]),
         row("serviceaccount-controller", &["serviceaccount"]),
         row("serviceaccount-token-controller", &["serviceaccount-token"]),
         row("garbage-collector-controller", &["garbagecollector"]),
         row("daemonset-controller", &["daemonset"]),
-        row("job-controller", &["job"]),
+        Descriptor::new("job-controller", &["job"], job::job_controller),
         row("podgroup-protection-controller", &[]),
         row("deployment-controller", &["deployment"]),
         row("replicaset-controller", &["replicaset"]),

@@ -115,6 +115,7 @@ impl<C: Controller> Run for PeriodicLoop<C> {
     fn run(self: Arc<Self>, running: Running, stop: CancellationToken) -> BoxFuture<'static, ()> {
         let span = tracing::info_span!("sync", controller = running.controller, key = %self.key);
         async move {
+            self.controller.term_begins();
             while !stop.is_cancelled() {
                 let wait = self.tick(&running).await;
                 select! {

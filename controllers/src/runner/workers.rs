@@ -133,6 +133,7 @@ impl<C: Controller> QueueLoop<C> {
 impl<C: Controller> Run for QueueLoop<C> {
     fn run(self: Arc<Self>, running: Running, stop: CancellationToken) -> BoxFuture<'static, ()> {
         async move {
+            self.controller.term_begins();
             let mut workers = JoinSet::new();
             for worker in 0..self.posts.len() {
                 let (this, running, stop) = (Arc::clone(&self), running.clone(), stop.clone());

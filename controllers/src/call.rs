@@ -1,0 +1,175 @@
+//! One call of the API server on behalf of a sync.
+
+use std::error::Error as StdError;
+
+use bytes::Bytes;
+use http::{Method, Request, header};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use steersman_api::wire::Reader;
+use steersman_api::{ResourceVersion, Status, wire};
+use steersman_client::gate;
+use steersman_informer::wire::{Encoding, Object};
+
+use crate::controller::SyncError;
+
+/// What one call says.
+#[derive(Debug)]
+pub struct Call {
+    /// What it is meant to do, for errors: `creating pod default/a-x7k2p`.
+    pub what: String,
+    /// The method.
+    pub method: Method,
+    /// Path and query.
+    pub path: String,
+    /// What is sent, if anything is.
+    pub content: Option<Content>,
+}
+
+/// A body and what it is.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// Such as `application/json`.
+    pub media_type: &'static str,
+    /// Of that type.
+    pub bytes: Bytes,
+}
+
+/// An answer that is no error.
+#[derive(Debug)]
+pub struct Answer {
+    what: String,
+    encoding: Encoding,
+    /// Without an envelope.
+    body: Bytes,
+}
+
+/// Protobuf, in the envelope that Kubernetes puts around it.
+pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// JSON.
+pub const JSON: &str = "application/json";
+/// A patch that replaces members, and lists as a whole.
+pub const MERGE_PATCH: &str = "application/merge-patch+json";
+/// A patch that knows the lists of Kubernetes's own kinds.
+pub const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
+
+impl Content {
+    /// JSON of some type.
+    pub fn json(media_type: &'static str, json: &serde_json::Value) -> Self {
+        Self { media_type, bytes: json.to_string().into() }
+    }
+}
+
+impl Call {
+    /// Sends it and reads the answer.
+    ///
+    /// # Errors
+    /// [`SyncError::Refused`] with the server's answer, [`SyncError::Fenced`] if this process may not write, and
+    /// [`SyncError::Unknown`] if no answer came, unless the call was surely never sent.
+    pub async fn send(self, client: &kube::Client) -> Result<Answer, SyncError> {
+        let Self { what, method, path, content } = self;
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::ACCEPT, "application/vnd.kubernetes.protobuf,application/json");
+        if let Some(content) = &content {
+            request = request.header(header::CONTENT_TYPE, content.media_type);
+        }
+        let body = content.map_or_else(Body::empty, |content| Body::from(content.bytes));
+        let request = request.body(body).map_err(|error| SyncError::Failed(format!("{what}: {error}")))?;
+        let response = client.send(request).await.map_err(|error| no_answer(&what, &error))?;
+        let (head, body) = response.into_parts();
+        let body = match body.collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) => return Err(no_answer(&what, &error)),
+        };
+        if !head.status.is_success() {
+            let status = Status::from_body(&body).unwrap_or_else(|| {
+                Status::failure(head.status.as_u16(), "", head.status.canonical_reason().unwrap_or_default())
+            });
+            return Err(SyncError::Refused { what, status: Box::new(status) });
+        }
+        let is_protobuf = |value: &http::HeaderValue| value.as_bytes().starts_with(PROTOBUF.as_bytes());
+        if !head.headers.get(header::CONTENT_TYPE).is_some_and(is_protobuf) {
+            return Ok(Answer { what, encoding: Encoding::Json, body });
+        }
+        match wire::unwrap(&body) {
+            Ok(envelope) => {
+                let body = body.slice_ref(envelope.raw);
+                Ok(Answer { what, encoding: Encoding::Protobuf, body })
+            }
+            Err(error) => Err(SyncError::Unknown { what, why: error.to_string() }),
+        }
+    }
+}
+
+impl Answer {
+    /// The object that it is, with these groups of fields.
+    ///
+    /// # Errors
+    /// It is no object of the kind: as far as the caller can tell, the outcome of the call is unknown.
+    pub fn object<K: Object>(&self, groups: u64) -> Result<K, SyncError> {
+        K::decode(&self.body, self.encoding, groups)
+            .map_err(|error| SyncError::Unknown { what: self.what.clone(), why: error.to_string() })
+    }
+}
+
+impl Answer {
+    /// The version of the list that it is.
+    ///
+    /// # Errors
+    /// It is no list, or its version can't be compared.
+    pub fn list_version(&self) -> Result<ResourceVersion, SyncError> {
+        let version = match self.encoding {
+            // ListMeta is field 1 of every list, and its version field 2.
+            Encoding::Protobuf => text_at(&self.body, &[1, 2]),
+            Encoding::Json => {
+                let list: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
+                list.and_then(|list| Some(list["metadata"]["resourceVersion"].as_str()?.to_owned()))
+            }
+        };
+        let version = version.and_then(|text| ResourceVersion::parse(&text).ok());
+        version.ok_or_else(|| SyncError::Failed(format!("{}: the list has no resourceVersion", self.what)))
+    }
+}
+
+/// The text that is found by following field numbers into a message.
+fn text_at(message: &[u8], path: &[u32]) -> Option<String> {
+    let (number, rest) = path.split_first()?;
+    let mut reader = Reader::new(message);
+    while let Some(field) = reader.field().ok()? {
+        if field.number == *number {
+            return if rest.is_empty() {
+                field.text().ok().map(str::to_owned)
+            } else {
+                text_at(field.bytes().ok()?, rest)
+            };
+        }
+    }
+    None
+}
+
+fn no_answer(what: &str, error: &kube::Error) -> SyncError {
+    let what = what.to_owned();
+    if is_fenced(error) {
+        SyncError::Fenced { what }
+    } else if steersman_client::fault::surely_not_done(error) {
+        SyncError::Failed(format!("{what}: {error}"))
+    } else {
+        SyncError::Unknown { what, why: error.to_string() }
+    }
+}
+
+fn is_fenced(error: &kube::Error) -> bool {
+    let mut cause: Option<&(dyn StdError + 'static)> = match error {
+        kube::Error::Service(error) => Some(&**error),
+        other => Some(other),
+    };
+    while let Some(error) = cause {
+        if let Some(gate::Error::Refused(_)) = error.downcast_ref() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}

@@ -1,0 +1,220 @@
+//! What is counted about jobs, under upstream's names.
+
+use std::time::Duration;
+
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
+
+use super::indexes::Indexes;
+use super::plan::CreationReason;
+use super::status::{Announcement, StatusWrite};
+use super::wanted::Completions;
+
+/// The families `job_controller_*`. A clone counts into the same ones; they work whether registered or not.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    sync_duration: HistogramVec,
+    syncs: IntCounterVec,
+    finished: IntCounterVec,
+    by_external_controller: IntCounterVec,
+    pods_finished: IntCounterVec,
+    pod_failures_by_policy: IntCounterVec,
+    terminated_pods_tracked: IntCounterVec,
+    finished_indexes: IntCounterVec,
+    pods_created: IntCounterVec,
+    stale_syncs: IntCounterVec,
+}
+
+/// What a sync did: values of the label `action`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// It saw to a job near its end.
+    Reconciling,
+    /// It found as many pods as it should.
+    Tracking,
+    /// It made some.
+    PodsCreated,
+    /// It deleted some.
+    PodsDeleted,
+}
+
+/// How something ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Success {
+    Yes,
+    No,
+}
+
+impl Success {
+    pub(super) fn of<T, E>(result: &Result<T, E>) -> Self {
+        if result.is_ok() { Self::Yes } else { Self::No }
+    }
+
+    fn ended(self) -> &'static str {
+        match self {
+            Self::Yes => "succeeded",
+            Self::No => "failed",
+        }
+    }
+}
+
+impl Metrics {
+    /// New families, empty.
+    pub fn new() -> Self {
+        let counter = |name: &str, help: &str, labels: &[&str]| {
+            IntCounterVec::new(Opts::new(format!("job_controller_{name}"), help), labels)
+                .expect("a constant metric description must be valid")
+        };
+        let buckets = exponential_buckets(0.004, 2.0, 15).expect("constant buckets must be valid");
+        let duration =
+            HistogramOpts::new("job_controller_job_sync_duration_seconds", "The time it took to sync a job");
+        let sync_labels = ["completion_mode", "result", "action"];
+        Self {
+            sync_duration: HistogramVec::new(duration.buckets(buckets), &sync_labels)
+                .expect("a constant metric description must be valid"),
+            syncs: counter("job_syncs_total", "The number of job syncs", &sync_labels),
+            finished: counter(
+                "jobs_finished_total",
+                "The number of finished jobs",
+                &["completion_mode", "result", "reason"],
+            ),
+            by_external_controller: counter(
+                "jobs_by_external_controller_total",
+                "The number of Jobs managed by an external controller",
+                &["controller_name"],
+            ),
+            pods_finished: counter(
+                "job_pods_finished_total",
+                "The number of finished Pods that are fully tracked",
+                &["completion_mode", "result"],
+            ),
+            pod_failures_by_policy: counter(
+                "pod_failures_handled_by_failure_policy_total",
+                "The number of failed Pods by the action of the failure policy's rule that matched",
+                &["action"],
+            ),
+            terminated_pods_tracked: counter(
+                "terminated_pods_tracking_finalizer_total",
+                "Terminated pods (phase=Failed|Succeeded) that come to have, or cease to have, the finalizer \
+                 batch.kubernetes.io/job-tracking: event \"add\" or \"delete\"",
+                &["event"],
+            ),
+            finished_indexes: counter(
+                "job_finished_indexes_total",
+                "The number of finished indexes: status \"succeeded\" or \"failed\", backoffLimit \"perIndex\" or \
+                 \"global\"",
+                &["status", "backoffLimit"],
+            ),
+            pods_created: counter(
+                "job_pods_creation_total",
+                "The number of Pods that were made, or could not be: status \"succeeded\" or \"failed\"; reason \
+                 \"new\", \"recreate_terminating_or_failed\" or \"recreate_failed\"",
+                &["reason", "status"],
+            ),
+            stale_syncs: counter(
+                "stale_sync_skips_total",
+                "Total number of Job syncs put off because a cache was behind the controller's own writes",
+                &["group", "resource"],
+            ),
+        }
+    }
+
+    /// Shows the families in `registry`.
+    ///
+    /// # Errors
+    /// When the registry has a family of one of these names already.
+    pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
+        registry.register(Box::new(self.sync_duration.clone()))?;
+        for counter in [
+            &self.syncs,
+            &self.finished,
+            &self.by_external_controller,
+            &self.pods_finished,
+            &self.pod_failures_by_policy,
+            &self.terminated_pods_tracked,
+            &self.finished_indexes,
+            &self.pods_created,
+            &self.stale_syncs,
+        ] {
+            registry.register(Box::new(counter.clone()))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn synced(&self, mode: &str, success: Success, action: Action, took: Duration) {
+        let result = match success {
+            Success::Yes => "success",
+            Success::No => "error",
+        };
+        let action = match action {
+            Action::Reconciling => "reconciling",
+            Action::Tracking => "tracking",
+            Action::PodsCreated => "pods_created",
+            Action::PodsDeleted => "pods_deleted",
+        };
+        self.sync_duration.with_label_values(&[mode, result, action]).observe(took.as_secs_f64());
+        self.syncs.with_label_values(&[mode, result, action]).inc();
+    }
+
+    pub(super) fn behind(&self, group: &str, resource: &str) {
+        self.stale_syncs.with_label_values(&[group, resource]).inc();
+    }
+
+    pub(super) fn pod_created(&self, reason: CreationReason, success: Success) {
+        let reason = match reason {
+            CreationReason::New => "new",
+            CreationReason::RecreateTerminatingOrFailed => "recreate_terminating_or_failed",
+        };
+        self.pods_created.with_label_values(&[reason, success.ended()]).inc();
+    }
+
+    pub(super) fn managed_by_other(&self, controller: &str) {
+        self.by_external_controller.with_label_values(&[controller]).inc();
+    }
+
+    /// A terminated pod has come to have the tracking finalizer.
+    pub(super) fn tracking_began(&self) {
+        self.terminated_pods_tracked.with_label_values(&["add"]).inc();
+    }
+
+    /// A terminated pod has it no longer.
+    pub(super) fn tracking_ended(&self) {
+        self.terminated_pods_tracked.with_label_values(&["delete"]).inc();
+    }
+
+    /// A status was written: what it counts that the one before did not.
+    pub(super) fn status_written(&self, completions: Completions, write: &StatusWrite) {
+        let mode = completions.mode();
+        let (was, is) = (&write.was, &write.is);
+        let more = |was: i32, is: i32| u64::try_from(i64::from(is) - i64::from(was)).unwrap_or(0);
+        let succeeded = match completions {
+            Completions::Indexes(count) if was.completed_indexes != is.completed_indexes => {
+                let total = |text: &str| super::count(Indexes::parse(text, count).total());
+                more(total(&was.completed_indexes), total(&is.completed_indexes))
+            }
+            Completions::Indexes(_) => 0,
+            Completions::Any | Completions::Count(_) => more(was.succeeded, is.succeeded),
+        };
+        if completions.are_indexed() {
+            self.finished_indexes.with_label_values(&["succeeded", "global"]).inc_by(succeeded);
+        }
+        let finished = |success: Success, count| {
+            self.pods_finished.with_label_values(&[mode, success.ended()]).inc_by(count);
+        };
+        finished(Success::Yes, succeeded);
+        finished(Success::No, more(was.failed, is.failed));
+        for announcement in &write.announcements {
+            let (success, reason) = match announcement {
+                Announcement::Complete(reason) => (Success::Yes, reason),
+                Announcement::Failed(reason, _) => (Success::No, reason),
+                _ => continue,
+            };
+            self.finished.with_label_values(&[mode, success.ended(), reason]).inc();
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}

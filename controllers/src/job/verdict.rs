@@ -1,0 +1,104 @@
+//! Whether a job is at its end.
+
+use std::time::Duration;
+
+use arcstr::literal;
+use steersman_api::condition::find;
+use steersman_api::{ArcStr, Time};
+
+use super::observed::Observed;
+use super::pods::Phase;
+use super::status::conditions;
+use super::tally::Tally;
+use super::wanted::{Completions, Restarts};
+
+/// How a job ends. First an interim condition says so (`SuccessCriteriaMet` or `FailureTarget`); once all its pods are
+/// counted and gone or finished, the final one (`Complete` or `Failed`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) end: End,
+    /// Of both conditions.
+    pub(super) reason: ArcStr,
+    /// Likewise.
+    pub(super) message: ArcStr,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Success,
+    Failure,
+}
+
+impl End {
+    /// The type of the condition that comes first.
+    pub(super) fn interim(self) -> &'static str {
+        match self {
+            Self::Success => conditions::SUCCESS_CRITERIA_MET,
+            Self::Failure => conditions::FAILURE_TARGET,
+        }
+    }
+
+    /// The type of the condition that comes last.
+    pub(super) fn terminal(self) -> &'static str {
+        match self {
+            Self::Success => conditions::COMPLETE,
+            Self::Failure => conditions::FAILED,
+        }
+    }
+}
+
+/// The verdict that makes running pods needless: one that was given before, or a failure. All active pods are deleted.
+pub(super) fn early(observed: &Observed, tally: &Tally<'_>, now: Time) -> Option<Verdict> {
+    for end in [End::Success, End::Failure] {
+        let kind = end.interim();
+        if observed.job.status.holds(kind) {
+            let given = find(&observed.job.status.conditions, kind)?;
+            return Some(Verdict { end, reason: given.reason.clone(), message: given.message.clone() });
+        }
+    }
+    let failure = |reason, message| Some(Verdict { end: End::Failure, reason, message });
+    if tally.failed > observed.job.wanted.backoff_limit || too_many_restarts(observed) {
+        return failure(
+            literal!("BackoffLimitExceeded"),
+            literal!("Job has reached the specified backoff limit"),
+        );
+    }
+    if time_left(observed, now) == Some(Duration::ZERO) {
+        return failure(
+            literal!("DeadlineExceeded"),
+            literal!("Job was active longer than specified deadline"),
+        );
+    }
+    None
+}
+
+/// The verdict that enough pods have succeeded, and none is active any more.
+pub(super) fn complete(observed: &Observed, tally: &Tally<'_>) -> Option<Verdict> {
+    let enough = match observed.job.wanted.completions {
+        Completions::Any => tally.succeeded > 0,
+        Completions::Count(count) | Completions::Indexes(count) => tally.succeeded >= count,
+    };
+    (enough && tally.active.is_empty()).then(|| Verdict {
+        end: End::Success,
+        reason: literal!("CompletionsReached"),
+        message: literal!("Reached expected number of succeeded pods"),
+    })
+}
+
+/// How long the job may still be active; `None` if there is no end to it.
+pub(super) fn time_left(observed: &Observed, now: Time) -> Option<Duration> {
+    let wanted = &observed.job.wanted;
+    let deadline = wanted.active_deadline.filter(|_| !wanted.suspended)?;
+    let start = observed.job.status.start_time.unwrap_or(now);
+    Some(deadline.saturating_sub(now.since(start)))
+}
+
+/// Containers that are restarted in their pods count against the limit as failed pods would.
+fn too_many_restarts(observed: &Observed) -> bool {
+    if observed.job.wanted.restarts == Restarts::Never {
+        return false;
+    }
+    let unfinished = observed.owned().filter(|pod| matches!(pod.phase, Phase::Pending | Phase::Running));
+    let restarts: usize = unfinished.map(|pod| super::size(pod.restarts)).sum();
+    restarts >= observed.job.wanted.backoff_limit.max(1)
+}

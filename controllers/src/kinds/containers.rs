@@ -1,0 +1,221 @@
+//! What is kept of the states of a pod's containers.
+
+use steersman_api::Time;
+use steersman_informer::serde::Deserializer;
+use steersman_informer::wire::{Field, FieldValue, WireError};
+use steersman_informer::{Interned, projection};
+
+projection! {
+    /// How one container is doing.
+    pub struct ContainerStatus {
+        /// Its name.
+        pub name: Interned = 1 "name",
+        /// What it does now.
+        pub state: ContainerState = 2 "state",
+        /// How often it was begun anew.
+        pub restart_count: i32 = 5 "restartCount",
+    }
+
+    /// What a container does now.
+    pub struct ContainerState {
+        /// It has ended.
+        pub terminated: Option<ContainerEnd> = 3 "terminated",
+    }
+
+    /// How a container ended.
+    pub struct ContainerEnd {
+        /// When.
+        pub finished_at: Option<Time> = 6 "finishedAt",
+    }
+
+    /// An init container as its pod's spec has it.
+    struct InitContainer {
+        pub name: Interned = 1 "name",
+        pub restart_policy: Interned = 24 "restartPolicy",
+    }
+}
+
+impl ContainerStatus {
+    /// When it ended, if it has.
+    pub fn finished_at(&self) -> Option<Time> {
+        self.state.terminated.as_ref()?.finished_at
+    }
+}
+
+/// A pod's containers taken together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContainerSummary {
+    /// When the last one ended, and whether all of them have; `None` without any container.
+    ends: Option<(Option<Time>, AllEnded)>,
+    /// The restarts of the one that has the most.
+    pub max_restarts: i32,
+    /// All restarts.
+    pub restarts: i32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AllEnded {
+    Yes,
+    No,
+}
+
+impl ContainerSummary {
+    /// When the last of the containers ended, if there is one and all have.
+    pub fn finished_at(&self) -> Option<Time> {
+        self.ends.and_then(|(last, all)| last.filter(|_| all == AllEnded::Yes))
+    }
+
+    /// Whether one of them has not ended.
+    pub fn is_unfinished(&self) -> bool {
+        matches!(self.ends, Some((_, AllEnded::No)))
+    }
+
+    fn add(&mut self, status: &ContainerStatus) {
+        let (last, all) = self.ends.unwrap_or((None, AllEnded::Yes));
+        let end = status.finished_at();
+        self.ends = Some((last.max(end), if end.is_some() { all } else { AllEnded::No }));
+        self.max_restarts = self.max_restarts.max(status.restart_count);
+        self.restarts = self.restarts.saturating_add(status.restart_count);
+    }
+}
+
+impl FieldValue for ContainerSummary {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        let mut status = ContainerStatus::default();
+        status.merge(field)?;
+        self.add(&status);
+        Ok(())
+    }
+
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut summary = Self::default();
+        Vec::from_json(deserializer)?.iter().for_each(|status| summary.add(status));
+        Ok(summary)
+    }
+}
+
+/// The names of a pod's sidecars: init containers that are restarted for ever, and run beside the others.
+#[derive(Clone, Debug, Default)]
+pub struct SidecarNames(pub Vec<Interned>);
+
+impl SidecarNames {
+    fn add(&mut self, container: InitContainer) {
+        if container.restart_policy == "Always" {
+            self.0.reserve_exact(1);
+            self.0.push(container.name);
+        }
+    }
+}
+
+impl FieldValue for SidecarNames {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        let mut container = InitContainer::default();
+        container.merge(field)?;
+        self.add(container);
+        Ok(())
+    }
+
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut names = Self::default();
+        Vec::from_json(deserializer)?.into_iter().for_each(|container| names.add(container));
+        Ok(names)
+    }
+}
+
+/// The annotation by which a pod of an indexed job knows its index; the label of the same name says it again.
+pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+/// That annotation, out of all of them; `None` if it is absent, or no index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompletionIndex(pub Option<u32>);
+
+impl FieldValue for CompletionIndex {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        let (mut key, mut value) = ("", "");
+        let mut entry = field.message()?;
+        while let Some(field) = entry.field()? {
+            match field.number {
+                1 => key = field.text()?,
+                2 => value = field.text()?,
+                _ => {}
+            }
+        }
+        if key == COMPLETION_INDEX {
+            self.0 = value.parse().ok();
+        }
+        Ok(())
+    }
+
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let annotations = steersman_api::meta::Labels::from_json(deserializer)?;
+        Ok(Self(annotations.get(COMPLETION_INDEX).and_then(|value| value.parse().ok())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use steersman_api::schema;
+    use steersman_informer::wire::{Encoding, Group, Object};
+
+    use super::super::pod::{Completion, Containers, Pod, Sidecars};
+    use super::*;
+
+    const ALL: u64 = Completion::BIT | Containers::BIT | Sidecars::BIT;
+
+    fn pod() -> serde_json::Value {
+        let ended = |at: &str| json!({"terminated": {"exitCode": 0, "finishedAt": at}});
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "a", "annotations": {"x": "y", COMPLETION_INDEX: "7"}},
+            "spec": {"containers": [{"name": "main"}], "initContainers": [
+                {"name": "setup"}, {"name": "proxy", "restartPolicy": "Always"},
+            ]},
+            "status": {
+                "containerStatuses": [
+                    {"name": "main", "restartCount": 2, "state": ended("2026-01-01T00:00:05Z")},
+                    {"name": "other", "restartCount": 3, "state": ended("2026-01-01T00:00:03Z")},
+                ],
+                "initContainerStatuses": [{"name": "proxy", "restartCount": 1, "state": {"running": {}}}],
+            },
+        })
+    }
+
+    #[test]
+    fn both_encodings_give_the_same_of_containers() {
+        let protobuf = schema::to_protobuf(schema::table().kind("", "v1", "Pod").unwrap(), &pod()).unwrap();
+        for (body, encoding) in
+            [(protobuf.into(), Encoding::Protobuf), (pod().to_string().into(), Encoding::Json)]
+        {
+            let pod = Pod::decode(&body, encoding, ALL).unwrap();
+            let containers = Containers::of(&pod).unwrap();
+            assert_eq!(containers.regular.finished_at(), "2026-01-01T00:00:05Z".parse().ok().map(at));
+            assert_eq!((containers.regular.max_restarts, containers.regular.restarts), (3, 5));
+            assert_eq!(containers.init[0].name, "proxy");
+            assert_eq!(containers.init[0].finished_at(), None);
+            assert_eq!(Sidecars::of(&pod).unwrap().names.0, ["proxy"]);
+            assert_eq!(Completion::of(&pod).unwrap().index, CompletionIndex(Some(7)));
+        }
+    }
+
+    fn at(stamp: jiff::Timestamp) -> Time {
+        stamp.into()
+    }
+
+    #[test]
+    fn containers_have_finished_only_if_all_of_them_have() {
+        let mut summary = ContainerSummary::default();
+        assert_eq!((summary.finished_at(), summary.is_unfinished()), (None, false));
+        let ended = |seconds| ContainerStatus {
+            state: ContainerState {
+                terminated: Some(ContainerEnd { finished_at: Some(Time::from_seconds(seconds)) }),
+            },
+            ..ContainerStatus::default()
+        };
+        summary.add(&ended(5));
+        assert_eq!(summary.finished_at(), Some(Time::from_seconds(5)));
+        summary.add(&ContainerStatus::default());
+        summary.add(&ended(9));
+        assert_eq!((summary.finished_at(), summary.is_unfinished()), (None, true));
+    }
+}

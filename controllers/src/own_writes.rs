@@ -1,0 +1,284 @@
+//! What a controller has written and its cache may not show yet.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use steersman_api::{ObjectKey, ResourceVersion, Uid};
+use tokio::time::Instant;
+
+use crate::controller::SyncError;
+
+/// What is remembered of a controller's own writes, by the key of the owner on whose behalf they were made, so that no
+/// sync decides from a cache that does not show them: a second pod would be made for every one that the cache lacks.
+///
+/// Of each owner it knows
+/// - for each of the controller's `CACHES`, the version that the cache must have reached, since a write was answered with it;
+/// - whether the outcome of a write is unknown: then no version can be waited for, and only the API server knows;
+/// - the *condemned*: children whose finalizer was taken off. A cache may still show one as it was, since the answer to the
+///   write that made a child vanish does not carry the version of its end.
+///
+/// A sync first asks [`check`](Self::check), with versions that it has read *before* it reads any object:
+/// [`Freshness::Current`]: go on. [`Freshness::Behind`]: look again once the cache has moved on. [`Freshness::Doubtful`]: ask the
+/// API server for the owner and its children, decide from the answer, and say so by [`reread`](Self::reread).
+///
+/// Around each write it holds an [`Attempt`]. Syncs of one owner must not overlap; any number of owners may.
+#[derive(Debug)]
+pub struct OwnWrites<const CACHES: usize> {
+    patience: Duration,
+    owners: Mutex<HashMap<ObjectKey, Record<CACHES>>>,
+}
+
+/// How far the cache is to be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// It shows all own writes.
+    Current,
+    /// This cache does not yet, and may soon.
+    Behind {
+        /// Which of the caches.
+        cache: usize,
+    },
+    /// A write's outcome is unknown, or the cache has been behind for longer than one should wait.
+    Doubtful,
+}
+
+#[derive(Clone, Debug)]
+struct Record<const CACHES: usize> {
+    must_see: [ResourceVersion; CACHES],
+    unknown: bool,
+    condemned: HashSet<Uid>,
+    /// Since when checks have found a cache behind, without one in between that did not.
+    behind_since: Option<Instant>,
+}
+
+impl<const CACHES: usize> Default for Record<CACHES> {
+    fn default() -> Self {
+        Self {
+            must_see: [ResourceVersion::ANY; CACHES],
+            unknown: false,
+            condemned: HashSet::new(),
+            behind_since: None,
+        }
+    }
+}
+
+/// A write under way. Dropping it leaves the write's outcome unknown: that is what becomes of a sync that is cancelled, or
+/// panics, in the middle of a call.
+#[derive(Debug)]
+#[must_use = "a write whose end nobody tells counts as unknown"]
+pub struct Attempt<'a, const CACHES: usize> {
+    writes: &'a OwnWrites<CACHES>,
+    owner: &'a ObjectKey,
+    told: bool,
+}
+
+impl<const CACHES: usize> OwnWrites<CACHES> {
+    /// Nothing written yet. A cache that has been behind for longer than `patience` is no longer waited for.
+    pub fn new(patience: Duration) -> Self {
+        Self { patience, owners: Mutex::default() }
+    }
+
+    /// Whether caches that have reached the versions `seen` show everything that was written for `owner`.
+    pub fn check(&self, owner: &ObjectKey, seen: [ResourceVersion; CACHES]) -> Freshness {
+        let mut owners = self.owners.lock();
+        let Some(record) = owners.get_mut(owner) else { return Freshness::Current };
+        if record.unknown {
+            return Freshness::Doubtful;
+        }
+        let Some(cache) = (0..CACHES).find(|cache| seen[*cache] < record.must_see[*cache]) else {
+            record.behind_since = None;
+            if record.condemned.is_empty() {
+                owners.remove(owner);
+            }
+            return Freshness::Current;
+        };
+        let now = Instant::now();
+        if now.duration_since(*record.behind_since.get_or_insert(now)) >= self.patience {
+            return Freshness::Doubtful;
+        }
+        Freshness::Behind { cache }
+    }
+
+    /// A write for `owner` is about to be sent.
+    pub fn attempt<'a>(&'a self, owner: &'a ObjectKey) -> Attempt<'a, CACHES> {
+        Attempt { writes: self, owner, told: false }
+    }
+
+    /// The finalizer of a child is about to be taken off: from now on it counts as gone, whatever the cache shows.
+    pub fn condemn(&self, owner: &ObjectKey, child: &Uid) {
+        self.update(owner, |record| _ = record.condemned.insert(child.clone()));
+    }
+
+    /// The write for which the child was condemned has surely not been done.
+    pub fn spare(&self, owner: &ObjectKey, child: &Uid) {
+        self.update(owner, |record| _ = record.condemned.remove(child));
+    }
+
+    /// The condemned children of `owner` that a cache, found current, still shows with their finalizer; the others need not
+    /// be remembered any longer.
+    pub fn condemned(&self, owner: &ObjectKey, shown: impl Fn(&Uid) -> bool) -> HashSet<Uid> {
+        let mut owners = self.owners.lock();
+        let Some(record) = owners.get_mut(owner) else { return HashSet::new() };
+        record.condemned.retain(|uid| shown(uid));
+        record.condemned.clone()
+    }
+
+    /// The API server was asked for the owner and its children, and gave states of these versions; `spared` tells whether
+    /// it showed a child with its finalizer. The sync goes by that answer. Later ones wait for the cache to come as far.
+    pub fn reread(
+        &self,
+        owner: &ObjectKey,
+        versions: [ResourceVersion; CACHES],
+        spared: impl Fn(&Uid) -> bool,
+    ) {
+        self.update(owner, |record| {
+            for (must_see, version) in record.must_see.iter_mut().zip(versions) {
+                *must_see = version.max(*must_see);
+            }
+            record.unknown = false;
+            record.behind_since = None;
+            record.condemned.retain(|uid| !spared(uid));
+        });
+    }
+
+    /// The owner is gone, or done with: nothing more will be decided about it.
+    pub fn forget(&self, owner: &ObjectKey) {
+        self.owners.lock().remove(owner);
+    }
+
+    /// Nothing that was written before matters any more: others may have written since.
+    pub fn clear(&self) {
+        self.owners.lock().clear();
+    }
+
+    fn update(&self, owner: &ObjectKey, change: impl FnOnce(&mut Record<CACHES>)) {
+        let mut owners = self.owners.lock();
+        // Most owners have a record already, and its key need not be cloned.
+        match owners.get_mut(owner) {
+            Some(record) => change(record),
+            None => change(owners.entry(owner.clone()).or_default()),
+        }
+    }
+}
+
+impl<const CACHES: usize> Attempt<'_, CACHES> {
+    /// The write was done; the answer carried this version of an object in that cache.
+    pub fn wrote(mut self, cache: usize, version: ResourceVersion) {
+        self.told = true;
+        self.writes.update(self.owner, |record| {
+            record.must_see[cache] = record.must_see[cache].max(version);
+        });
+    }
+
+    /// The write was done, and its answer names no version to wait for: the child is condemned, or was gone already.
+    pub fn done(mut self) {
+        self.told = true;
+    }
+
+    /// The write failed, surely or perhaps; says whether surely.
+    pub fn failed(mut self, error: &SyncError) -> bool {
+        self.told = error.surely_not_done();
+        self.told
+    }
+}
+
+impl<const CACHES: usize> Drop for Attempt<'_, CACHES> {
+    fn drop(&mut self) {
+        if !self.told {
+            self.writes.update(self.owner, |record| record.unknown = true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steersman_api::Status;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn job() -> ObjectKey {
+        ObjectKey::new("default", "pi")
+    }
+
+    fn at(jobs: u64, pods: u64) -> [ResourceVersion; 2] {
+        [ResourceVersion(jobs), ResourceVersion(pods)]
+    }
+
+    fn refused(code: u16) -> SyncError {
+        SyncError::Refused { what: "creating a pod".to_owned(), status: Status::failure(code, "", "").into() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cache_is_behind_until_it_has_reached_the_newest_version_written() {
+        let writes = OwnWrites::<2>::new(PATIENCE);
+        writes.attempt(&job()).wrote(1, ResourceVersion(9));
+        writes.attempt(&job()).wrote(1, ResourceVersion(7));
+        for (seen, expected) in [
+            (at(0, 8), Freshness::Behind { cache: 1 }),
+            (at(0, 9), Freshness::Current),
+            // It was current once: a cache never goes back.
+            (at(0, 0), Freshness::Current),
+        ] {
+            assert_eq!(writes.check(&job(), seen), expected, "{seen:?}");
+        }
+        assert_eq!(writes.check(&ObjectKey::new("default", "other"), at(0, 0)), Freshness::Current);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cache_that_stays_behind_is_doubtful_after_a_while_and_the_while_begins_anew_after_a_reread() {
+        let writes = OwnWrites::<2>::new(PATIENCE);
+        writes.attempt(&job()).wrote(0, ResourceVersion(5));
+        assert_eq!(writes.check(&job(), at(4, 0)), Freshness::Behind { cache: 0 });
+        tokio::time::advance(PATIENCE).await;
+        assert_eq!(writes.check(&job(), at(4, 0)), Freshness::Doubtful);
+        writes.reread(&job(), at(6, 3), |_| false);
+        assert_eq!(writes.check(&job(), at(5, 3)), Freshness::Behind { cache: 0 });
+        assert_eq!(writes.check(&job(), at(6, 2)), Freshness::Behind { cache: 1 });
+        assert_eq!(writes.check(&job(), at(6, 3)), Freshness::Current);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_of_unknown_outcome_makes_the_cache_doubtful_however_new_it_is() {
+        let writes = OwnWrites::<2>::new(PATIENCE);
+        let unknown = SyncError::Unknown { what: "creating a pod".to_owned(), why: "reset".to_owned() };
+        for (name, end) in [
+            ("no answer", &(|| _ = writes.attempt(&job()).failed(&unknown)) as &dyn Fn()),
+            ("the server failed", &|| _ = writes.attempt(&job()).failed(&refused(500))),
+            ("the sync was dropped", &|| drop(writes.attempt(&job()))),
+        ] {
+            end();
+            assert_eq!(writes.check(&job(), at(99, 99)), Freshness::Doubtful, "{name}");
+            writes.reread(&job(), at(1, 1), |_| false);
+            assert_eq!(writes.check(&job(), at(99, 99)), Freshness::Current, "{name}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_was_refused_leaves_no_doubt() {
+        let writes = OwnWrites::<2>::new(PATIENCE);
+        let fenced = SyncError::Fenced { what: "creating a pod".to_owned() };
+        for error in [refused(403), refused(409), fenced] {
+            assert!(writes.attempt(&job()).failed(&error));
+            assert_eq!(writes.check(&job(), at(0, 0)), Freshness::Current);
+        }
+    }
+
+    #[test]
+    fn a_condemned_child_is_remembered_until_the_cache_shows_it_without_its_finalizer() {
+        let writes = OwnWrites::<2>::new(PATIENCE);
+        let (a, b) = (Uid::from("a"), Uid::from("b"));
+        writes.condemn(&job(), &a);
+        writes.condemn(&job(), &b);
+        writes.spare(&job(), &b);
+        assert_eq!(writes.check(&job(), at(0, 0)), Freshness::Current);
+        assert_eq!(writes.condemned(&job(), |_| true), HashSet::from([a.clone()]));
+        assert!(writes.condemned(&job(), |_| false).is_empty());
+        assert!(writes.condemned(&job(), |_| true).is_empty());
+        writes.condemn(&job(), &a);
+        writes.reread(&job(), at(0, 0), |uid| *uid == a);
+        assert!(writes.condemned(&job(), |_| true).is_empty());
+    }
+}

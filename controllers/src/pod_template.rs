@@ -1,0 +1,390 @@
+//! Pods made from templates that nobody here understands as a whole.
+
+use serde_json::{Map, Value, json};
+use steersman_api::wire::{Field, Reader, WireError, Writer, wrap};
+use steersman_api::{ArcStr, OwnerReference};
+use steersman_informer::wire::Opaque;
+
+use crate::call::{Content, JSON, PROTOBUF};
+
+/// What a controller adds to a template to make a pod of it.
+///
+/// As upstream's `GetPodFromTemplate`, a pod takes over the template's labels, annotations, finalizers and spec, and
+/// nothing else of its metadata. The spec is never decoded: what is added is written behind it, where readers take it for
+/// the last value of a field or for one more entry of a list, so that fields newer than this program reach the API server.
+#[derive(Clone, Debug)]
+pub struct PodDraft {
+    /// What it is called.
+    pub name: PodName,
+    /// The managing owner.
+    pub owner: OwnerReference,
+    /// Added to the template's, or in place of those of the same key.
+    pub labels: Vec<(ArcStr, ArcStr)>,
+    /// Likewise.
+    pub annotations: Vec<(ArcStr, ArcStr)>,
+    /// Added unless the template has them.
+    pub finalizers: Vec<ArcStr>,
+    /// In place of the template's.
+    pub hostname: Option<ArcStr>,
+    /// Added to each container and init container that has no variable of that name.
+    pub variables: Vec<FieldVariable>,
+}
+
+/// How a pod gets its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodName {
+    /// The API server appends five letters to this.
+    Generated(ArcStr),
+    /// This one.
+    Fixed(ArcStr),
+}
+
+/// An environment variable that holds a field of the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldVariable {
+    /// Of the variable.
+    pub name: ArcStr,
+    /// Such as `metadata.labels['x']`.
+    pub field_path: ArcStr,
+}
+
+/// A template that no pod can be made from. Trying again is of no use until it changes.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is none.
+    #[error("there is no pod template")]
+    Absent,
+    /// Its controller would never find the pod again.
+    #[error("unable to create pods, no labels")]
+    NoLabels,
+    /// It is no protobuf.
+    #[error("reading the pod template: {0}")]
+    Protobuf(#[from] WireError),
+    /// It is no JSON.
+    #[error("reading the pod template: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+impl PodDraft {
+    /// The pod, in the encoding that the template has.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn fill_in(&self, template: &Opaque) -> Result<Content, Error> {
+        match template {
+            Opaque::None => Err(Error::Absent),
+            Opaque::Protobuf(bytes) => {
+                let pod = self.protobuf(bytes)?;
+                Ok(Content { media_type: PROTOBUF, bytes: wrap("v1", "Pod", &pod).into() })
+            }
+            Opaque::Json(text) => {
+                let pod = self.json(&serde_json::from_str(text.get())?)?;
+                Ok(Content::json(JSON, &pod))
+            }
+        }
+    }
+
+    fn protobuf(&self, template: &[u8]) -> Result<Vec<u8>, Error> {
+        let (mut metadata, mut spec) = (Writer::new(), Writer::new());
+        let mut labels = self.labels.len();
+        let mut finalizers: Vec<&str> = self.finalizers.iter().map(ArcStr::as_str).collect();
+        let mut template = Reader::new(template);
+        while let Some(part) = template.field()? {
+            let mut fields = part.message()?;
+            while let Some(field) = fields.field()? {
+                match (part.number, field.number) {
+                    (1, 11) => {
+                        labels += 1;
+                        metadata.field(field);
+                    }
+                    (1, 12) => metadata.field(field),
+                    (1, 14) => {
+                        let there = field.text()?;
+                        finalizers.retain(|finalizer| *finalizer != there);
+                        metadata.field(field);
+                    }
+                    (2, 2 | 20) => spec.bytes(field.number, &self.container(field)?),
+                    (2, _) => spec.field(field),
+                    _ => {}
+                }
+            }
+        }
+        if labels == 0 {
+            return Err(Error::NoLabels);
+        }
+        match &self.name {
+            PodName::Fixed(name) => metadata.text(1, name),
+            PodName::Generated(prefix) => metadata.text(2, prefix),
+        }
+        self.labels.iter().for_each(|(key, value)| metadata.entry(11, key, value));
+        self.annotations.iter().for_each(|(key, value)| metadata.entry(12, key, value));
+        metadata.message(13, |owner| {
+            let OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion } =
+                &self.owner;
+            owner.text(1, kind);
+            owner.text(3, name);
+            owner.text(4, &uid.to_string());
+            owner.text(5, api_version);
+            controller.iter().for_each(|value| owner.bool(6, *value));
+            block_owner_deletion.iter().for_each(|value| owner.bool(7, *value));
+        });
+        finalizers.iter().for_each(|finalizer| metadata.text(14, finalizer));
+        self.hostname.iter().for_each(|hostname| spec.text(16, hostname));
+        let mut pod = Writer::new();
+        pod.bytes(1, &metadata.into_bytes());
+        pod.bytes(2, &spec.into_bytes());
+        Ok(pod.into_bytes())
+    }
+
+    /// A container with the variables that it lacks.
+    fn container(&self, container: Field<'_>) -> Result<Vec<u8>, Error> {
+        let mut missing: Vec<&FieldVariable> = self.variables.iter().collect();
+        let mut fields = container.message()?;
+        while let Some(field) = fields.field()? {
+            if field.number != 7 {
+                continue;
+            }
+            let mut variable = field.message()?;
+            while let Some(field) = variable.field()? {
+                if field.number == 1 {
+                    let there = field.text()?;
+                    missing.retain(|variable| variable.name != there);
+                }
+            }
+        }
+        let mut container = Writer::onto(container.bytes()?);
+        for FieldVariable { name, field_path } in missing {
+            container.message(7, |variable| {
+                variable.text(1, name);
+                variable.text(2, "");
+                variable.message(3, |from| {
+                    from.message(1, |field| {
+                        field.text(1, "");
+                        field.text(2, field_path);
+                    });
+                });
+            });
+        }
+        Ok(container.into_bytes())
+    }
+
+    fn json(&self, template: &Value) -> Result<Value, Error> {
+        let taken = |name: &str| template["metadata"].get(name).cloned();
+        let map = |name, added: &[(ArcStr, ArcStr)]| {
+            let mut all = match taken(name) {
+                Some(Value::Object(map)) => map,
+                _ => Map::new(),
+            };
+            all.extend(added.iter().map(|(key, value)| (key.to_string(), value.as_str().into())));
+            all
+        };
+        let labels = map("labels", &self.labels);
+        if labels.is_empty() {
+            return Err(Error::NoLabels);
+        }
+        let mut finalizers = match taken("finalizers") {
+            Some(Value::Array(list)) => list,
+            _ => Vec::new(),
+        };
+        for finalizer in self.finalizers.iter().map(ArcStr::as_str) {
+            if !finalizers.iter().any(|there| there == finalizer) {
+                finalizers.push(finalizer.into());
+            }
+        }
+        let mut metadata = json!({
+            "labels": labels,
+            "annotations": map("annotations", &self.annotations),
+            "finalizers": finalizers,
+            "ownerReferences": [self.owner],
+        });
+        match &self.name {
+            PodName::Fixed(name) => metadata["name"] = name.as_str().into(),
+            PodName::Generated(prefix) => metadata["generateName"] = prefix.as_str().into(),
+        }
+        let mut spec = template["spec"].clone();
+        if let Some(hostname) = &self.hostname {
+            spec["hostname"] = hostname.as_str().into();
+        }
+        for list in ["initContainers", "containers"] {
+            for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+                self.add_variables(container);
+            }
+        }
+        Ok(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+    }
+
+    fn add_variables(&self, container: &mut Value) {
+        for FieldVariable { name, field_path } in &self.variables {
+            if !container["env"].is_array() {
+                container["env"] = json!([]);
+            }
+            let variables = container["env"].as_array_mut().expect("the list must have been made above");
+            if !variables.iter().any(|variable| variable["name"] == name.as_str()) {
+                let field = json!({"fieldRef": {"fieldPath": field_path.as_str()}});
+                variables.push(json!({"name": name.as_str(), "valueFrom": field}));
+            }
+        }
+    }
+}
+
+/// The longest prefix to which the API server appends its letters without cutting it: a label's length less five.
+const MAX_GENERATED_PREFIX: usize = 58;
+
+/// The prefix of the names of an owner's pods: `<owner>-`, or without the dash where that would be no name.
+pub fn name_prefix(owner: &str) -> ArcStr {
+    // The longest name a pod may have is 253 letters, a DNS subdomain.
+    let dash = if owner.len() < 253 { "-" } else { "" };
+    format!("{owner}{dash}").into()
+}
+
+/// The prefix of the names of an owner's pods of one index, `<owner>-<index>-`, cut so that the index is never lost.
+pub fn indexed_name_prefix(owner: &str, index: u32) -> ArcStr {
+    let suffix = format!("-{index}-");
+    let kept = owner.len().min(MAX_GENERATED_PREFIX.saturating_sub(suffix.len()));
+    // Names are ASCII.
+    format!("{}{suffix}", owner.get(..kept).unwrap_or(owner)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use steersman_api::{Uid, schema};
+    use steersman_informer::wire::FieldValue;
+
+    use super::*;
+
+    fn draft() -> PodDraft {
+        PodDraft {
+            name: PodName::Generated("pi-7-".into()),
+            owner: OwnerReference::controller("batch/v1", "Job", "pi", Uid::from("u")),
+            labels: vec![("index".into(), "7".into())],
+            annotations: vec![("index".into(), "7".into())],
+            finalizers: vec!["tracking".into()],
+            hostname: Some("pi-7".into()),
+            variables: vec![FieldVariable { name: "INDEX".into(), field_path: "metadata.name".into() }],
+        }
+    }
+
+    fn template() -> Value {
+        json!({
+            "metadata": {
+                "name": "ignored", "creationTimestamp": null,
+                "labels": {"app": "pi", "index": "from the template"}, "annotations": {"note": "x"},
+                "finalizers": ["other"],
+            },
+            "spec": {
+                "hostname": "from the template", "restartPolicy": "Never",
+                "initContainers": [{"name": "setup", "image": "i"}],
+                "containers": [
+                    {"name": "a", "image": "i", "env": [{"name": "INDEX", "value": "own"}]},
+                    {"name": "b", "image": "i", "resources": {}, "env": [{"name": "X", "value": "1"}]},
+                ],
+            },
+        })
+    }
+
+    /// The template as a cache keeps it, in either encoding.
+    fn opaque(template: &Value, encoding: &str) -> Opaque {
+        if encoding == "json" {
+            return Opaque::from_json(template).unwrap();
+        }
+        let object = json!({"apiVersion": "v1", "kind": "PodTemplate", "template": template});
+        let bytes =
+            schema::to_protobuf(schema::table().kind("", "v1", "PodTemplate").unwrap(), &object).unwrap();
+        let mut reader = Reader::new(&bytes);
+        let mut opaque = Opaque::None;
+        while let Some(field) = reader.field().unwrap() {
+            if field.number == 2 {
+                opaque.merge(field).unwrap();
+            }
+        }
+        opaque
+    }
+
+    fn pod_of(content: &Content) -> Value {
+        match content.media_type {
+            PROTOBUF => schema::decode(&content.bytes).unwrap(),
+            _ => serde_json::from_slice(&content.bytes).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_pod_is_the_template_with_additions_in_either_encoding() {
+        let own = json!({"name": "INDEX", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}});
+        let owner = json!({
+            "apiVersion": "batch/v1", "kind": "Job", "name": "pi", "uid": "u",
+            "controller": true, "blockOwnerDeletion": true,
+        });
+        let expected = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "generateName": "pi-7-",
+                "labels": {"app": "pi", "index": "7"}, "annotations": {"note": "x", "index": "7"},
+                "finalizers": ["other", "tracking"], "ownerReferences": [owner],
+            },
+            "spec": {
+                "hostname": "pi-7", "restartPolicy": "Never",
+                "initContainers": [{"name": "setup", "image": "i", "env": [own]}],
+                "containers": [
+                    {"name": "a", "image": "i", "env": [{"name": "INDEX", "value": "own"}]},
+                    {"name": "b", "image": "i", "resources": {}, "env": [{"name": "X", "value": "1"}, own]},
+                ],
+            },
+        });
+        for encoding in ["json", "protobuf"] {
+            let mut pod = pod_of(&draft().fill_in(&opaque(&template(), encoding)).unwrap());
+            // What Go writes for structs that are not pointers, in protobuf alone.
+            for list in ["initContainers", "containers"] {
+                for container in pod["spec"][list].as_array_mut().unwrap() {
+                    if container["name"] != "b" && container["resources"] == json!({}) {
+                        container.as_object_mut().unwrap().remove("resources");
+                    }
+                }
+            }
+            pod["metadata"].as_object_mut().unwrap().remove("creationTimestamp");
+            pod.as_object_mut().unwrap().remove("status");
+            assert_eq!(pod, expected, "{encoding}");
+        }
+    }
+
+    #[test]
+    fn fields_that_nobody_here_knows_survive() {
+        let mut newer = Writer::new();
+        newer.message(1, |metadata| metadata.entry(11, "app", "pi"));
+        newer.message(2, |spec| {
+            spec.text(9_000, "newer");
+            spec.message(2, |container| container.text(9_001, "newer still"));
+        });
+        let content = draft().fill_in(&Opaque::Protobuf(newer.into_bytes().into())).unwrap();
+        for text in ["newer", "newer still"] {
+            let there = content.bytes.windows(text.len()).any(|window| window == text.as_bytes());
+            assert!(there, "{text}");
+        }
+        let mut template = template();
+        template["spec"]["newer"] = json!({"still": 1});
+        let pod = pod_of(&draft().fill_in(&opaque(&template, "json")).unwrap());
+        assert_eq!(pod["spec"]["newer"], json!({"still": 1}));
+    }
+
+    #[test]
+    fn a_pod_without_labels_is_not_made() {
+        let mut template = template();
+        template["metadata"] = json!({});
+        let draft = PodDraft { labels: Vec::new(), ..draft() };
+        for encoding in ["json", "protobuf"] {
+            assert!(
+                matches!(draft.fill_in(&opaque(&template, encoding)), Err(Error::NoLabels)),
+                "{encoding}"
+            );
+        }
+        assert!(matches!(draft.fill_in(&Opaque::None), Err(Error::Absent)));
+    }
+
+    #[test]
+    fn a_long_name_is_cut_before_the_index() {
+        let long = "a".repeat(60);
+        assert_eq!(name_prefix("pi"), "pi-");
+        assert_eq!(name_prefix(&"a".repeat(253)).len(), 253);
+        assert_eq!(indexed_name_prefix("pi", 7), "pi-7-");
+        assert_eq!(indexed_name_prefix(&long, 123), format!("{}-123-", "a".repeat(53)));
+    }
+}
