@@ -106,6 +106,11 @@ impl Faults {
         self.shared.rules.lock().failures.iter().map(|(times, ..)| times).sum()
     }
 
+    /// Whether requests may fail at all.
+    pub(crate) fn are_set(&self) -> bool {
+        !self.shared.rules.lock().failures.is_empty()
+    }
+
     /// What shall happen to a request.
     pub(crate) fn take(&self, call: &Call, user_agent: &str) -> Option<Failure> {
         let mut rules = self.shared.rules.lock();

@@ -125,3 +125,51 @@ fn is_loose(text: &str) -> bool {
         && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_judged_by_their_rule() {
+        let long = "a".repeat(64);
+        for (name, is_label, is_subdomain, is_segment) in [
+            ("a", true, true, true),
+            ("a-1", true, true, true),
+            ("a.b", false, true, true),
+            ("A", false, false, true),
+            ("-a", false, false, true),
+            ("a..b", false, false, true),
+            ("", false, false, true),
+            ("system:a", false, false, true),
+            ("a/b", false, false, false),
+            ("..", false, false, false),
+            (&long, false, true, true),
+        ] {
+            assert_eq!(NameRule::Label.check(name).is_none(), is_label, "{name}");
+            assert_eq!(NameRule::Subdomain.check(name).is_none(), is_subdomain, "{name}");
+            assert_eq!(NameRule::PathSegment.check(name).is_none(), is_segment, "{name}");
+        }
+    }
+
+    #[test]
+    fn labels_have_keys_and_values_of_their_own() {
+        for (key, good) in
+            [("a", true), ("a.b/c_D", true), ("/c", false), ("a/", false), ("A.b/c", false), ("a b", false)]
+        {
+            assert_eq!(qualified_name(key).is_none(), good, "{key}");
+        }
+        for (value, good) in [("", true), ("a_b.C-1", true), ("-a", false), ("a b", false)] {
+            assert_eq!(label_value(value).is_none(), good, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_generated_name_is_never_longer_than_a_label() {
+        for base in ["a-", &"b".repeat(300), &"é".repeat(40)] {
+            let name = generate(base);
+            assert!(name.len() <= 63 && name.len() > 5, "{name}");
+            assert!(base.starts_with(&name[..name.len() - 5]), "{name}");
+        }
+    }
+}

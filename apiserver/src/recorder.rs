@@ -97,6 +97,11 @@ impl Recorder {
         Recording { requests }
     }
 
+    /// Whether anybody records.
+    pub(crate) fn is_on(&self) -> bool {
+        self.recordings.lock().iter().any(|recording| recording.strong_count() > 0)
+    }
+
     /// Adds a request to all recordings.
     pub(crate) fn record(&self, request: &Request, name: &str, code: u16) {
         let mut recordings = self.recordings.lock();

@@ -8,7 +8,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use crate::in_memory::read_and_answer;
 use crate::rest::ApiServer;
@@ -67,29 +66,15 @@ async fn accept(server: ApiServer, listener: TcpListener) {
 
 async fn serve(server: ApiServer, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
-    // Hyper turns a failed service into a clean end or a broken stream, depending on the protocol. The client must not
-    // take it for an answer, so the whole connection goes.
-    let broken = CancellationToken::new();
+    // A request that ends with `Reset` takes its connection with it over HTTP/1.1, and its stream over HTTP/2.
     let service = service_fn(|request| {
-        let (server, broken) = (server.clone(), broken.clone());
-        async move {
-            let answer = read_and_answer(&server, request).await;
-            if answer.is_err() {
-                broken.cancel();
-            }
-            answer
-        }
+        let server = server.clone();
+        async move { read_and_answer(&server, request).await }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
     builder.http2().timer(TokioTimer::new());
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    tokio::select! {
-        ended = connection => {
-            if let Err(error) = ended {
-                tracing::debug!(%error, "a connection ended early");
-            }
-        }
-        () = broken.cancelled() => {}
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%error, "a connection ended early");
     }
 }

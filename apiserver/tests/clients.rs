@@ -1,4 +1,5 @@
 //! The server as its clients meet it: over a socket, in memory, stopped and started again.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod common;
 
@@ -45,6 +46,17 @@ async fn a_kube_client_in_memory_does_the_same_with_a_paused_clock() {
     let before = tokio::time::Instant::now();
     create_get_list_watch(server.in_memory_client()).await;
     assert_eq!(before.elapsed(), std::time::Duration::ZERO);
+}
+
+#[tokio::test]
+async fn http_2_is_served_to_who_knows_it() {
+    let server = TestServer::start().await;
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let client = hyper_util::client::legacy::Client::builder(executor).http2_only(true).build_http();
+    let request = http::Request::get(format!("{}/api/v1/namespaces/default", server.url()));
+    let body = http_body_util::Empty::<bytes::Bytes>::new();
+    let answer = client.request(request.body(body).unwrap()).await.unwrap();
+    assert_eq!((answer.version(), answer.status().as_u16()), (http::Version::HTTP_2, 200));
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
 //! Patches of all three kinds.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod common;
 

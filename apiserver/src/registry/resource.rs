@@ -182,11 +182,15 @@ pub(crate) fn envelope_head(api_version: &str, kind: &str, len: usize) -> Bytes 
 pub(crate) fn length_delimited(out: &mut Vec<u8>, number: u8, len: usize) {
     out.push(number << 3 | 2);
     let mut rest = len;
-    while rest >= 0x80 {
-        out.push((rest & 0x7f) as u8 | 0x80);
+    loop {
+        let [low, ..] = rest.to_le_bytes();
         rest >>= 7;
+        if rest == 0 {
+            out.push(low & 0x7f);
+            return;
+        }
+        out.push(low | 0x80);
     }
-    out.push((rest & 0x7f) as u8);
 }
 
 /// `v1`, `batch/v1`.

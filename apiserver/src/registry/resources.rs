@@ -40,10 +40,9 @@ impl Resources {
     pub(crate) fn built_in() -> Self {
         let mut resources = Self::default();
         for group_version in schema::table().group_versions() {
-            let version = resources.version_mut(group_version.group, group_version.version);
-            for resource in &group_version.resources {
+            for resource in group_version.resources.iter().filter(|resource| kinds::is_served(resource)) {
                 let resource = kinds::built_in(resource);
-                version.resources.insert(resource.plural.clone(), Arc::new(resource));
+                resources.insert(Arc::new(resource));
             }
         }
         resources

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::options::Commit;
 use super::server::ApiServer;
 use crate::refusal::{Refusal, Result};
 use crate::registry::{DEFINITIONS, Resource, resources_of, table_of};
@@ -21,7 +22,7 @@ impl ApiServer {
         for name in NAMESPACES {
             let mut namespace = json!({"metadata": {"name": name}});
             namespaces.strategy.default(&mut namespace);
-            self.add_named(namespaces, "", namespace, false)
+            self.add_named(namespaces, "", namespace, Commit::Write)
                 .expect("a new store must take the first namespaces");
         }
     }

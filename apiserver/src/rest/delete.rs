@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::body::ResponseBody;
 use super::negotiate::Answered;
-use super::options::{DeleteOptions, ListOptions, Propagation};
+use super::options::{Commit, DeleteOptions, ListOptions, Propagation};
 use super::request::Request;
 use super::server::{ApiServer, shape_of, success};
 use crate::meta;
@@ -92,7 +92,7 @@ impl ApiServer {
             check_preconditions(resource, &seen, options)?;
             self.may_delete(resource, name)?;
             let done = match next_step(&seen, options, self.clock().now()) {
-                _ if options.dry_run => return Ok(Deleted::Gone(seen)),
+                _ if options.commit == Commit::DryRun => return Ok(Deleted::Gone(seen)),
                 Step::Nothing => return Ok(Deleted::Held(seen)),
                 Step::Remove => self.store().remove(&seen),
                 Step::Mark(new, Then::Wait) => match self.store().replace(&seen, new) {

@@ -152,17 +152,29 @@ fn check_match(request: &Request, version: Option<u64>, version_match: Option<&s
     Err(Refusal::invalid_kind("meta.k8s.io", "ListOptions", "", &errors))
 }
 
-/// Whether a write is only tried.
-pub(crate) fn is_dry_run(query: &Query) -> Result<bool> {
-    let mut dry = false;
-    for value in query.all("dryRun").filter(|value| !value.is_empty()) {
-        if value != "All" {
-            let error = FieldError::not_supported("dryRun", vec![value], &["All"]);
-            return Err(Refusal::invalid_kind("meta.k8s.io", "CreateOptions", "", &[error]));
+/// Whether a write is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Commit {
+    /// It is.
+    #[default]
+    Write,
+    /// The client only wants to know what would come of it.
+    DryRun,
+}
+
+impl Commit {
+    /// From the parameters.
+    pub(crate) fn parse(query: &Query) -> Result<Self> {
+        let mut commit = Self::Write;
+        for value in query.all("dryRun").filter(|value| !value.is_empty()) {
+            if value != "All" {
+                let error = FieldError::not_supported("dryRun", vec![value], &["All"]);
+                return Err(Refusal::invalid_kind("meta.k8s.io", "CreateOptions", "", &[error]));
+            }
+            commit = Self::DryRun;
         }
-        dry = true;
+        Ok(commit)
     }
-    Ok(dry)
 }
 
 /// `metav1.DeleteOptions`, from the body or from the parameters.
@@ -176,8 +188,8 @@ pub(crate) struct DeleteOptions {
     pub(crate) version: Option<String>,
     /// What becomes of dependents.
     pub(crate) propagation: Option<Propagation>,
-    /// Nothing is really deleted.
-    pub(crate) dry_run: bool,
+    /// Whether the delete is meant.
+    pub(crate) commit: Commit,
 }
 
 /// What becomes of dependents.
@@ -200,9 +212,11 @@ impl DeleteOptions {
         let format = super::negotiate::body_format(&request.headers)?;
         let options = codec::decode(format, &request.body)
             .map_err(|error| Refusal::bad_request(format!("couldn't read the body: {error}")))?;
-        let dry_run = is_dry_run(&request.query)?;
         let options = Self::from_value(&options)?;
-        Ok(Self { dry_run: options.dry_run || dry_run, ..options })
+        match Commit::parse(&request.query)? {
+            Commit::DryRun => Ok(Self { commit: Commit::DryRun, ..options }),
+            Commit::Write => Ok(options),
+        }
     }
 
     /// From a `metav1.DeleteOptions`.
@@ -217,7 +231,10 @@ impl DeleteOptions {
             uid: text("preconditions.uid"),
             version: text("preconditions.resourceVersion"),
             propagation,
-            dry_run: !crate::object::list_at(options, "dryRun").is_empty(),
+            commit: match crate::object::list_at(options, "dryRun") {
+                [] => Commit::Write,
+                _ => Commit::DryRun,
+            },
         })
     }
 
@@ -232,7 +249,7 @@ impl DeleteOptions {
             })?),
             None => None,
         };
-        Ok(Self { grace, uid: None, version: None, propagation, dry_run: is_dry_run(query)? })
+        Ok(Self { grace, uid: None, version: None, propagation, commit: Commit::parse(query)? })
     }
 }
 

@@ -18,6 +18,14 @@ pub(crate) enum Route {
     Unknown,
 }
 
+/// What stands before the resource in a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Prefix {
+    None,
+    /// `watch/`, as clients of old ask for a watch.
+    Watch,
+}
+
 /// Finds out what a request wants.
 pub(crate) fn route(
     resources: &Resources,
@@ -39,9 +47,9 @@ pub(crate) fn route(
     if resources.version(group, version).is_none() {
         return Ok(Route::Unknown);
     }
-    let (watching, rest) = match rest {
-        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
-        _ => (false, rest),
+    let (prefix, rest) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (Prefix::Watch, rest),
+        _ => (Prefix::None, rest),
     };
     let (namespace, rest) = match rest {
         [] => return Ok(Route::Other),
@@ -52,31 +60,17 @@ pub(crate) fn route(
                     namespaces.subresource(resource).is_none() || !rest.is_empty()
                 }) =>
         {
-            return in_namespace(
-                resources,
-                method,
-                (group, version),
-                (name, resource, rest),
-                query,
-                watching,
-            );
+            return in_namespace(resources, method, (group, version), (name, resource, rest), query, prefix);
         }
         ["namespaces", name, resource, rest @ ..] if !group.is_empty() => {
-            return in_namespace(
-                resources,
-                method,
-                (group, version),
-                (name, resource, rest),
-                query,
-                watching,
-            );
+            return in_namespace(resources, method, (group, version), (name, resource, rest), query, prefix);
         }
         rest => ("", rest),
     };
     let Some(resource) = resources.get(group, version, rest[0]) else {
         return Err(Refusal::no_such_resource());
     };
-    call(resource, method, namespace, &rest[1..], query, watching)
+    call(resource, method, namespace, &rest[1..], query, prefix)
 }
 
 fn in_namespace(
@@ -85,10 +79,10 @@ fn in_namespace(
     (group, version): (&str, &str),
     (namespace, plural, rest): (&str, &str, &[&str]),
     query: &Query,
-    watching: bool,
+    prefix: Prefix,
 ) -> Result<Route, Refusal> {
     match resources.get(group, version, plural) {
-        Some(resource) if resource.namespaced() => call(resource, method, namespace, rest, query, watching),
+        Some(resource) if resource.namespaced() => call(resource, method, namespace, rest, query, prefix),
         _ => Err(Refusal::no_such_resource()),
     }
 }
@@ -99,7 +93,7 @@ fn call(
     namespace: &str,
     rest: &[&str],
     query: &Query,
-    watching: bool,
+    prefix: Prefix,
 ) -> Result<Route, Refusal> {
     let (name, subresource) = match rest {
         [] => ("", ""),
@@ -109,9 +103,9 @@ fn call(
         _ => return Err(Refusal::no_such_resource()),
     };
     let verb = match (method.as_str(), name.is_empty()) {
-        ("GET" | "HEAD", true) if watching || query.is_set("watch") => Verb::Watch,
+        ("GET" | "HEAD", true) if prefix == Prefix::Watch || query.is_set("watch") => Verb::Watch,
         // Under the old prefix one object can be watched: its name becomes a selector.
-        ("GET", false) if watching && subresource.is_empty() => Verb::Watch,
+        ("GET", false) if prefix == Prefix::Watch && subresource.is_empty() => Verb::Watch,
         ("GET" | "HEAD", true) => Verb::List,
         ("GET" | "HEAD", false) => Verb::Get,
         ("POST", true) => Verb::Create,

@@ -7,7 +7,7 @@ use steersman_api::schema;
 use super::body::ResponseBody;
 use super::incoming::patch_type;
 use super::negotiate::{Answered, Shape, body_format};
-use super::options::{DeleteOptions, is_dry_run};
+use super::options::{Commit, DeleteOptions};
 use super::request::{Call, Request};
 use super::server::{ApiServer, answer, refuse, shape_of};
 use crate::codec::{self, Format};
@@ -39,10 +39,10 @@ impl ApiServer {
             return Err(Refusal::invalid_kind("", "Binding", &call.name, &[error]));
         }
         let now = meta::stamp(self.clock().now());
-        let dry_run = is_dry_run(&request.query)?;
+        let commit = Commit::parse(&request.query)?;
         let whole =
             Request { call: Call { subresource: "binding".to_owned(), ..call.clone() }, ..request.clone() };
-        self.modify(&whole, dry_run, |pod| {
+        self.modify(&whole, commit, |pod| {
             let assigned = object::text_at(pod, "spec.nodeName");
             if object::at(pod, "metadata.deletionTimestamp").is_some() {
                 let why = format!("pod {} is being deleted, cannot be assigned to a host", call.name);
@@ -76,7 +76,7 @@ impl ApiServer {
         let call = &request.call;
         let eviction = body_of(request)?;
         let options = eviction.get("deleteOptions").map(DeleteOptions::from_value).transpose()?;
-        let options = DeleteOptions { dry_run: is_dry_run(&request.query)?, ..options.unwrap_or_default() };
+        let options = DeleteOptions { commit: Commit::parse(&request.query)?, ..options.unwrap_or_default() };
         self.remove(&call.resource, &call.namespace, &call.name, &options)?;
         Ok(done(shape_of(request, Answered::Object)?))
     }
@@ -106,7 +106,7 @@ impl ApiServer {
         let shape = shape_of(request, Answered::Object)?;
         let call = Call { subresource: String::new(), ..request.call.clone() };
         let whole = Request { call, ..request.clone() };
-        let written = self.modify(&whole, is_dry_run(&request.query)?, |old| {
+        let written = self.modify(&whole, Commit::parse(&request.query)?, |old| {
             let scale = change(&scale_of(old))?;
             let replicas = object::int_at(&scale, "spec.replicas").unwrap_or(0);
             if replicas < 0 {

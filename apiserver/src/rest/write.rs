@@ -9,7 +9,7 @@ use steersman_api::{ObjectKey, Uid, schema};
 use super::body::ResponseBody;
 use super::incoming::{Incoming, conform, is_strict, object_of, patch_type};
 use super::negotiate::Answered;
-use super::options::is_dry_run;
+use super::options::Commit;
 use super::request::Request;
 use super::server::{ApiServer, shape_of};
 use crate::codec::Format;
@@ -35,15 +35,15 @@ impl ApiServer {
         }
         let shape = shape_of(request, Answered::Object)?;
         let Incoming { object, warnings } = object_of(request)?;
-        let dry_run = is_dry_run(&request.query)?;
-        let object = self.add(request, object, dry_run)?;
+        let commit = Commit::parse(&request.query)?;
+        let object = self.add(request, object, commit)?;
         let answer =
             self.object_answer(StatusCode::CREATED, &object.served_as(&request.call.resource), shape)?;
         Ok(with_warnings(answer, &warnings))
     }
 
     /// Adds an object in the form of its kind.
-    fn add(&self, request: &Request, object: Value, dry_run: bool) -> Result<Arc<Object>> {
+    fn add(&self, request: &Request, object: Value, commit: Commit) -> Result<Arc<Object>> {
         let call = &request.call;
         let resource = &call.resource;
         let base = object::text_at(&object, "metadata.generateName");
@@ -53,7 +53,7 @@ impl ApiServer {
             if generated {
                 object::metadata(&mut object).insert("name".to_owned(), names::generate(&base).into());
             }
-            match self.add_named(resource, &call.namespace, object, dry_run) {
+            match self.add_named(resource, &call.namespace, object, commit) {
                 Err(refusal) if generated && refusal.status.reason == "AlreadyExists" => {
                     if attempt == NAMES {
                         let name = refusal.status.details.map(|details| details.name).unwrap_or_default();
@@ -71,7 +71,7 @@ impl ApiServer {
         resource: &Arc<Resource>,
         namespace: &str,
         mut object: Value,
-        dry_run: bool,
+        commit: Commit,
     ) -> Result<Arc<Object>> {
         meta::place(resource, namespace, &mut object)?;
         let name = object::text_at(&object, "metadata.name");
@@ -112,7 +112,7 @@ impl ApiServer {
         }
         let object = self.shown(resource, object)?;
         let key = ObjectKey::new(namespace, name.as_str());
-        if dry_run {
+        if commit == Commit::DryRun {
             if self.store().get(&resource.table, &key).is_some() {
                 return Err(Refusal::already_exists(resource, &name));
             }
@@ -163,15 +163,15 @@ impl ApiServer {
         }
         let shape = shape_of(request, Answered::Object)?;
         let Incoming { object, warnings } = object_of(request)?;
-        let dry_run = is_dry_run(&request.query)?;
+        let commit = Commit::parse(&request.query)?;
         check_name(&call.name, &object)?;
         let creates = call.resource.traits.create_on_update && call.subresource.is_empty();
         if creates && self.existing(&call.resource, &call.namespace, &call.name).is_err() {
-            let object = self.add_named(&call.resource, &call.namespace, object, dry_run)?;
+            let object = self.add_named(&call.resource, &call.namespace, object, commit)?;
             let answer = self.object_answer(StatusCode::CREATED, &object.served_as(&call.resource), shape)?;
             return Ok(with_warnings(answer, &warnings));
         }
-        let written = self.modify(request, dry_run, |_| Ok(object.clone()))?;
+        let written = self.modify(request, commit, |_| Ok(object.clone()))?;
         let answer = self.object_answer(StatusCode::OK, &written.served_as(&call.resource), shape)?;
         Ok(with_warnings(answer, &warnings))
     }
@@ -182,10 +182,10 @@ impl ApiServer {
             return self.patch_scale(request);
         }
         let shape = shape_of(request, Answered::Object)?;
-        let dry_run = is_dry_run(&request.query)?;
+        let commit = Commit::parse(&request.query)?;
         let patch = Patch::parse(patch_type(request)?, &request.body)?;
         let mut warnings = Vec::new();
-        let written = self.modify(request, dry_run, |old| {
+        let written = self.modify(request, commit, |old| {
             let patched = patch.apply(request.call.resource.schema, old)?;
             let incoming = match conform(request, patched.clone(), Format::Json) {
                 Err(refusal) if refusal.status.code == 400 && !is_strict(request) => {
@@ -205,7 +205,7 @@ impl ApiServer {
     pub(super) fn modify(
         &self,
         request: &Request,
-        dry_run: bool,
+        commit: Commit,
         mut change: impl FnMut(&Value) -> Result<Value>,
     ) -> Result<Arc<Object>> {
         let call = &request.call;
@@ -214,7 +214,7 @@ impl ApiServer {
             let seen = self.existing(resource, &call.namespace, &call.name)?;
             let shown = seen.served_as(resource);
             let new = change(&shown.value)?;
-            match self.replace(request, &seen, &shown.value, new, dry_run) {
+            match self.replace(request, &seen, &shown.value, new, commit) {
                 Err(Write::Overtaken) => {}
                 Err(Write::Refused(refusal)) => return Err(refusal),
                 Ok(written) => return Ok(written),
@@ -230,7 +230,7 @@ impl ApiServer {
         seen: &Arc<Object>,
         old: &Value,
         mut new: Value,
-        dry_run: bool,
+        commit: Commit,
     ) -> std::result::Result<Arc<Object>, Write> {
         let call = &request.call;
         let resource = &call.resource;
@@ -261,7 +261,7 @@ impl ApiServer {
         }
         let new = self.shown(resource, new)?;
         let done = meta::is_finished(resource, &new);
-        if dry_run {
+        if commit == Commit::DryRun {
             return Ok(Arc::new(Object::unstored(Arc::clone(resource), seen.key.clone(), new)));
         }
         let new = seen.resource.convert_from(resource, &new);

@@ -210,3 +210,6 @@ impl State {
         self.tables.get_mut(id).expect("the table must be there: it was just put in")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,14 +48,22 @@ impl Encoder {
         Ok(self.framed(kind, pieces))
     }
 
-    /// A bookmark: an object of the kind that has a version only, and perhaps an annotation.
-    pub(crate) fn bookmark(&self, version: u64, ends_initial_events: bool) -> Result<Vec<Bytes>, Refusal> {
+    /// A bookmark: an object of the kind that has a version only.
+    pub(crate) fn bookmark(&self, version: u64) -> Result<Vec<Bytes>, Refusal> {
         let mut metadata = Map::new();
         metadata.insert("resourceVersion".to_owned(), version.to_string().into());
-        if ends_initial_events {
-            let annotations = json!({"k8s.io/initial-events-end": "true"});
-            metadata.insert("annotations".to_owned(), annotations);
-        }
+        self.marker(metadata)
+    }
+
+    /// The bookmark after what was there when the watch began.
+    pub(crate) fn initial_end(&self, version: u64) -> Result<Vec<Bytes>, Refusal> {
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion".to_owned(), version.to_string().into());
+        metadata.insert("annotations".to_owned(), json!({"k8s.io/initial-events-end": "true"}));
+        self.marker(metadata)
+    }
+
+    fn marker(&self, metadata: Map<String, Value>) -> Result<Vec<Bytes>, Refusal> {
         let pieces = match self.shape.format {
             Format::Json => {
                 let head = self.resource.json_head(self.shape.view);

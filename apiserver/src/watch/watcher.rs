@@ -104,14 +104,15 @@ impl Watcher {
             }
             if let Some(version) = self.initial_end.take() {
                 self.marked = version;
-                return Some(Ok(self.bookmark(version, true)));
+                let end = self.encoder.initial_end(version);
+                return Some(Ok(end.unwrap_or_else(|refusal| self.fail(&refusal))));
             }
             let now = Instant::now();
             if self.ends.is_some_and(|ends| now >= ends) {
                 self.over = true;
                 // A last word of the version, so that the next watch need not begin far back.
                 if self.bookmarks.is_some() && self.pending.is_empty() && self.known > self.marked {
-                    return Some(Ok(self.bookmark(self.known, false)));
+                    return Some(Ok(self.bookmark(self.known)));
                 }
                 return None;
             }
@@ -148,8 +149,7 @@ impl Watcher {
                 && now >= self.next_bookmark
             {
                 self.next_bookmark = now + interval;
-                self.marked = self.known;
-                return Some(Ok(self.bookmark(self.known, false)));
+                return Some(Ok(self.bookmark(self.known)));
             }
             self.idle().await;
         }
@@ -203,8 +203,9 @@ impl Watcher {
         self.encoder.object(kind, object).unwrap_or_else(|refusal| self.fail(&refusal))
     }
 
-    fn bookmark(&mut self, version: u64, ends_initial_events: bool) -> Vec<Bytes> {
-        self.encoder.bookmark(version, ends_initial_events).unwrap_or_else(|refusal| self.fail(&refusal))
+    fn bookmark(&mut self, version: u64) -> Vec<Bytes> {
+        self.marked = version;
+        self.encoder.bookmark(version).unwrap_or_else(|refusal| self.fail(&refusal))
     }
 
     fn fail(&mut self, refusal: &Refusal) -> Vec<Bytes> {

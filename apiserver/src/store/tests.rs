@@ -1,0 +1,123 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::registry::Resources;
+
+fn maps() -> Arc<Resource> {
+    Arc::clone(Resources::built_in().get("", "v1", "configmaps").unwrap())
+}
+
+/// What is done to one of a few keys.
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Put(u8),
+    Remove(u8),
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let act = prop_oneof![3 => (0..6_u8).prop_map(Act::Put), 1 => (0..6_u8).prop_map(Act::Remove)];
+    proptest::collection::vec(act, 0..60)
+}
+
+fn key(n: u8) -> ObjectKey {
+    ObjectKey::new(if n.is_multiple_of(2) { "even" } else { "odd" }, format!("k{n}"))
+}
+
+fn act(store: &Store, resource: &Arc<Resource>, act: Act) {
+    let present = |n| store.get(&resource.table, &key(n));
+    let value = json!({"metadata": {}});
+    let _ = match act {
+        Act::Put(n) => match present(n) {
+            Some(seen) => store.replace(&seen, value),
+            None => store.create(resource, key(n), value),
+        },
+        Act::Remove(n) => match present(n) {
+            Some(seen) => store.remove(&seen),
+            None => return,
+        },
+    };
+}
+
+fn keys(snapshot: &Snapshot) -> BTreeMap<ObjectKey, u64> {
+    snapshot.objects.iter().map(|object| (object.key.clone(), object.version)).collect()
+}
+
+proptest! {
+    #[test]
+    fn every_remembered_version_reads_back_as_it_was(acts in acts()) {
+        let store = Store::new(20);
+        let resource = maps();
+        let mut seen = Vec::new();
+        for a in acts {
+            act(&store, &resource, a);
+            seen.push(store.snapshot(&resource.table, "", None).unwrap());
+        }
+        for then in &seen {
+            match store.snapshot(&resource.table, "", Some(then.version)) {
+                Ok(now) => prop_assert_eq!(keys(&now), keys(then)),
+                Err(error) => prop_assert!(matches!(error, Error::Compacted(oldest) if then.version < oldest)),
+            }
+            if let Ok(odd) = store.snapshot(&resource.table, "odd", Some(then.version)) {
+                let all = keys(then).into_iter().filter(|(key, _)| key.namespace == "odd");
+                prop_assert_eq!(keys(&odd), all.collect::<BTreeMap<_, _>>());
+            }
+        }
+    }
+
+    #[test]
+    fn a_follower_who_applies_the_changes_has_the_present_state(acts in acts(), pause in 1..10_usize) {
+        let store = Arc::new(Store::new(1000));
+        let resource = maps();
+        let (start, mut cursor) = store.snapshot_and_follow(&resource.table, "");
+        let mut state = keys(&start);
+        for (at, a) in acts.into_iter().enumerate() {
+            act(&store, &resource, a);
+            if at % pause == 0 {
+                apply(&mut state, &mut cursor);
+            }
+        }
+        apply(&mut state, &mut cursor);
+        prop_assert_eq!(state, keys(&store.snapshot(&resource.table, "", None).unwrap()));
+    }
+}
+
+fn apply(state: &mut BTreeMap<ObjectKey, u64>, cursor: &mut Cursor) {
+    for change in cursor.take().unwrap().changes {
+        match change.kind {
+            ChangeKind::Deleted => assert!(state.remove(&change.object.key).is_some()),
+            ChangeKind::Added => assert!(state.insert(change.object.key.clone(), change.version()).is_none()),
+            ChangeKind::Modified => {
+                let before = state.insert(change.object.key.clone(), change.version());
+                assert_eq!(before, change.before.as_ref().map(|before| before.version));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_write_of_a_state_that_is_no_longer_present_is_stale() {
+    let store = Store::new(10);
+    let resource = maps();
+    let first = store.create(&resource, key(0), json!({})).unwrap();
+    assert_eq!(store.create(&resource, key(0), json!({})).err(), Some(Error::Exists));
+    let second = store.replace(&first, json!({})).unwrap();
+    assert_eq!(store.replace(&first, json!({})).err(), Some(Error::Stale));
+    assert_eq!(store.remove(&first).err(), Some(Error::Stale));
+    let removed = store.remove(&second).unwrap();
+    assert!(removed.version > second.version);
+    assert_eq!(store.replace(&second, json!({})).err(), Some(Error::Stale));
+    assert_eq!(store.snapshot(&resource.table, "", Some(99)).err(), Some(Error::Future(removed.version)));
+}
+
+#[test]
+fn versions_count_the_writes_of_all_tables() {
+    let store = Store::new(10);
+    let secrets = Arc::clone(Resources::built_in().get("", "v1", "secrets").unwrap());
+    let first = store.create(&maps(), key(0), json!({})).unwrap();
+    let second = store.create(&secrets, key(0), json!({})).unwrap();
+    assert_eq!((first.version, second.version, store.revision()), (2, 3, 3));
+    assert_eq!(second.value["metadata"]["resourceVersion"], "3");
+}

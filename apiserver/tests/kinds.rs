@@ -1,0 +1,436 @@
+//! What each kind's objects are filled in with, and what they may not be.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{MERGE_PATCH, delete, get, patch, post, put};
+use serde_json::{Value, json};
+use steersman_apiserver::TestServer;
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+fn template() -> Value {
+    json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}})
+}
+
+fn workload() -> Value {
+    let labels = json!({"app": "w"});
+    let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+    let template = json!({"metadata": {"labels": labels}, "spec": spec});
+    json!({"metadata": {"name": "w"}, "spec": {"selector": {"matchLabels": labels}, "template": template}})
+}
+
+#[track_caller]
+fn check(object: &Value, expected: &[(&str, Value)]) {
+    for (path, value) in expected {
+        assert_eq!(object.pointer(path).unwrap_or(&Value::Null), value, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_is_filled_in() {
+    let server = TestServer::start().await;
+    let container = json!({
+        "name": "c",
+        "image": "registry:5000/i",
+        "ports": [{"containerPort": 80}],
+        "readinessProbe": {"httpGet": {"port": 80}},
+        "resources": {"limits": {"cpu": "0.5", "memory": "1Gi"}},
+    });
+    let pod =
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [container], "volumes": [{"name": "v"}]}});
+    let pod = post(&server, PODS, pod).await.expect(201);
+    check(
+        &pod,
+        &[
+            ("/spec/restartPolicy", json!("Always")),
+            ("/spec/dnsPolicy", json!("ClusterFirst")),
+            ("/spec/schedulerName", json!("default-scheduler")),
+            ("/spec/terminationGracePeriodSeconds", json!(30)),
+            ("/spec/enableServiceLinks", json!(true)),
+            ("/spec/priority", json!(0)),
+            ("/spec/containers/0/imagePullPolicy", json!("Always")),
+            ("/spec/containers/0/ports/0/protocol", json!("TCP")),
+            ("/spec/containers/0/readinessProbe/periodSeconds", json!(10)),
+            ("/spec/containers/0/readinessProbe/httpGet/scheme", json!("HTTP")),
+            ("/spec/containers/0/resources/requests", json!({"cpu": "500m", "memory": "1Gi"})),
+            ("/spec/volumes/0/emptyDir", json!({})),
+            ("/status", json!({"phase": "Pending", "qosClass": "Guaranteed"})),
+        ],
+    );
+}
+
+#[tokio::test]
+async fn the_qos_class_follows_what_containers_ask_for() {
+    let server = TestServer::start().await;
+    for (name, resources, class) in [
+        ("none", json!({}), "BestEffort"),
+        ("some", json!({"requests": {"cpu": "1"}}), "Burstable"),
+        ("half", json!({"limits": {"cpu": "1"}}), "Burstable"),
+        ("all", json!({"limits": {"cpu": "1", "memory": "1Gi"}}), "Guaranteed"),
+        ("less", json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}), "Burstable"),
+        ("zero", json!({"requests": {"cpu": "0"}}), "BestEffort"),
+        ("other", json!({"limits": {"example.com/gpu": "1"}}), "BestEffort"),
+    ] {
+        let container = json!({"name": "c", "image": "i:1", "resources": resources});
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [container]}});
+        let pod = post(&server, PODS, pod).await.expect(201);
+        assert_eq!(pod["status"]["qosClass"], class, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn of_a_pods_spec_only_a_little_may_change() {
+    let server = TestServer::start().await;
+    let spec = json!({"containers": [{"name": "c", "image": "i:1"}]});
+    post(&server, PODS, json!({"metadata": {"name": "p"}, "spec": spec})).await.expect(201);
+    for (spec, code) in [
+        (json!({"containers": [{"name": "c", "image": "i:2"}]}), 200),
+        (json!({"activeDeadlineSeconds": 5}), 200),
+        (json!({"containers": [{"name": "c", "image": "i:2", "command": ["x"]}]}), 422),
+        (json!({"nodeName": "n"}), 422),
+        (json!({"tolerations": []}), 200),
+        (json!({"terminationGracePeriodSeconds": 1}), 422),
+    ] {
+        let content_type = common::STRATEGIC_PATCH;
+        let answer = patch(&server, content_type, &format!("{PODS}/p"), json!({"spec": spec})).await;
+        assert_eq!(answer.code, code, "{spec}: {}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_filled_in_and_selects_its_own_pods() {
+    let server = TestServer::start().await;
+    let job = post(&server, JOBS, json!({"metadata": {"name": "j"}, "spec": {"template": template()}}))
+        .await
+        .expect(201);
+    let uid = &job["metadata"]["uid"];
+    let labels = json!({
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": "j",
+        "controller-uid": uid,
+        "job-name": "j",
+    });
+    check(
+        &job,
+        &[
+            ("/spec/parallelism", json!(1)),
+            ("/spec/completions", json!(1)),
+            ("/spec/backoffLimit", json!(6)),
+            ("/spec/completionMode", json!("NonIndexed")),
+            ("/spec/suspend", json!(false)),
+            ("/spec/manualSelector", json!(false)),
+            ("/spec/podReplacementPolicy", json!("TerminatingOrFailed")),
+            ("/spec/selector", json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}})),
+            ("/spec/template/metadata/labels", labels.clone()),
+            ("/metadata/labels", labels),
+            ("/metadata/generation", json!(1)),
+        ],
+    );
+    let parallel = json!({"metadata": {"name": "k"}, "spec": {"parallelism": 3, "template": template()}});
+    check(&post(&server, JOBS, parallel).await.expect(201), &[("/spec/completions", Value::Null)]);
+}
+
+#[tokio::test]
+async fn a_job_that_makes_no_sense_is_refused_with_the_field() {
+    let server = TestServer::start().await;
+    let mut always = template();
+    always["spec"]["restartPolicy"] = "Always".into();
+    for (spec, message) in [
+        (json!({}), "spec.template.spec.containers: Required value"),
+        (
+            json!({"template": always}),
+            "spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\"",
+        ),
+        (
+            json!({"template": template(), "parallelism": -1}),
+            "spec.parallelism: Invalid value: -1: must be greater than",
+        ),
+        (
+            json!({"template": template(), "completionMode": "Indexed"}),
+            "spec.completions: Required value: when completion mode is Indexed",
+        ),
+        (
+            json!({"template": template(), "backoffLimitPerIndex": 1}),
+            "spec.backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode",
+        ),
+        (
+            json!({"template": template(), "selector": {"matchLabels": {"a": "b"}}}),
+            "`selector` not auto-generated",
+        ),
+    ] {
+        let indexed = spec["completionMode"] == "Indexed";
+        let mut spec = spec;
+        if indexed {
+            spec["parallelism"] = 2.into();
+        }
+        let (code, _, text) =
+            post(&server, JOBS, json!({"metadata": {"name": "j"}, "spec": spec})).await.refusal();
+        assert_eq!(code, 422, "{spec}");
+        assert!(text.contains(message), "{spec}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_may_change_only_what_upstream_lets_change() {
+    let server = TestServer::start().await;
+    for (change, code) in [
+        (json!({"parallelism": 5}), 200),
+        (json!({"suspend": true}), 200),
+        (json!({"ttlSecondsAfterFinished": 5}), 200),
+        (json!({"completions": 5}), 422),
+        (json!({"completionMode": "Indexed"}), 422),
+        (json!({"selector": {"matchLabels": {"a": "b"}}}), 422),
+        (json!({"template": {"spec": {"restartPolicy": "OnFailure"}}}), 422),
+        (json!({"template": {"metadata": {"annotations": {"a": "b"}}}}), 422),
+    ] {
+        let job = json!({"metadata": {"generateName": "j"}, "spec": {"template": template()}});
+        let name =
+            post(&server, JOBS, job).await.expect(201)["metadata"]["name"].as_str().unwrap().to_owned();
+        let answer = patch(&server, MERGE_PATCH, &format!("{JOBS}/{name}"), json!({"spec": change})).await;
+        assert_eq!(answer.code, code, "{change}: {}", answer.text());
+    }
+    let suspended = json!({"metadata": {"name": "s"}, "spec": {"suspend": true, "template": template()}});
+    post(&server, JOBS, suspended).await.expect(201);
+    let placed = json!({"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}});
+    patch(&server, MERGE_PATCH, &format!("{JOBS}/s"), placed).await.expect(200);
+    let elastic =
+        json!({"completionMode": "Indexed", "completions": 2, "parallelism": 2, "template": template()});
+    post(&server, JOBS, json!({"metadata": {"name": "e"}, "spec": elastic})).await.expect(201);
+    let path = format!("{JOBS}/e");
+    patch(&server, MERGE_PATCH, &path, json!({"spec": {"completions": 3}})).await.expect(422);
+    patch(&server, MERGE_PATCH, &path, json!({"spec": {"completions": 3, "parallelism": 3}}))
+        .await
+        .expect(200);
+}
+
+#[tokio::test]
+async fn a_jobs_status_is_held_to_upstreams_rules() {
+    let server = TestServer::start().await;
+    post(&server, JOBS, json!({"metadata": {"name": "j"}, "spec": {"template": template()}}))
+        .await
+        .expect(201);
+    let start = "2026-01-01T00:00:00Z";
+    let end = "2026-01-01T00:00:05Z";
+    let condition = |name: &str| json!({"type": name, "status": "True"});
+    let (met, complete) = (condition("SuccessCriteriaMet"), condition("Complete"));
+    for (status, expected) in [
+        (json!({"startTime": start, "active": 1, "ready": 1}), None),
+        (json!({"ready": 2}), Some("cannot set more ready pods than active")),
+        (json!({"startTime": end}), Some("field is immutable for unsuspended job once set")),
+        (json!({"completedIndexes": "0"}), Some("cannot set non-empty completedIndexes when non-indexed")),
+        (json!({"conditions": [complete]}), Some("without the SuccessCriteriaMet=true condition")),
+        (json!({"conditions": [met, complete], "active": 0, "ready": 0}), Some("completionTime is required")),
+        (json!({"conditions": [condition("Failed")]}), Some("without the FailureTarget=true condition")),
+        (
+            json!({"uncountedTerminatedPods": {"succeeded": ["a"], "failed": ["a"]}}),
+            Some("status.uncountedTerminatedPods.failed[0]: Duplicate value: \"a\""),
+        ),
+        (
+            json!({"conditions": [met, complete], "active": 0, "ready": 0, "succeeded": 1, "completionTime": end}),
+            None,
+        ),
+        (json!({"succeeded": 0}), Some("cannot decrease the succeeded counter")),
+        (json!({"conditions": []}), Some("cannot disable the terminal Complete=True condition")),
+        (json!({"active": 1}), Some("active>0 is invalid for finished job")),
+    ] {
+        let answer =
+            patch(&server, MERGE_PATCH, &format!("{JOBS}/j/status"), json!({"status": status})).await;
+        match expected {
+            None => assert_eq!(answer.code, 200, "{status}: {}", answer.text()),
+            Some(message) => {
+                let (code, _, text) = answer.refusal();
+                assert!(code == 422 && text.contains(message), "{status}: {text}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn services_get_addresses_and_ports_of_their_own() {
+    let server = TestServer::start().await;
+    let service = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
+    let ports = json!([{"port": 80}]);
+    let selector = json!({"a": "b"});
+    let plain = service("a", json!({"ports": ports, "selector": selector}));
+    let plain = post(&server, SERVICES, plain).await.expect(201);
+    check(
+        &plain,
+        &[
+            ("/spec/type", json!("ClusterIP")),
+            ("/spec/clusterIPs", json!([plain["spec"]["clusterIP"]])),
+            ("/spec/ipFamilies", json!(["IPv4"])),
+            ("/spec/ipFamilyPolicy", json!("SingleStack")),
+            ("/spec/internalTrafficPolicy", json!("Cluster")),
+            ("/spec/sessionAffinity", json!("None")),
+            ("/spec/ports/0", json!({"port": 80, "targetPort": 80, "protocol": "TCP"})),
+        ],
+    );
+    let node_port = service("b", json!({"type": "NodePort", "ports": ports}));
+    let node_port = post(&server, SERVICES, node_port).await.expect(201);
+    assert_ne!(node_port["spec"]["clusterIP"], plain["spec"]["clusterIP"]);
+    assert!((30_000..32_768).contains(&node_port["spec"]["ports"][0]["nodePort"].as_i64().unwrap()));
+    let headless = service("c", json!({"clusterIP": "None", "selector": selector}));
+    check(&post(&server, SERVICES, headless).await.expect(201), &[("/spec/clusterIPs", json!(["None"]))]);
+    let external = service("d", json!({"type": "ExternalName", "externalName": "a.b"}));
+    check(&post(&server, SERVICES, external).await.expect(201), &[("/spec/clusterIP", Value::Null)]);
+    // A PUT that does not name what was given out keeps it.
+    let kept =
+        put(&server, &format!("{SERVICES}/a"), service("a", json!({"ports": ports}))).await.expect(200);
+    assert_eq!(kept["spec"]["clusterIP"], plain["spec"]["clusterIP"]);
+    let moved = json!({"spec": {"clusterIP": "10.0.0.99"}});
+    let (code, _, message) = patch(&server, MERGE_PATCH, &format!("{SERVICES}/a"), moved).await.refusal();
+    assert_eq!(code, 422);
+    assert!(
+        message.contains("spec.clusterIPs[0]: Invalid value: [\"10.0.0.99\"]: may not change once set"),
+        "{message}"
+    );
+    let two = service("e", json!({"ports": [{"port": 80}, {"port": 81}]}));
+    let (code, _, message) = post(&server, SERVICES, two).await.refusal();
+    assert_eq!(code, 422);
+    assert!(message.contains("spec.ports[0].name: Required value"), "{message}");
+}
+
+#[tokio::test]
+async fn workloads_are_filled_in_and_their_selectors_stay() {
+    let server = TestServer::start().await;
+    for (plural, expected) in [
+        (
+            "deployments",
+            vec![
+                ("/spec/replicas", json!(1)),
+                ("/spec/strategy/rollingUpdate", json!({"maxSurge": "25%", "maxUnavailable": "25%"})),
+                ("/spec/progressDeadlineSeconds", json!(600)),
+            ],
+        ),
+        ("replicasets", vec![("/spec/replicas", json!(1))]),
+        (
+            "statefulsets",
+            vec![
+                ("/spec/podManagementPolicy", json!("OrderedReady")),
+                ("/spec/updateStrategy/rollingUpdate/partition", json!(0)),
+            ],
+        ),
+        (
+            "daemonsets",
+            vec![("/spec/updateStrategy/rollingUpdate", json!({"maxSurge": 0, "maxUnavailable": 1}))],
+        ),
+    ] {
+        let path = format!("/apis/apps/v1/namespaces/default/{plural}");
+        check(&post(&server, &path, workload()).await.expect(201), &expected);
+        let mut other = workload();
+        for pointer in ["/spec/selector/matchLabels/app", "/spec/template/metadata/labels/app"] {
+            *other.pointer_mut(pointer).unwrap() = "other".into();
+        }
+        let answer = put(&server, &format!("{path}/w"), other.clone()).await;
+        assert_eq!(answer.code, 422, "{plural}: {}", answer.text());
+        other["spec"]["selector"]["matchLabels"]["app"] = "third".into();
+        other["metadata"]["name"] = "x".into();
+        let (code, _, message) = post(&server, &path, other).await.refusal();
+        assert_eq!(code, 422);
+        assert!(message.contains("`selector` does not match template `labels`"), "{plural}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn replicas_are_read_and_written_as_a_scale() {
+    let server = TestServer::start().await;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    post(&server, deployments, workload()).await.expect(201);
+    let path = format!("{deployments}/w/scale");
+    let scale = get(&server, &path).await.expect(200);
+    check(
+        &scale,
+        &[("/kind", json!("Scale")), ("/spec/replicas", json!(1)), ("/status/selector", json!("app=w"))],
+    );
+    patch(&server, MERGE_PATCH, &path, json!({"spec": {"replicas": 4}})).await.expect(200);
+    let deployment = get(&server, &format!("{deployments}/w")).await.expect(200);
+    check(&deployment, &[("/spec/replicas", json!(4)), ("/metadata/generation", json!(2))]);
+    put(&server, &path, scale).await.expect(409);
+    patch(&server, MERGE_PATCH, &path, json!({"spec": {"replicas": -1}})).await.expect(422);
+}
+
+#[tokio::test]
+async fn a_binding_puts_a_pod_on_a_node_once() {
+    let server = TestServer::start().await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    post(&server, PODS, pod).await.expect(201);
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    let path = format!("{PODS}/p/binding");
+    assert_eq!(post(&server, &path, binding.clone()).await.expect(201)["status"], "Success");
+    let pod = get(&server, &format!("{PODS}/p")).await.expect(200);
+    check(
+        &pod,
+        &[
+            ("/spec/nodeName", json!("n")),
+            ("/status/conditions/0/type", json!("PodScheduled")),
+            ("/metadata/generation", json!(1)),
+        ],
+    );
+    let (code, _, message) = post(&server, &path, binding).await.refusal();
+    assert_eq!(code, 409);
+    assert!(message.contains("pod p is already assigned to node \"n\""), "{message}");
+    post(&server, &format!("{PODS}/p/eviction"), json!({"metadata": {"name": "p"}})).await.expect(201);
+    let going = get(&server, &format!("{PODS}/p")).await.expect(200);
+    assert!(going["metadata"]["deletionTimestamp"].is_string());
+    let answer = post(&server, "/api/v1/namespaces/default/serviceaccounts/x/token", json!({})).await;
+    assert_eq!(answer.code, 501, "what is not served says so");
+}
+
+#[tokio::test]
+async fn a_defined_custom_resource_is_served_at_once_and_gone_with_its_definition() {
+    let server = TestServer::start().await;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let foos = "/apis/example.com/v1/namespaces/default/foos";
+    assert_eq!(get(&server, foos).await.code, 404);
+    let definition = json!({
+        "metadata": {"name": "foos.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "foos", "kind": "Foo"},
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    });
+    let created = post(&server, definitions, definition).await.expect(201);
+    check(&created, &[("/status/conditions/1/type", json!("Established"))]);
+    let foo = json!({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "f"}, "spec": {"a": 1}, "status": {"x": 1}});
+    let foo = post(&server, foos, foo).await.expect(201);
+    check(&foo, &[("/status", Value::Null), ("/metadata/generation", json!(1))]);
+    let changed = json!({"spec": {"a": 2}, "status": {"x": 2}});
+    let foo = patch(&server, MERGE_PATCH, &format!("{foos}/f"), changed.clone()).await.expect(200);
+    check(&foo, &[("/status", Value::Null), ("/metadata/generation", json!(2))]);
+    let foo = patch(&server, MERGE_PATCH, &format!("{foos}/f/status"), changed).await.expect(200);
+    check(&foo, &[("/status/x", json!(2)), ("/metadata/generation", json!(2))]);
+    assert_eq!(patch(&server, common::STRATEGIC_PATCH, &format!("{foos}/f"), json!({})).await.code, 415);
+    assert_eq!(get(&server, foos).await.expect(200)["items"][0]["kind"], "Foo");
+    let mut events = common::Events::of(&server, &format!("{foos}?watch=1")).await;
+    assert_eq!(events.brief().await, "ADDED f");
+    delete(&server, &format!("{definitions}/foos.example.com"), Value::Null).await.expect(200);
+    assert_eq!(events.brief().await, "DELETED f");
+    assert_eq!(get(&server, foos).await.code, 404);
+}
+
+#[tokio::test]
+async fn discovery_tells_what_is_served() {
+    let server = TestServer::start().await;
+    let discovery = kube::Discovery::new(server.client()).run().await.unwrap();
+    let group = discovery.groups().find(|group| group.name() == "batch").unwrap();
+    let (job, capabilities) = group.recommended_kind("Job").unwrap();
+    assert_eq!((job.plural.as_str(), job.version.as_str()), ("jobs", "v1"));
+    assert!(capabilities.supports_operation("watch"));
+    let aggregated = kube::Discovery::new(server.client()).run_aggregated().await.unwrap();
+    assert_eq!(aggregated.groups().count(), discovery.groups().count());
+    assert_eq!(server.client().apiserver_version().await.unwrap().git_version, "v1.36.3");
+    for path in ["/healthz", "/livez", "/readyz"] {
+        assert_eq!(get(&server, path).await.text(), "ok");
+    }
+}
