@@ -1,0 +1,113 @@
+# shellcheck shell=bash
+# What the measurements share; they source it. It gives them a real control plane of their own, the peers to measure
+# beside, and the figures of a process. All that it starts ends with the script.
+set -euo pipefail
+export LC_ALL=C
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+shared=$repository/../shared
+if [ ! -d "$shared/peers" ] || [ ! -d "$shared/cluster" ]; then
+  echo "$0: ../shared is absent, and with it the peers to measure beside" >&2
+  exit 2
+fi
+state=$(mktemp -d)
+started=() # processes of ours, by id
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+clean_up() {
+  local status=$? pid
+  if [ "$status" -ne 0 ]; then tail -n 20 "$state"/*.log >&2 2>/dev/null || true; fi
+  for pid in "${started[@]}"; do stop "$pid"; done
+  CLUSTER_DIR=$state/cluster "$shared/cluster/cluster.sh" down
+  rm -rf "$state"
+}
+
+# stop PID: asks, and insists after ten seconds.
+stop() {
+  kill "$1" 2>/dev/null || return 0
+  for _ in $(seq 100); do kill -0 "$1" 2>/dev/null || return 0; sleep 0.1; done
+  kill -KILL "$1" 2>/dev/null || true
+}
+
+say() { echo "-- $*" >&2; }
+
+# A port that nobody listens on, nor on the next one, below those that the system gives to connections.
+free_port() {
+  local port
+  while true; do
+    port=$((20000 + RANDOM % 10000))
+    if ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null &&
+      ! (exec 3<>"/dev/tcp/127.0.0.1/$((port + 1))") 2>/dev/null; then
+      echo "$port"
+      return
+    fi
+  done
+}
+
+# cluster_with PODS: a fresh etcd and kube-apiserver with that many running pods; KUBECONFIG is theirs.
+# Bodies are not compressed: on loopback that would measure gzip.
+cluster_with() {
+  CLUSTER_DIR=$state/cluster "$shared/cluster/cluster.sh" down
+  say "starting a control plane with $1 pods"
+  CLUSTER_DIR=$state/cluster API_PORT=$(free_port) ETCD_PORT=$(free_port) ADMISSION_OFF=ServiceAccount \
+    timeout 1200 "$shared/cluster/cluster.sh" up >/dev/null
+  export KUBECONFIG=$state/cluster/kubeconfig
+  sed -i 's/insecure-skip-tls-verify: true/&, disable-compression: true/' "$KUBECONFIG"
+  timeout 900 "$state/peers" load "$1" >&2
+}
+
+build_peers() {
+  say "building the peers"
+  go -C "$shared/peers" build -o "$state/peers" .
+  KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
+  export KUBEBUILDER_ASSETS
+}
+
+# memory PID FIELD: of /proc/PID/status, in kB. VmHWM is the peak since its start, VmRSS what is resident now.
+memory() { awk -v field="$2:" '$1 == field {print $2}' "/proc/$1/status"; }
+
+# processor_time PID: in user and system mode together, in ms. The name, in brackets, may have spaces.
+processor_time() {
+  local fields
+  fields=$(sed 's/^.*) //' "/proc/$1/stat")
+  # shellcheck disable=SC2086 # words are wanted
+  set -- $fields
+  echo $(((${12} + ${13}) * 1000 / $(getconf CLK_TCK)))
+}
+
+# settle PID: waits until it does next to nothing (under 1 % of a processor for 3 s), for 90 s at the most.
+settle() {
+  local before now quiet=0
+  before=$(processor_time "$1")
+  for _ in $(seq 90); do
+    sleep 1
+    kill -0 "$1" 2>/dev/null || { echo "process $1 ended" >&2; return 1; }
+    now=$(processor_time "$1")
+    if [ $((now - before)) -le 10 ]; then quiet=$((quiet + 1)); else quiet=0; fi
+    before=$now
+    [ "$quiet" -lt 3 ] || return 0
+  done
+  echo "process $1 does not come to rest" >&2
+  return 1
+}
+
+# milliseconds DURATION: of one as Go prints it, such as 1m2.5s, 731ms or 17.2µs.
+milliseconds() {
+  awk -v text="$1" 'BEGIN {
+    scale["h"] = 3600000; scale["m"] = 60000; scale["s"] = 1000; scale["ms"] = 1; scale["µs"] = 0.001
+    while (match(text, /^[0-9.]+/)) {
+      value = substr(text, 1, RLENGTH); text = substr(text, RLENGTH + 1)
+      match(text, /^[^0-9.]+/); total += value * scale[substr(text, 1, RLENGTH)]; text = substr(text, RLENGTH + 1)
+    }
+    print total }'
+}
+
+# median: of the numbers on standard input.
+median() { sort -n | awk '{all[NR] = $1} END {print all[int((NR + 1) / 2)]}'; }
+
+# heading OURS THEIRS, row WHAT UNIT OURS THEIRS: a table with the ratio of the two.
+heading() { printf '\n%-46s %14s %14s %8s\n' "" "$1" "$2" "ratio"; }
+row() {
+  awk -v what="$1 ($2)" -v ours="$3" -v theirs="$4" 'BEGIN {
+    printf "%-46s %14.6g %14.6g %8s\n", what, ours, theirs, (theirs > 0 ? sprintf("%.3f", ours / theirs) : "-") }'
+}
