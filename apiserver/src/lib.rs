@@ -7,6 +7,24 @@
 //! JSON is the form the server works on. One state of an object is made once, and its encodings at most once each:
 //! readers and watchers share them.
 
+//!
+//! # What differs from upstream
+//!
+//! Requests are answered as Kubernetes 1.36 answers them, but:
+//!
+//! | What | Here |
+//! |---|---|
+//! | Who may do what | Everybody may do everything: no authentication, no authorization, no admission webhooks |
+//! | Server-side apply | Refused with 415; `managedFields` are not kept |
+//! | `kubectl`'s tables, OpenAPI, YAML bodies, compression | Not served: clients fall back or are refused |
+//! | Evictions | Delete as their options say; disruption budgets are not looked at |
+//! | Streams and proxies (`exec`, `log`, `proxy`), `serviceaccounts/token`, `bindings`, reviews | Refused with 501 |
+//! | `autoscaling/v1` | Not served; `autoscaling/v2` is |
+//! | Custom resources | Served at once; their schemas are not enforced, and they have no `scale` |
+//! | Validation | What a wrong manifest or a faulty controller is likely to hit, not all |
+//! | The service `kubernetes`, priority classes, roles of the system | Not there |
+//! | Text of errors that Go's own libraries word | Other words, the same code and reason |
+
 mod calls;
 mod clock;
 mod codec;

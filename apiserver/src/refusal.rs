@@ -145,8 +145,9 @@ impl Refusal {
 
     /// Known, but not served by this server.
     pub(crate) fn not_implemented(call: &Call) -> Self {
+        let slash = if call.subresource.is_empty() { "" } else { "/" };
         let message = format!(
-            "this server does not implement {} of {}/{}",
+            "this server does not implement {} of {}{slash}{}",
             call.verb, call.resource.qualified, call.subresource
         );
         Self::new(501, "NotImplemented", message).about(&call.resource, &call.name)

@@ -375,8 +375,26 @@ async fn a_binding_puts_a_pod_on_a_node_once() {
     post(&server, &format!("{PODS}/p/eviction"), json!({"metadata": {"name": "p"}})).await.expect(201);
     let going = get(&server, &format!("{PODS}/p")).await.expect(200);
     assert!(going["metadata"]["deletionTimestamp"].is_string());
-    let answer = post(&server, "/api/v1/namespaces/default/serviceaccounts/x/token", json!({})).await;
-    assert_eq!(answer.code, 501, "what is not served says so");
+}
+
+#[tokio::test]
+async fn what_is_promised_but_not_served_says_so() {
+    let server = TestServer::start().await;
+    for path in [
+        "/api/v1/namespaces/default/serviceaccounts/x/token",
+        "/api/v1/namespaces/default/pods/x/exec",
+        "/api/v1/namespaces/default/bindings",
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+    ] {
+        let (code, reason, message) = post(&server, path, json!({})).await.refusal();
+        assert_eq!((code, reason.as_str()), (501, "NotImplemented"), "{path}");
+        assert!(message.starts_with("this server does not implement create of "), "{message}");
+    }
+    assert_eq!(get(&server, &format!("{PODS}/x/log")).await.code, 501);
+    assert_eq!(
+        patch(&server, "application/apply-patch+yaml", &format!("{PODS}/x"), json!({})).await.code,
+        415
+    );
 }
 
 #[tokio::test]

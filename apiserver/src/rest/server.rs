@@ -207,6 +207,9 @@ impl ApiServer {
     }
 
     async fn carried_out(&self, request: &Request) -> Response<ResponseBody> {
+        if !is_served(&request.call) {
+            return refuse(&Refusal::not_implemented(&request.call), status_format(request));
+        }
         let answered = match request.call.verb {
             Verb::Get => self.get(request).await,
             Verb::List => self.list(request).await,
@@ -246,6 +249,17 @@ impl ApiServer {
             }
         };
         Ok(refuse(&refusal, status_format(request)))
+    }
+}
+
+/// Whether this server does what discovery promises: streams, proxies, tokens and reviews it does not.
+fn is_served(call: &Call) -> bool {
+    match call.subresource.as_str() {
+        // What can be made but not got is a question, not an object.
+        "" => call.verb != Verb::Create || call.resource.allows("get"),
+        "status" | "scale" | "finalize" | "approval" | "ephemeralcontainers" | "resize" => true,
+        "binding" | "eviction" => call.resource.plural == "pods",
+        _ => false,
     }
 }
 
