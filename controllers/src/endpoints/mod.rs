@@ -46,7 +46,7 @@ use self::manifest::Manifest;
 use self::membership::{BY_SELECTOR, by_selector, entries, services_to_sync};
 use self::plan::{CONTROLLER_NAME, Observed, Step, is_served, plan};
 use self::trigger_time::Triggers;
-use crate::call::{Call, Content, JSON};
+use crate::call::{Call, Content, JSON, PROTOBUF};
 use crate::context::ControllerContext;
 use crate::controller::{Controller, Observation, StepResult, SyncError};
 use crate::kinds::endpoints::{self, Endpoints};
@@ -260,7 +260,7 @@ impl EndpointsController {
     async fn create(&self, key: &ObjectKey, manifest: &Manifest) -> Result<(), SyncError> {
         let what = format!("creating endpoints {key}");
         let path = format!("/api/v1/namespaces/{}/endpoints", key.namespace);
-        let call = Call { what, method: Method::POST, path, content: Some(json_of(manifest)?) };
+        let call = Call { what, method: Method::POST, path, content: Some(content(manifest)) };
         match self.write(key, call).await {
             // Nothing can be made in that namespace any more, and nobody needs to hear of it.
             Err(error) if error.status().is_some_and(|status| status.has_cause("NamespaceTerminating")) => {
@@ -277,7 +277,7 @@ impl EndpointsController {
 
     async fn update(&self, key: &ObjectKey, manifest: &Manifest) -> Result<(), SyncError> {
         let what = format!("updating endpoints {key}");
-        let call = Call { what, method: Method::PUT, path: path(key), content: Some(json_of(manifest)?) };
+        let call = Call { what, method: Method::PUT, path: path(key), content: Some(content(manifest)) };
         self.write(key, call).await.inspect_err(|error| {
             let what = format!("Failed to update endpoint {key}");
             self.say_failed(manifest, "FailedToUpdateEndpoint", &what, error);
@@ -389,10 +389,8 @@ fn path(key: &ObjectKey) -> String {
     format!("/api/v1/namespaces/{}/endpoints/{}", key.namespace, key.name)
 }
 
-fn json_of(manifest: &Manifest) -> Result<Content, SyncError> {
-    let bytes = serde_json::to_vec(manifest)
-        .map_err(|error| SyncError::Failed(format!("encoding endpoints: {error}")))?;
-    Ok(Content { media_type: JSON, bytes: bytes.into() })
+fn content(manifest: &Manifest) -> Content {
+    Content { media_type: PROTOBUF, bytes: manifest.to_protobuf().into() }
 }
 
 fn unreadable(error: Unreadable) -> SyncError {

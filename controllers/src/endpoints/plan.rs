@@ -69,7 +69,7 @@ pub fn plan(observed: &Observed) -> Plan<Step> {
         }
         // Somebody else says where such a service leads.
         (Some(service), _) if !is_served(service) => None,
-        (Some(service), current) => write(observed, service, current.as_ref()),
+        (Some(service), current) => write(observed, service, current.as_deref()),
     };
     step.map_or_else(Plan::done, Plan::step)
 }
@@ -81,11 +81,7 @@ pub fn is_served(service: &View<RoutedService>) -> bool {
 }
 
 /// The write that makes `current` say what it should; `None` if it does.
-fn write(
-    observed: &Observed,
-    service: &View<RoutedService>,
-    current: Option<&Arc<Endpoints>>,
-) -> Option<Step> {
+fn write(observed: &Observed, service: &View<RoutedService>, current: Option<&Endpoints>) -> Option<Step> {
     let mut subsets = repack(observed.pods.iter().filter_map(|pod| offer(service, pod)));
     let fit = truncate(&mut subsets);
     if current.is_some_and(|current| says(current, service, &subsets, fit)) {

@@ -81,7 +81,9 @@ fn step(observed: &Observed) -> Option<Step> {
 /// What is written, as JSON.
 fn written(observed: &Observed) -> Value {
     match step(observed) {
-        Some(Step::Create(manifest) | Step::Update(manifest)) => serde_json::to_value(manifest).unwrap(),
+        Some(Step::Create(manifest) | Step::Update(manifest)) => {
+            steersman_api::schema::decode(&manifest.to_protobuf()).unwrap()
+        }
         other => panic!("{other:?}"),
     }
 }

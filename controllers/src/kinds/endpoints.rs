@@ -3,7 +3,6 @@
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::LazyLock;
 
-use serde::Serialize;
 use steersman_api::meta::Labels;
 use steersman_api::{ArcStr, Uid};
 use steersman_informer::serde::Deserializer;
@@ -18,75 +17,56 @@ projection! {
     }
 
     /// Addresses that offer the same ports.
-    #[derive(PartialEq, Eq, Serialize)]
-    #[serde(rename_all = "camelCase")]
+    #[derive(PartialEq, Eq)]
     pub struct Subset {
         /// Those that are ready.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
         pub addresses: Vec<Address> = 1 "addresses",
         /// Those that are not.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
         pub not_ready_addresses: Vec<Address> = 2 "notReadyAddresses",
         /// What each of them offers.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
         pub ports: Vec<Port> = 3 "ports",
     }
 
     /// Where a pod is reached.
-    #[derive(PartialEq, Eq, Hash, Serialize)]
-    #[serde(rename_all = "camelCase")]
+    #[derive(PartialEq, Eq, Hash)]
     pub struct Address {
         /// Of the service's primary family.
         pub ip: ArcStr = 1 "ip",
         /// Its name within the service's domain.
-        #[serde(skip_serializing_if = "ArcStr::is_empty")]
         pub hostname: ArcStr = 3 "hostname",
         /// Where it runs.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub node_name: Option<ArcStr> = 4 "nodeName",
         /// The pod itself.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub target_ref: Option<TargetRef> = 2 "targetRef",
     }
 
     /// The object that an address leads to. Its version is not compared, and so not read.
-    #[derive(PartialEq, Eq, Hash, Serialize)]
-    #[serde(rename_all = "camelCase")]
+    #[derive(PartialEq, Eq, Hash)]
     pub struct TargetRef {
         /// `Pod`.
-        #[serde(skip_serializing_if = "ArcStr::is_empty")]
         pub kind: ArcStr = 1 "kind",
         /// That of the service.
-        #[serde(skip_serializing_if = "ArcStr::is_empty")]
         pub namespace: ArcStr = 2 "namespace",
         /// The pod's name.
-        #[serde(skip_serializing_if = "ArcStr::is_empty")]
         pub name: ArcStr = 3 "name",
         /// The pod's identity.
-        #[serde(skip_serializing_if = "Uid::is_empty")]
         pub uid: Uid = 4 "uid",
         /// Empty for pods.
-        #[serde(skip_serializing_if = "ArcStr::is_empty")]
         pub api_version: ArcStr = 5 "apiVersion",
         /// Empty for pods.
-        #[serde(skip_serializing_if = "ArcStr::is_empty")]
         pub field_path: ArcStr = 7 "fieldPath",
     }
 
     /// A port that addresses offer.
-    #[derive(PartialEq, Eq, Hash, Serialize)]
-    #[serde(rename_all = "camelCase")]
+    #[derive(PartialEq, Eq, Hash)]
     pub struct Port {
         /// That of the service's port.
-        #[serde(skip_serializing_if = "ArcStr::is_empty")]
         pub name: ArcStr = 1 "name",
         /// Where the pod listens.
         pub port: i32 = 2 "port",
         /// `TCP`, `UDP` or `SCTP`.
-        #[serde(skip_serializing_if = "ArcStr::is_empty")]
         pub protocol: ArcStr = 3 "protocol",
         /// That of the service's port.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub app_protocol: Option<ArcStr> = 4 "appProtocol",
     }
 }

@@ -10,3 +10,6 @@ pub mod pod;
 pub mod ports;
 pub mod selector;
 pub mod service;
+
+#[cfg(test)]
+mod tests;
