@@ -3,7 +3,7 @@
 mod support;
 
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -14,6 +14,7 @@ use steersman_apiserver::{Calls, Failure, Verb};
 use support::jobs::{self, job};
 use support::manager::Manager;
 use support::{Cluster, eventually, until};
+use tokio::time::Instant;
 
 const ALL: &[&str] = &["--controllers=*"];
 const LEASE: &str = "manager-test";

@@ -186,8 +186,7 @@ fn help_is_grouped_and_names_the_controllers() {
     let places =
         groups.map(|group| help.find(&format!("\n{group}\n")).unwrap_or_else(|| panic!("{group} in {help}")));
     assert!(places.is_sorted(), "{help}");
-    for part in ["--kube-api-qps <float>", "[default: 12h]", "job-controller", "--leader-elect[=<bool>]"]
-    {
+    for part in ["--kube-api-qps <float>", "[default: 12h]", "job-controller", "--leader-elect[=<bool>]"] {
         assert!(help.contains(part), "{part} in {help}");
     }
     assert!(!help.contains("--cluster-cidr"), "{help}");
