@@ -36,6 +36,8 @@ async fn a_job_of_four_completions_completes_in_containers() {
     spec.containers[0].image_pull_policy = Some("Never".to_owned());
     spec.containers[0].command = Some(vec!["sh".to_owned(), "-c".to_owned(), "echo done".to_owned()]);
     spec.automount_service_account_token = Some(false);
+    // A node keeps its first taint until a node lifecycle controller takes it off, and here is none.
+    spec.tolerations = serde_json::from_value(json!([{ "operator": "Exists" }])).expect("it is a toleration");
     let name = four.metadata.name.clone().unwrap();
     jobs::create(&client, &four).await;
     let completed =
