@@ -173,3 +173,74 @@ fn is_fenced(error: &kube::Error) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::future::BoxFuture;
+    use steersman_apiserver::{Calls, Failure, TestServer};
+    use steersman_client::{Clients, GateClosed, WriteGate};
+
+    use super::*;
+    use crate::kinds::pod::Pod;
+
+    struct Closed;
+
+    impl WriteGate for Closed {
+        fn admit(&self) -> Result<(), GateClosed> {
+            Err(GateClosed::because("not the leader"))
+        }
+        fn closed(&self) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn call(method: Method, path: &str) -> Call {
+        let pod = serde_json::json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        });
+        let content = (method == Method::POST).then(|| Content::json(JSON, &pod));
+        let path = format!("/api/v1/namespaces/default/pods{path}");
+        Call { what: "testing".to_owned(), method, path, content }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_became_of_a_call_is_told_apart() {
+        let server = TestServer::start().await;
+        let clients = Clients::over(server.in_memory());
+        let client = clients.component("test");
+        let gated = clients.gated(Arc::new(Closed)).component("test");
+
+        let fenced = call(Method::POST, "").send(&gated).await.unwrap_err();
+        assert!(matches!(&fenced, SyncError::Fenced { .. }) && fenced.surely_not_done(), "{fenced}");
+        let made: Pod = call(Method::POST, "").send(&client).await.unwrap().object(0).unwrap();
+        assert_eq!(made.meta().key.name, "a");
+        let twice = call(Method::POST, "").send(&client).await.unwrap_err();
+        assert!(twice.is("AlreadyExists") && twice.surely_not_done(), "{twice}");
+        let missing = call(Method::GET, "/b").send(&client).await.unwrap_err();
+        assert!(missing.is("NotFound"), "{missing}");
+
+        for failure in [Failure::ResetAfterwards, Failure::TimeoutAfterwards, Failure::InternalError] {
+            server.faults().fail(1, Calls::to("pods"), failure.clone());
+            let error = call(Method::DELETE, "/a").send(&client).await.unwrap_err();
+            assert!(!error.surely_not_done(), "{failure:?}: {error}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_tells_its_version_in_either_encoding() {
+        let server = TestServer::start().await;
+        let client = Clients::over(server.in_memory()).component("test");
+        call(Method::POST, "").send(&client).await.unwrap();
+        let answer = call(Method::GET, "?limit=1").send(&client).await.unwrap();
+        assert_eq!(answer.encoding, Encoding::Protobuf);
+        assert_eq!(answer.list_version().unwrap().0, server.resource_version());
+        let body = r#"{"metadata": {"resourceVersion": "7"}, "items": []}"#.into();
+        let json = Answer { what: String::new(), encoding: Encoding::Json, body };
+        assert_eq!(json.list_version().unwrap(), ResourceVersion(7));
+        let none = Answer { what: String::new(), encoding: Encoding::Protobuf, body: Bytes::new() };
+        none.list_version().unwrap_err();
+    }
+}

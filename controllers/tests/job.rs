@@ -432,6 +432,49 @@ async fn jobs_that_are_not_ours_or_beyond_us_get_no_pods() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_the_selector_ceases_to_mean_is_let_go_and_replaced() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    let pod = jobs.active().await.remove(0);
+    let key = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
+    let label = json!({"metadata": {"labels": {"batch.kubernetes.io/controller-uid": "another"}}});
+    jobs.cluster.patch("Pod", &key, label).await;
+    settle().await;
+    assert_eq!(jobs.active().await.len(), 2);
+    let let_go = jobs.cluster.peek("pods", &key);
+    assert_eq!((let_go["metadata"].get("ownerReferences"), finalizers(&let_go)), (None, 0), "{let_go:#}");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn syncs_pods_and_ends_are_counted_under_upstreams_names() {
+    let jobs = Jobs::start().await;
+    let lag = Duration::from_secs(2);
+    jobs.cluster.server.faults().delay_watches(Calls::to("pods").verb(Verb::Watch), lag);
+    jobs.create(&job("pi", &json!({"parallelism": 2, "completions": 2}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    jobs.drive("pi", "Succeeded").await;
+    tokio::time::sleep(2 * lag).await;
+    let text = prometheus::TextEncoder::new().encode_to_string(&controller.metrics.gather()).unwrap();
+    for line in [
+        r#"job_controller_jobs_finished_total{completion_mode="NonIndexed",reason="CompletionsReached",result="succeeded"} 1"#,
+        r#"job_controller_job_pods_finished_total{completion_mode="NonIndexed",result="succeeded"} 2"#,
+        r#"job_controller_job_pods_finished_total{completion_mode="NonIndexed",result="failed"} 0"#,
+        r#"job_controller_job_pods_creation_total{reason="new",status="succeeded"} 2"#,
+        r#"job_controller_terminated_pods_tracking_finalizer_total{event="add"} 2"#,
+        r#"job_controller_terminated_pods_tracking_finalizer_total{event="delete"} 2"#,
+        r#"job_controller_job_syncs_total{action="pods_created",completion_mode="NonIndexed",result="success"} 1"#,
+        r#"job_controller_stale_sync_skips_total{group="",resource="pods"}"#,
+        r#"job_controller_job_sync_duration_seconds_bucket{action="tracking",completion_mode="NonIndexed",result="success",le="0.004"}"#,
+    ] {
+        assert!(text.contains(line), "{line}");
+    }
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_namespace_that_has_no_room_is_asked_for_few_pods() {
     let jobs = Jobs::start().await;
     let status = steersman_api::Status::failure(403, "Forbidden", "exceeded quota: pods");

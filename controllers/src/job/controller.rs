@@ -1,6 +1,6 @@
 //! Syncs of jobs: where observations come from, and how steps are carried out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use http::Method;
 use k8s_openapi::api::core::v1::ObjectReference;
 use parking_lot::Mutex;
 use steersman_api::{
-    ArcStr, GroupVersionKind, LabelSelector, Meta, ObjectKey, OwnerReference, ResourceVersion, Time,
+    ArcStr, GroupVersionKind, LabelSelector, Meta, ObjectKey, OwnerReference, ResourceVersion, Time, Uid,
 };
 use steersman_client::events::{EventType, Recorder, reference};
 use steersman_informer::wire::{Group, Object};
@@ -101,9 +101,9 @@ impl JobController {
         let Some(job) = self.live.job(key).await? else { return Ok(None) };
         let pods = self.live.pods(&key.namespace, &selector(&job)?).await?;
         let newest = pods.iter().map(|pod| pod.meta().resource_version).max().unwrap_or_default();
-        self.own_writes.reread(key, [job.meta().resource_version, newest], |uid| {
-            pods.iter().any(|pod| pod.meta().uid == *uid && pod.meta().has_finalizer(TRACKING_FINALIZER))
-        });
+        let held = held(&pods);
+        self.own_writes.reread(key, [job.meta().resource_version, newest], |uid| held.contains(uid));
+        drop(held);
         self.memory.be_sure(key, &job.meta().uid);
         Ok(Some(Found { job, pods }))
     }
@@ -135,9 +135,8 @@ impl JobController {
         self.syncs.lock().insert(key.clone(), Arc::new(sync));
 
         let selector = selector(&job)?;
-        let condemned = self.own_writes.condemned(key, |uid| {
-            pods.iter().any(|pod| pod.meta().uid == *uid && pod.meta().has_finalizer(TRACKING_FINALIZER))
-        });
+        let held = held(&pods);
+        let condemned = self.own_writes.condemned(key, |uid| held.contains(uid));
         let pods: Vec<Pod> = pods
             .iter()
             .filter_map(|pod| {
@@ -374,6 +373,12 @@ impl Controller for JobController {
             self.metrics.synced(completions.mode(), Success::of(&result), action, sync.begun.elapsed());
         }
     }
+}
+
+/// The pods that have the finalizer.
+fn held(pods: &[Arc<CachedPod>]) -> HashSet<&Uid> {
+    let held = pods.iter().map(|pod| pod.meta()).filter(|pod| pod.has_finalizer(TRACKING_FINALIZER));
+    held.map(|pod| &pod.uid).collect()
 }
 
 /// What a pod of the job has beside its template.

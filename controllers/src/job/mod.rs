@@ -7,16 +7,16 @@
 //! plan: claims ─> tally ─> verdict ─> manage (which pods) ─> ledger (which status, which finalizers)
 //! ```
 //!
-//! Policy is in [`plan`], and in one file for each part of it. It is a function of the state of a job and its pods alone, so
-//! that a sync goes on where another one broke off, in this process or in another; see [`ledger`] for what that means for
-//! pods that have finished. What the caches may not know is in [`own_writes`](crate::own_writes) and [`memory`].
+//! Policy is in `plan`, and in one file for each part of it. It is a function of the state of a job and its pods alone, so
+//! that a sync goes on where another one broke off, in this process or in another; see `ledger` for what that means for
+//! pods that have finished. What the caches may not know is in [`own_writes`](crate::own_writes) and `memory`.
 //!
 //! As upstream's, in the form of Kubernetes 1.36, without `podFailurePolicy`, `successPolicy`, `backoffLimitPerIndex` and
 //! `podReplacementPolicy: Failed`: a job with one of these is left alone, and an event says so. Unlike upstream's:
 //! - no more than 500 pods a sync are deleted when a job is suspended or ends, either;
-//! - a status is written by a patch of what changes ([`StatusWrite`](status::StatusWrite));
+//! - a status is written by a patch of what changes (see `StatusWrite`);
 //! - after a change of leaders a job is read from the API server before anything is done about it
-//!   ([`Grounds`](observed::Grounds)), and its back-off is recalled from the pods that are still there;
+//!   (see `Grounds`), and its back-off is recalled from the pods that are still there;
 //! - a finalizer is not taken off as an orphan's because a job is not in the cache, only because it does not exist.
 
 use std::collections::HashMap;
