@@ -2,6 +2,11 @@
 //!
 //! It runs where `KUBECONFIG` names such a cluster and `CONTAINER_RUNTIME_ENDPOINT` its runtime; elsewhere it says that
 //! it does not. The node must hold the image `docker.io/library/busybox:1.36`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail in this way, and say what it skips"
+)]
 
 mod support;
 

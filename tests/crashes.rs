@@ -1,4 +1,9 @@
 //! Managers that are killed, stopped or frozen: nothing is made twice, and nothing is lost.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail in this way, and say what it skips"
+)]
 
 mod support;
 

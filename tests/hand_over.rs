@@ -1,6 +1,11 @@
 //! To the real kube-controller-manager and back: neither finds anything to do in what the other left.
 //!
 //! Runs where `KUBEBUILDER_ASSETS` names a folder that holds it too; elsewhere it says that it does not.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail in this way, and say what it skips"
+)]
 
 mod support;
 

@@ -1,4 +1,9 @@
 //! An informer sees what happens in an API server, in whatever way it comes to it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail in this way, and say what it skips"
+)]
 
 mod support;
 

@@ -1,4 +1,9 @@
 //! Jobs run to their ends by the manager, as a process, while a test plays the kubelet.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail in this way, and say what it skips"
+)]
 
 mod support;
 

@@ -38,9 +38,7 @@ impl Time {
 
     /// How long ago `earlier` was; zero if it lies ahead.
     pub fn since(self, earlier: Self) -> std::time::Duration {
-        std::time::Duration::from_secs(
-            u64::try_from(self.seconds() - earlier.seconds()).unwrap_or(0),
-        )
+        std::time::Duration::from_secs(u64::try_from(self.seconds() - earlier.seconds()).unwrap_or(0))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Each test has a namespace of its own. By default it also has a server of its own, in its process. Where
 //! `KUBEBUILDER_ASSETS` names a folder with `etcd` and `kube-apiserver`, the tests of one file share a real one.
-#![allow(dead_code, unreachable_pub, reason = "no test file needs all of it")]
+#![allow(dead_code, unreachable_pub, clippy::print_stdout, reason = "no test file needs all of it")]
 
 pub mod jobs;
 pub mod manager;
