@@ -1,0 +1,1 @@
+//! Node-side pod sync, as the kubelet does it, over the Container Runtime Interface.
