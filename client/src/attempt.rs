@@ -12,10 +12,10 @@ use kube::client::Body;
 use tower::{BoxError, Service, ServiceExt};
 
 use crate::{
-    clients::{BaseService, ResponseBody},
     gate::{self, WriteGate, is_write},
     limits::Limiter,
     metrics::Metrics,
+    service::{BaseService, ResponseBody},
 };
 
 /// The label `code` where no answer came, as in client-go.

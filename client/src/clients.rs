@@ -12,15 +12,10 @@ use crate::{
     limits::{Limiter, Limits},
     metrics::Metrics,
     retry::{Retries, Retrying},
+    service::{BaseService, box_body},
     traffic::Traffic,
     transport::{self, Transport},
 };
-
-/// The body of an answer.
-pub type ResponseBody = http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, BoxError>;
-
-/// What all clients stand on: a request of any kind in, an answer out.
-pub(crate) type BaseService = BoxCloneSyncService<Request<Body>, Response<ResponseBody>, BoxError>;
 
 /// What a [`Clients`] is made with.
 #[derive(Debug, Clone, Default)]
@@ -176,15 +171,6 @@ impl Clients {
         });
         kube::Client::new(service, default_namespace.clone())
     }
-}
-
-pub(crate) fn box_body<B>(response: Response<B>) -> Response<ResponseBody>
-where
-    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-{
-    use http_body_util::BodyExt;
-    response.map(|body| body.map_err(Into::into).boxed_unsync())
 }
 
 /// Upstream's form, `binary/version (os/arch) kubernetes/...`, with the component where upstream appends it.

@@ -21,6 +21,7 @@ pub mod transport;
 
 mod attempt;
 mod measured_body;
+mod service;
 #[cfg(test)]
 mod testing;
 
@@ -29,3 +30,4 @@ pub use config::config_from;
 pub use gate::{GateClosed, WriteGate};
 pub use limits::Limits;
 pub use rest_mapper::RestMapper;
+pub use service::ResponseBody;

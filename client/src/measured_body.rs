@@ -12,7 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 use tower::BoxError;
 
-use crate::{clients::ResponseBody, metrics::Metrics};
+use crate::{metrics::Metrics, service::ResponseBody};
 
 /// Observes the whole request's duration, and the answer's size, once the body has ended or is dropped.
 pub(crate) struct MeasuredBody {

@@ -26,11 +26,11 @@ use tower::{BoxError, Service, ServiceExt};
 
 use crate::{
     attempt::NO_ANSWER,
-    clients::{ResponseBody, box_body},
     fault::Fault,
     gate::{self, is_write},
     measured_body::MeasuredBody,
     metrics::Metrics,
+    service::{ResponseBody, box_body},
     traffic::is_watch,
 };
 

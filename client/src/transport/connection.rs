@@ -21,7 +21,7 @@ use tokio::{
 use tower::BoxError;
 
 use super::{Options, tasks::Tasks, tls::Stream};
-use crate::clients::ResponseBody;
+use crate::service::ResponseBody;
 
 /// The receive window of one stream: how much of an answer may wait for a slow reader. Large enough for 20 MB/s over a
 /// way of 50 ms, small enough not to show in memory.

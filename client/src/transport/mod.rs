@@ -17,7 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, util::BoxCloneSyncService};
 
 use crate::{
-    clients::{BaseService, ResponseBody},
+    service::{BaseService, ResponseBody},
     traffic::Traffic,
 };
 use pool::Pool;

@@ -24,7 +24,7 @@ use super::{
     tasks::Tasks,
     tls::Tls,
 };
-use crate::{clients::ResponseBody, traffic::Traffic};
+use crate::{service::ResponseBody, traffic::Traffic};
 
 /// How often a request looks for another connection because the one it got had just ended.
 const STALE_CONNECTIONS: u32 = 3;
