@@ -1,1 +1,4 @@
 //! Node-side pod sync, as the kubelet does it, over the Container Runtime Interface.
+
+pub mod cri;
+pub mod runtime;
