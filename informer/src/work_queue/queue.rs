@@ -1,5 +1,6 @@
 //! The queue itself: the rules of [`State`] behind a lock, and who is told when something changed.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,8 +116,10 @@ impl<K: Key, P: Priority> WorkQueue<K, P> {
         loop {
             // Syncs that never wait for anything must still leave the thread to others now and then.
             consume_budget().await;
-            // Made before the look, so that no news between the look and the wait is missed.
-            let news = self.shared.ready.notified();
+            // In line for news before the look, so that none between the look and the wait is missed: of two keys that are
+            // queued then, both must find a worker.
+            let mut news = pin!(self.shared.ready.notified());
+            news.as_mut().enable();
             match self.shared.update(State::take) {
                 Next::Work(handout) => return Some(Taken::new(Arc::clone(&self.shared), handout)),
                 Next::End => return None,
