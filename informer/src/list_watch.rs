@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 use steersman_api::{ArcStr, FieldSelector, GroupVersionResource, LabelSelector, ResourceVersion, Status};
 
 use crate::wire::frames::FrameError;
-use crate::wire::{Decoded, Object};
+use crate::wire::{DecodeError, Decoded, Object};
 
 mod http;
 mod stream;
@@ -17,7 +17,7 @@ mod stream;
 /// Which objects of a resource are meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// One namespace, or with the empty text all of them (and cluster-scoped kinds).
+    /// One namespace; with the empty text all of them, and for kinds that stand in none.
     pub namespace: ArcStr,
     /// Only objects with these labels.
     pub labels: LabelSelector,
@@ -101,6 +101,18 @@ pub enum Error {
     /// A list without a version: nothing could be watched from it.
     #[error("the list has no resourceVersion that can be compared")]
     NoVersion,
+    /// A list ended, and did not say that it is complete.
+    #[error("the list ended early")]
+    Incomplete,
+    /// A watch that was to begin with what exists tells only of changes.
+    #[error("the API server does not stream lists")]
+    NotStreamed,
+    /// A watch ended within a second, and brought nothing.
+    #[error("the watch ended at once")]
+    ShortWatch,
+    /// An object is gone, and nobody can tell which.
+    #[error("an object that is gone can't be told: {0}")]
+    LostDeletion(#[source] DecodeError),
 }
 
 impl From<Status> for Error {

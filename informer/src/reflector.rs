@@ -29,15 +29,16 @@ use policy::{Phase, after};
 ///
 /// | What happens | What follows |
 /// |---|---|
-/// | the version is too old (410, `Expired`) | a new list, the most recent the server has |
-/// | the server can't stream lists | plain lists, for good |
-/// | 429, or an answer with Retry-After | the same again, not before the time it says |
-/// | any other error answer to a watch: 403, 404, 5xx | a new list, after a back-off |
-/// | any error answer to a list | the list again, after a back-off |
-/// | a broken or dead connection, a body that can't be split | the watch from where it broke, after a back-off |
+/// | 429, or an answer with Retry-After | the same again, after a back-off, and not before the time it says |
+/// | **to a watch:** its version is too old (410, `Expired`), 403, 404, 5xx | a new list, no older than what was seen, after a back-off |
+/// | an event that can't be split off or told, a deletion of nobody knows what | likewise |
+/// | a broken or dead connection | the watch from where it broke, after a back-off |
 /// | a watch that ends within a second, without an event | likewise |
 /// | a watch that ends later | the watch from there, at once |
-/// | an object that can't be decoded | it is handed on as such; the watch goes on |
+/// | **to a list:** its version can't be had (410, or the server has not come as far) | the most recent list, at once; if that fails so too, a back-off |
+/// | the server can't stream lists: 400, 405, 422, silence, changes only | plain lists, at once and for good |
+/// | any other error, or a list that breaks off | the list again, after a back-off |
+/// | **to both:** an object that can't be decoded | it is handed on as such; what else comes goes on |
 pub struct Reflector<K> {
     source: Arc<dyn ListerWatcher<K>>,
     resource: GroupVersionResource,
@@ -180,10 +181,11 @@ impl<K: Object> Run<K> {
                 }
                 // It came and went while the list was on its way.
                 Some(Ok(WatchEvent::Deleted(object))) => self.push(Delta::Deleted(object)).await?,
-                Some(Ok(WatchEvent::Bookmark(_))) => {}
+                // The first bookmark of a server that knows of streamed lists is the one that ends them.
+                Some(Ok(WatchEvent::Bookmark(_))) => return Ok(Err(Error::NotStreamed)),
                 Some(Ok(WatchEvent::InitialEventsEnd(version))) => return Ok(Ok((version, Some(events)))),
                 Some(Err(error)) => return Ok(Err(error)),
-                None => return Ok(Err(crate::wire::frames::FrameError::Truncated.into())),
+                None => return Ok(Err(Error::Incomplete)),
             }
         }
     }
@@ -201,7 +203,7 @@ impl<K: Object> Run<K> {
                 Some(Ok(ListEvent::Item(object))) => self.push(Delta::Replaced(object)).await?,
                 Some(Ok(ListEvent::Complete(version))) => return Ok(Ok((version, None))),
                 Some(Err(error)) => return Ok(Err(error)),
-                None => return Ok(Err(crate::wire::frames::FrameError::Truncated.into())),
+                None => return Ok(Err(Error::Incomplete)),
             }
         }
     }
@@ -227,6 +229,10 @@ impl<K: Object> Run<K> {
             match event {
                 Ok(WatchEvent::Added(object)) => self.change(Delta::Added, object).await?,
                 Ok(WatchEvent::Modified(object)) => self.change(Delta::Updated, object).await?,
+                // Only a list can tell what is gone.
+                Ok(WatchEvent::Deleted(Decoded::Lost(error))) => {
+                    return Ok(self.failed(Phase::Watching, &Error::LostDeletion(error)));
+                }
                 Ok(WatchEvent::Deleted(object)) => self.change(Delta::Deleted, object).await?,
                 Ok(WatchEvent::Bookmark(version) | WatchEvent::InitialEventsEnd(version)) => {
                     self.seen = self.seen.max(version);
@@ -238,7 +244,7 @@ impl<K: Object> Run<K> {
         }
         tracing::debug!(resource = %self.reflector.resource, events = count, "watch ended");
         if count == 0 && opened.elapsed() < SHORT_WATCH {
-            return Ok(self.failed(Phase::Watching, &crate::wire::frames::FrameError::Truncated.into()));
+            return Ok(self.failed(Phase::Watching, &Error::ShortWatch));
         }
         Ok(State::Watching { from: self.seen, open: None })
     }

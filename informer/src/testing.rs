@@ -45,8 +45,18 @@ struct State {
     watch_errors: VecDeque<Error>,
     /// The next list breaks after so many items.
     break_list_after: Option<usize>,
-    streams_lists: bool,
+    streamed_lists: StreamedLists,
     requests: Vec<Request>,
+}
+
+/// What becomes of a request for a streamed list.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum StreamedLists {
+    #[default]
+    Answered,
+    Refused,
+    /// It is answered as any watch.
+    Ignored,
 }
 
 #[derive(Clone)]
@@ -68,8 +78,7 @@ pub enum Request {
 
 impl<K: Object> Default for ScriptedSource<K> {
     fn default() -> Self {
-        let state = State { streams_lists: true, ..State::default() };
-        Self { state: Arc::new(Mutex::new(state)), groups: Arc::default(), kind: PhantomData }
+        Self { state: Arc::default(), groups: Arc::default(), kind: PhantomData }
     }
 }
 
@@ -104,6 +113,17 @@ impl<K: Object> ScriptedSource<K> {
         let mut object: Value = serde_json::from_slice(&body).expect("only whole objects can be deleted");
         object["metadata"]["resourceVersion"] = json!(state.version.to_string());
         state.tell(Change::Deleted(object.to_string().into()));
+    }
+
+    /// The same, told of in bytes that nobody can read.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn delete_unreadably(&self, key: &ObjectKey) {
+        let mut state = self.state.lock();
+        state.version += 1;
+        state.objects.remove(key).expect("the object to delete must exist");
+        state.tell(Change::Deleted("{]".into()));
     }
 
     /// The same, without a trace in the history: only a list can show it.
@@ -157,7 +177,12 @@ impl<K: Object> ScriptedSource<K> {
 
     /// Answers streamed lists as a server that does not know them: 422.
     pub fn refuse_streamed_lists(&self) {
-        self.state.lock().streams_lists = false;
+        self.state.lock().streamed_lists = StreamedLists::Refused;
+    }
+
+    /// Answers streamed lists as a server that overlooks that they should begin with what exists.
+    pub fn ignore_streamed_lists(&self) {
+        self.state.lock().streamed_lists = StreamedLists::Ignored;
     }
 
     /// How many watches are open.
@@ -237,13 +262,14 @@ impl<K: Object> ListerWatcher<K> for ScriptedSource<K> {
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Events<WatchEvent<K>>, Error>> {
         let groups = self.groups.load(Ordering::Acquire);
         let mut state = self.state.lock();
-        let (from, initial) = (request.from.0, request.initial_events);
+        let (from, asked) = (request.from.0, request.initial_events);
+        let initial = asked && state.streamed_lists != StreamedLists::Ignored;
         state.requests.push(Request::Watch(request));
-        let refusal = if initial && !state.streams_lists {
+        let refusal = if initial && state.streamed_lists == StreamedLists::Refused {
             Some(Status::failure(422, "Invalid", "sendInitialEvents is forbidden").into())
         } else if initial {
             state.list_errors.pop_front()
-        } else if from < state.compacted {
+        } else if !asked && from < state.compacted {
             Some(Status::failure(410, "Expired", format!("too old resource version: {from}")).into())
         } else {
             state.watch_errors.pop_front()
@@ -254,7 +280,7 @@ impl<K: Object> ListerWatcher<K> for ScriptedSource<K> {
         let mut first: Vec<Result<WatchEvent<K>, Error>> = if initial {
             state.objects.values().map(|body| Ok(WatchEvent::Added(Self::decode(body, groups)))).collect()
         } else {
-            let missed = state.history.iter().filter(|(version, _)| *version > from);
+            let missed = state.history.iter().filter(|(version, _)| !asked && *version > from);
             missed.map(|(_, change)| Ok(Self::event(change, groups))).collect()
         };
         if initial {

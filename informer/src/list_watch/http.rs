@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use http::{Request, Response, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
@@ -47,7 +47,11 @@ pub(super) async fn watch<K: Object>(
         Encoding::Protobuf => parts(response.into_body(), ProtobufWatch::default(), source.idle),
         Encoding::Json => parts(response.into_body(), JsonWatch::default(), source.idle),
     };
-    Ok(events.map(move |event| event.and_then(|event| decode_event(event, encoding, groups))).boxed())
+    Ok(futures::stream::try_unfold(events, move |mut events| async move {
+        let Some(event) = events.try_next().await? else { return Ok(None) };
+        Ok(Some((decode_event(event, encoding, groups)?, events)))
+    })
+    .boxed())
 }
 
 fn watch_path<K: Object>(source: &ApiListerWatcher<K>, request: &WatchRequest) -> String {
@@ -135,7 +139,12 @@ fn bookmark<K>(body: &Bytes, encoding: Encoding) -> Result<WatchEvent<K>, Error>
     let meta = read::<Progress>(body, encoding)?.metadata;
     let version = ResourceVersion::parse(&meta.resource_version).map_err(|_| Error::NoVersion)?;
     let ends_initial = meta.annotations.get("k8s.io/initial-events-end").is_some_and(|value| value == "true");
-    Ok(if ends_initial { WatchEvent::InitialEventsEnd(version) } else { WatchEvent::Bookmark(version) })
+    match ends_initial {
+        // It would be watched on from "any version", which is from the beginning.
+        true if version == ResourceVersion::ANY => Err(Error::NoVersion),
+        true => Ok(WatchEvent::InitialEventsEnd(version)),
+        false => Ok(WatchEvent::Bookmark(version)),
+    }
 }
 
 fn list_path<K: Object>(source: &ApiListerWatcher<K>, request: &ListRequest, next: Option<&str>) -> String {
@@ -276,6 +285,9 @@ async fn send<K: Object>(
     let mut status = Status::from_body(&body).unwrap_or_else(|| {
         Status::failure(head.status.as_u16(), "", head.status.canonical_reason().unwrap_or(""))
     });
+    if status.code == 0 {
+        status.code = head.status.as_u16().into();
+    }
     if status.retry_after().is_none()
         && let Some(seconds) =
             head.headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok())

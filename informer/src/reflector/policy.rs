@@ -6,6 +6,7 @@ use steersman_api::{ResourceVersion, Status};
 
 use super::Resume;
 use crate::list_watch::{Error, Freshness};
+use crate::wire::frames::FrameError;
 
 /// How lists are asked for. A reflector steps down this list where a server can't do the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,34 +49,58 @@ pub(super) enum Wait {
 
 /// Decides what follows a failure; `seen` is the last version that was handed on, if any.
 pub(super) fn after(phase: Phase, mode: ListMode, seen: ResourceVersion, error: &Error) -> After {
-    let status = error.status();
-    if status.is_some_and(|status| status.is_expired() || is_too_large_version(status)) {
-        // The version can't be had: it was compacted, or the server's cache is behind it, or the store was restored from
-        // a backup. Waiting helps against none of them for sure, and asking for the newest against all.
-        let wait = if matches!(phase, Phase::Listing(_)) { Wait::Backoff } else { Wait::None };
-        return After { resume: Resume::List(Freshness::MostRecent), mode, wait };
-    }
-    if let (Phase::Listing(freshness), ListMode::Streamed, Some(status)) = (phase, mode, status)
-        && matches!(status.code, 400 | 405 | 422)
+    if let Phase::Listing(freshness) = phase
+        && mode == ListMode::Streamed
+        && cannot_stream(error)
     {
         return After { resume: Resume::List(freshness), mode: ListMode::Whole, wait: Wait::None };
     }
+    let status = error.status();
+    // It was compacted, or the server's cache is behind it, or the store was restored from a backup.
+    let unavailable = status.is_some_and(|status| status.is_expired() || is_too_large_version(status));
     let relist = Resume::List(if seen == ResourceVersion::ANY {
         Freshness::Any
     } else {
         Freshness::NotOlderThan(seen)
     });
     let resume = match (phase, status) {
+        // Of the most recent list only a later page can be too old: it took too long.
+        (Phase::Listing(Freshness::MostRecent), _) if unavailable => relist,
+        (Phase::Listing(_), _) if unavailable => {
+            return After { resume: Resume::List(Freshness::MostRecent), mode, wait: Wait::None };
+        }
         (Phase::Listing(freshness), _) => Resume::List(freshness),
-        (_, None) => Resume::Watch(seen),
-        (_, Some(status)) if status.code == 429 || status.retry_after().is_some() => Resume::Watch(seen),
+        (_, Some(status)) if status.code == 429 || (status.retry_after().is_some() && !unavailable) => {
+            Resume::Watch(seen)
+        }
         (_, Some(_)) => relist,
+        // What can't be read would come again from a watch, and would be as unreadable.
+        (_, None) if is_unreadable(error) => relist,
+        (_, None) => Resume::Watch(seen),
     };
     let wait = match status.and_then(Status::retry_after) {
         Some(said) => Wait::AtLeast(said),
         None => Wait::Backoff,
     };
     After { resume, mode, wait }
+}
+
+/// That the server does not know of streamed lists: it says so, or does not begin to send, or sends only changes.
+fn cannot_stream(error: &Error) -> bool {
+    match error {
+        Error::Status(status) => matches!(status.code, 400 | 405 | 422),
+        Error::Idle(_) | Error::NotStreamed => true,
+        _ => false,
+    }
+}
+
+/// That the bytes are at fault, not the connection.
+fn is_unreadable(error: &Error) -> bool {
+    match error {
+        Error::Frame(frame) => !matches!(frame, FrameError::Truncated),
+        Error::NoVersion | Error::LostDeletion(_) => true,
+        _ => false,
+    }
 }
 
 /// "Too large resource version": the server was asked for a version that it has not reached.
@@ -86,7 +111,7 @@ fn is_too_large_version(status: &Status) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::frames::FrameError;
+    use crate::wire::WireError;
     use steersman_api::status::StatusDetails;
 
     const SEEN: ResourceVersion = ResourceVersion(7);
@@ -106,8 +131,8 @@ mod tests {
         let relist = Resume::List(Freshness::NotOlderThan(SEEN));
         let resume = Resume::Watch(SEEN);
         for (error, expected, wait) in [
-            (answer(410, "Expired"), Resume::List(Freshness::MostRecent), Wait::None),
-            (answer(410, "Gone"), Resume::List(Freshness::MostRecent), Wait::None),
+            (answer(410, "Expired"), relist, Wait::Backoff),
+            (answer(410, "Gone"), relist, Wait::Backoff),
             (answer(429, "TooManyRequests"), resume, Wait::Backoff),
             (with_retry_after(429, 9), resume, Wait::AtLeast(Duration::from_secs(9))),
             (with_retry_after(503, 2), resume, Wait::AtLeast(Duration::from_secs(2))),
@@ -116,6 +141,10 @@ mod tests {
             (answer(404, "NotFound"), relist, Wait::Backoff),
             (Error::Idle(Duration::from_secs(1)), resume, Wait::Backoff),
             (FrameError::Truncated.into(), resume, Wait::Backoff),
+            (Error::ShortWatch, resume, Wait::Backoff),
+            (FrameError::TooLarge(1 << 30).into(), relist, Wait::Backoff),
+            (FrameError::Protobuf(WireError::Truncated).into(), relist, Wait::Backoff),
+            (Error::LostDeletion(WireError::Truncated.into()), relist, Wait::Backoff),
         ] {
             let after = after(Phase::Watching, ListMode::Streamed, SEEN, &error);
             assert_eq!(after, After { resume: expected, mode: ListMode::Streamed, wait }, "{error}");
@@ -124,9 +153,9 @@ mod tests {
 
     #[test]
     fn a_server_that_cannot_stream_lists_is_asked_for_plain_ones_at_once() {
-        for code in [400, 422] {
-            let after =
-                after(Phase::Listing(Freshness::Any), ListMode::Streamed, SEEN, &answer(code, "Invalid"));
+        let silent = Error::Idle(Duration::from_secs(190));
+        for error in [answer(400, "BadRequest"), answer(422, "Invalid"), silent, Error::NotStreamed] {
+            let after = after(Phase::Listing(Freshness::Any), ListMode::Streamed, SEEN, &error);
             let expected =
                 After { resume: Resume::List(Freshness::Any), mode: ListMode::Whole, wait: Wait::None };
             assert_eq!(after, expected);
@@ -150,6 +179,16 @@ mod tests {
         status.message = "Too large resource version: 9, current: 3".to_owned();
         let phase = Phase::Listing(Freshness::NotOlderThan(SEEN));
         let after = after(phase, ListMode::Whole, SEEN, &Error::Status(status));
-        assert_eq!(after.resume, Resume::List(Freshness::MostRecent));
+        let expected =
+            After { resume: Resume::List(Freshness::MostRecent), mode: ListMode::Whole, wait: Wait::None };
+        assert_eq!(after, expected);
+    }
+
+    #[test]
+    fn no_list_is_asked_for_again_at_once_for_ever() {
+        let phase = Phase::Listing(Freshness::MostRecent);
+        let after = after(phase, ListMode::Paged, SEEN, &answer(410, "Expired"));
+        let resume = Resume::List(Freshness::NotOlderThan(SEEN));
+        assert_eq!(after, After { resume, mode: ListMode::Paged, wait: Wait::Backoff });
     }
 }

@@ -138,6 +138,43 @@ async fn a_version_that_is_too_old_leads_to_a_new_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_every_version_is_not_asked_without_pause() {
+    let source = Source::default();
+    let mut scene = Scene::of(source);
+    scene.listed().await;
+    let start = Instant::now();
+    for _ in 0..5 {
+        scene.source.break_watches(|| answer(410, "Expired"));
+        scene.listed().await;
+    }
+    assert!(start.elapsed() > Duration::from_secs(12), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_of_nobody_knows_what_leads_to_a_new_list() {
+    let source = Source::default();
+    source.apply(pod("a"));
+    let mut scene = Scene::of(source);
+    scene.listed().await;
+    scene.source.delete_unreadably(&key("a"));
+    assert_eq!(scene.next().await, ["list", "listed@2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_streams_only_changes_is_listed() {
+    let source = Source::default();
+    source.ignore_streamed_lists();
+    source.apply(pod("a"));
+    let mut scene = Scene::of(source);
+    assert_eq!(scene.next().await, ["list"]);
+    while scene.source.open_watches() == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    scene.source.bookmark();
+    assert_eq!(scene.next().await, ["list", "=a", "listed@2"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_that_breaks_off_is_begun_again() {
     let source = Source::default();
     for name in ["a", "b", "c"] {
