@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::HashSet;
 use parking_lot::Mutex;
 use steersman_api::{ObjectKey, ResourceVersion};
 use tokio::sync::Notify;
@@ -40,14 +40,14 @@ impl<K: Object> Delta<K> {
     }
 }
 
-/// Makes a log that holds `capacity` deltas at the most: a reflector that runs ahead of its store waits.
+/// Makes a log that holds `capacity` deltas at the most, and one at least: a reflector that runs ahead of its store waits.
 ///
 /// What is put in comes out once, in order; a list is never held whole. There is one writer and one reader, and each
 /// learns when the other is gone.
 pub fn delta_fifo<K: Object>(capacity: usize) -> (Producer<K>, Consumer<K>) {
     let shared = Arc::new(Shared {
-        log: Mutex::new(Log { deltas: VecDeque::new(), under_way: HashMap::new(), closed: false }),
-        capacity,
+        log: Mutex::new(Log { deltas: VecDeque::new(), closed: false }),
+        capacity: capacity.max(1),
         filled: Notify::new(),
         drained: Notify::new(),
     });
@@ -65,8 +65,6 @@ struct Shared<K> {
 
 struct Log<K> {
     deltas: VecDeque<Delta<K>>,
-    /// How many of `deltas`, and of those that were taken but not applied yet, are about each key.
-    under_way: HashMap<ObjectKey, usize>,
     /// One of the two sides is gone.
     closed: bool,
 }
@@ -95,9 +93,6 @@ impl<K: Object> Producer<K> {
                     return Err(Closed);
                 }
                 if log.deltas.len() < self.shared.capacity {
-                    if let Some(key) = delta.key() {
-                        *log.under_way.entry_ref(key).or_insert(0) += 1;
-                    }
                     log.deltas.push_back(delta);
                     break;
                 }
@@ -124,9 +119,8 @@ pub struct Consumer<K> {
 impl<K: Object> Consumer<K> {
     /// Waits for deltas and takes all there are; `None` once the producer is gone and everything was taken.
     ///
-    /// Their keys count as under way until the next call. Dropping the future loses nothing.
+    /// Dropping the future loses nothing.
     pub async fn pop(&mut self) -> Option<Vec<Delta<K>>> {
-        self.applied();
         loop {
             let filled = self.shared.filled.notified();
             {
@@ -145,21 +139,9 @@ impl<K: Object> Consumer<K> {
         }
     }
 
-    /// Whether a change of that object waits to be applied: a resync skips it, since the change tells handlers anyway.
-    pub fn is_under_way(&self, key: &ObjectKey) -> bool {
-        self.shared.log.lock().under_way.contains_key(key)
-    }
-
-    /// What was taken by the last `pop` has been applied.
-    fn applied(&mut self) {
-        let mut log = self.shared.log.lock();
-        // Only what is still queued is under way from now on.
-        let mut under_way = std::mem::take(&mut log.under_way);
-        under_way.clear();
-        for key in log.deltas.iter().filter_map(Delta::key) {
-            *under_way.entry_ref(key).or_insert(0) += 1;
-        }
-        log.under_way = under_way;
+    /// The objects of which a change waits here: a resync skips them, since that change tells of them anyway.
+    pub fn under_way(&self) -> HashSet<ObjectKey> {
+        self.shared.log.lock().deltas.iter().filter_map(Delta::key).cloned().collect()
     }
 }
 
@@ -211,15 +193,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_is_under_way_until_its_delta_was_applied() {
+    async fn a_key_is_under_way_until_its_delta_was_taken() {
         let (mut producer, mut consumer) = delta_fifo(8);
-        let key = ObjectKey::new("default", "a");
         producer.push(added("a")).await.unwrap();
-        assert!(consumer.is_under_way(&key));
+        producer.push(Delta::ListBegun).await.unwrap();
+        assert_eq!(consumer.under_way(), [ObjectKey::new("default", "a")].into_iter().collect());
         consumer.pop().await.unwrap();
-        assert!(consumer.is_under_way(&key), "taken, but not applied");
+        assert!(consumer.under_way().is_empty());
         assert!(consumer.pop().now_or_never().is_none());
-        assert!(!consumer.is_under_way(&key));
     }
 
     #[tokio::test(start_paused = true)]

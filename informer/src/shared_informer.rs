@@ -8,7 +8,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use steersman_api::{GroupVersionResource, Meta, ObjectKey, ResourceVersion, Uid};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::index::{BY_OWNER_UID, Index, IndexId, IndexValue, owners};
@@ -45,6 +44,8 @@ pub struct SharedInformer<K: Object> {
     life: Mutex<Life<K>>,
     synced: watch::Sender<bool>,
     stop: CancellationToken,
+    /// Cancelled by the end of `run`.
+    ended: CancellationToken,
 }
 
 /// How a shared informer goes about it.
@@ -52,7 +53,8 @@ pub struct SharedInformer<K: Object> {
 pub struct Config {
     /// Of its reflector.
     pub reflector: reflector::Config,
-    /// How often mappings are told again of every object; `None` for never. Handlers have periods of their own.
+    /// How often mappings are told again of every object, at most each second; `None` or zero for never. Handlers have
+    /// periods of their own.
     pub resync: Option<Duration>,
     /// Is told of every failed list and watch.
     pub on_watch_error: Option<WatchErrorHook>,
@@ -92,6 +94,7 @@ impl<K: Object> SharedInformer<K> {
             life: Mutex::new(Life::New(writer, received)),
             synced: watch::Sender::new(false),
             stop: CancellationToken::new(),
+            ended: CancellationToken::new(),
         })
     }
 
@@ -111,30 +114,20 @@ impl<K: Object> SharedInformer<K> {
         Ok(Informer { shared: Arc::clone(self), selection: std::marker::PhantomData })
     }
 
-    /// Lists and watches until `stop` is cancelled (or [`AnyInformer::stop`] called), then ends all handlers; whatever
-    /// is cached stays readable. Returns at once if it has been run before.
+    /// Lists and watches until `stop` is cancelled (or [`AnyInformer::stop`] called), then ends all handlers, also in the
+    /// middle of an event; whatever is cached stays readable. Returns at once if it has been run before.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let started = std::mem::replace(&mut *self.life.lock(), Life::Started);
         let Life::New(writer, commands) = started else { return };
+        let _ended = self.ended.clone().drop_guard();
         let groups = self.groups.load(Ordering::Acquire);
         self.source.keep(groups);
         let (producer, consumer) = crate::delta_fifo::delta_fifo(FIFO_CAPACITY);
         let reflector =
             Reflector::new(Arc::clone(&self.source), self.resource.clone(), self.config.reflector.clone())
                 .on_error(self.config.on_watch_error.clone());
-        let mut pump = Pump {
-            writer,
-            store: self.store.clone(),
-            log: consumer,
-            commands,
-            listing: false,
-            synced: self.synced.clone(),
-            mappings: Vec::new(),
-            resync: self.config.resync,
-            next_resync: self.config.resync.map(|period| tokio::time::Instant::now() + period),
-            handlers: Vec::new(),
-            tasks: JoinSet::new(),
-        };
+        let tables = (writer, self.store.clone());
+        let mut pump = Pump::new(tables, consumer, commands, self.config.resync, self.synced.clone());
         tokio::select! {
             () = stop.cancelled() => {}
             () = self.stop.cancelled() => {}
@@ -142,7 +135,7 @@ impl<K: Object> SharedInformer<K> {
             () = reflector.list_and_watch(producer) => {}
             () = pump.run() => {}
         }
-        pump.tasks.shutdown().await;
+        pump.shut_down().await;
         tracing::debug!(resource = %self.resource, "informer stopped");
     }
 }
@@ -169,7 +162,8 @@ pub enum Change<S: Selection> {
         /// It was there before the mapping, or before the first list was complete.
         initial: bool,
     },
-    /// An object has a new state.
+    /// An object has a new state; or, after a gap that a new list closed, there is another one of its name, and of another
+    /// uid.
     Updated {
         /// The state before.
         old: View<S>,
@@ -181,7 +175,7 @@ pub enum Change<S: Selection> {
         /// Its last state that is known.
         last: View<S>,
     },
-    /// Nothing changed: it is time to look at everything again.
+    /// Nothing changed, or nothing that was not told already: it is time to look again.
     Resync {
         /// The state, as before.
         object: View<S>,
@@ -228,7 +222,7 @@ impl<S: Selection> Informer<S> {
     }
 
     /// Adds an index, at once over all that is cached. A name that is taken gives the index that has it: it must stand
-    /// for the same values.
+    /// for the same values. `values` must not read this cache: nobody can while it is written.
     pub fn add_index(&self, name: &'static str, values: fn(&View<S>) -> Vec<IndexValue>) -> Index<S> {
         let values = move |object: &Arc<S::Kind>, found: &mut dyn FnMut(IndexValue)| {
             values(&View::new(Arc::clone(object))).into_iter().for_each(found);
@@ -237,20 +231,24 @@ impl<S: Selection> Informer<S> {
     }
 
     /// Has every change told to `mapping` as soon as readers can see it. It must be quick and must not wait: the cache
-    /// goes no further meanwhile.
+    /// goes no further meanwhile. Should it panic, that change is lost to it, and nothing else.
     pub fn map(&self, mapping: impl Fn(&Change<S>) + Send + Sync + 'static) {
         let mapping = move |event: pump::Raw<'_, S::Kind>| mapping(&event.into_change());
         // A stopped informer has nothing to tell.
         let _ = self.shared.commands.send(Command::Map(Box::new(mapping)));
     }
 
-    /// Has every change told to `handler`, in a task of its own; with a `resync` period also everything again that often.
+    /// Has every change told to `handler`, in a task of its own; with a `resync` period also everything again that often,
+    /// at most each second (zero is never). A handler that panics is told nothing any more, as is one that is added once
+    /// the informer has ended.
     pub fn add_handler(&self, handler: impl EventHandler<S>, resync: Option<Duration>) -> Registration {
         let mailbox = Arc::new(Mailbox::new());
         let removed = CancellationToken::new();
         let task = {
             let (mailbox, removed) = (Arc::clone(&mailbox), removed.clone());
             async move {
+                // However it ends, nothing is kept for it any more.
+                let _removed = removed.clone().drop_guard();
                 removed.run_until_cancelled(deliver(mailbox, handler)).await;
             }
         };
@@ -265,10 +263,12 @@ impl<S: Selection> Informer<S> {
         *self.shared.synced.borrow()
     }
 
-    /// Waits until it is.
-    pub async fn synced(&self) {
+    /// Waits until it is, and says so; false if the informer has ended before.
+    pub async fn synced(&self) -> bool {
+        let mut synced = self.shared.synced.subscribe();
         // The sender lives as long as this handle does.
-        let _ = self.shared.synced.subscribe().wait_for(|synced| *synced).await;
+        let _ = self.shared.ended.run_until_cancelled(synced.wait_for(|synced| *synced)).await;
+        self.has_synced()
     }
 
     /// Everything up to this version is in the cache.
@@ -295,7 +295,7 @@ impl Registration {
         (self.synced)()
     }
 
-    /// Tells the handler nothing any more.
+    /// Tells the handler nothing any more. An event that it is at work on is broken off where it next waits.
     pub fn remove(&self) {
         self.removed.cancel();
     }
@@ -333,6 +333,8 @@ pub trait AnyInformer: Send + Sync + 'static {
     fn last_sync_resource_version(&self) -> ResourceVersion;
     /// Stops it for good.
     fn stop(&self);
+    /// Whether it ran and has ended: what is cached grows stale.
+    fn is_stopped(&self) -> bool;
     /// Runs it: see [`SharedInformer::run`].
     fn run(self: Arc<Self>, stop: CancellationToken) -> futures::future::BoxFuture<'static, ()>;
     /// Itself, to be told by its type.
@@ -383,6 +385,9 @@ impl<K: Object> AnyInformer for SharedInformer<K> {
     }
     fn stop(&self) {
         self.stop.cancel();
+    }
+    fn is_stopped(&self) -> bool {
+        self.ended.is_cancelled()
     }
     fn run(self: Arc<Self>, stop: CancellationToken) -> futures::future::BoxFuture<'static, ()> {
         Box::pin(Self::run(self, stop))

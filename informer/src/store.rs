@@ -60,8 +60,8 @@ struct Tables<K> {
     by_uid: HashTable<u32>,
     /// By name; each holds every occupied slot under each of its values.
     indexes: Vec<Index<K>>,
-    /// Why an object can't be read, for the few that can't.
-    unreadable: HashMap<u32, Arc<str>>,
+    /// The objects that can't be read.
+    unreadable: HashMap<u32, Damage>,
     /// Which list or relist is under way, or was last.
     pass: u32,
     version: ResourceVersion,
@@ -75,6 +75,21 @@ struct Slot<K> {
     object: Arc<K>,
     /// The last list that named it, or that was under way when it came.
     pass: u32,
+}
+
+/// Of an object that can't be read.
+struct Damage {
+    why: Arc<str>,
+    held: Held,
+}
+
+/// What stands in the slot of an object that can't be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// The last state that could be read.
+    LastGood,
+    /// The metadata of the state that can't: none could be read before it.
+    MetaOnly,
 }
 
 struct Index<K> {
@@ -126,7 +141,7 @@ impl<K: Object> Tables<K> {
         let object = &self.at(place).object;
         match self.unreadable.get(&place) {
             None => Ok(Arc::clone(object)),
-            Some(why) => Err(Unreadable { key: object.meta().key.clone(), why: Arc::clone(why) }),
+            Some(damage) => Err(Unreadable { key: object.meta().key.clone(), why: Arc::clone(&damage.why) }),
         }
     }
 
@@ -164,38 +179,45 @@ impl<K: Object> Tables<K> {
         }
     }
 
-    fn put(&mut self, object: K, why: Option<Arc<str>>) -> Written<K> {
+    /// `None` if the object is cached in this very state.
+    fn put(&mut self, object: K, why: Option<Arc<str>>) -> Option<Written<K>> {
         let object = Arc::new(object);
-        let slot = Slot { object: Arc::clone(&object), pass: self.pass };
-        if let Some(place) = self.find(&object.meta().key) {
-            // The last good state is of more use than none, as long as it is the same object.
-            let old = Arc::clone(&self.at(place).object);
-            if let Some(why) = why {
-                if !self.unreadable.contains_key(&place) && old.meta().uid == object.meta().uid {
-                    self.slots[place as usize].as_mut().expect("a found slot is occupied").pass = self.pass;
-                    self.unreadable.insert(place, why);
-                    return Written::Updated(Arc::clone(&old), old);
-                }
-                self.unreadable.insert(place, why);
-            } else {
-                self.unreadable.remove(&place);
-            }
-            self.unlink(place);
-            self.slots[place as usize] = Some(slot);
-            self.link(place);
-            Written::Updated(old, object)
-        } else {
+        let pass = self.pass;
+        let Some(place) = self.find(&object.meta().key) else {
             let place = self.free.pop().unwrap_or_else(|| {
                 self.slots.push(None);
                 u32::try_from(self.slots.len() - 1).expect("a cache holds less than 2^32 objects")
             });
-            self.slots[place as usize] = Some(slot);
-            if let Some(why) = why {
-                self.unreadable.insert(place, why);
-            }
+            self.slots[place as usize] = Some(Slot { object: Arc::clone(&object), pass });
+            self.unreadable.extend(why.map(|why| (place, Damage { why, held: Held::MetaOnly })));
             self.link(place);
-            Written::Added(object)
+            return Some(Written::Added(object));
+        };
+        let slot = self.slots[place as usize].as_mut().expect("a found slot is occupied");
+        slot.pass = pass;
+        let old = Arc::clone(&slot.object);
+        let (before, now) = (old.meta(), object.meta());
+        let same = before.uid == now.uid;
+        match (why, self.unreadable.get(&place).map(|damage| damage.held)) {
+            (None, None)
+                if same
+                    && before.resource_version == now.resource_version
+                    && now.resource_version != ResourceVersion::ANY =>
+            {
+                return None;
+            }
+            // The last good state is of more use than none, as long as it is the same object.
+            (Some(why), None | Some(Held::LastGood)) if same => {
+                self.unreadable.insert(place, Damage { why, held: Held::LastGood });
+                return Some(Written::Updated(Arc::clone(&old), old));
+            }
+            (Some(why), _) => _ = self.unreadable.insert(place, Damage { why, held: Held::MetaOnly }),
+            (None, _) => _ = self.unreadable.remove(&place),
         }
+        self.unlink(place);
+        self.slots[place as usize] = Some(Slot { object: Arc::clone(&object), pass });
+        self.link(place);
+        Some(Written::Updated(old, object))
     }
 
     fn take(&mut self, place: u32) -> Arc<K> {
@@ -235,12 +257,15 @@ impl<K: Object> Index<K> {
 
 impl<K: Object> StoreWriter<K> {
     /// Puts an object in, in place of one of the same key. Of an unreadable one the last good state stays, if there is
-    /// one, marked as unreadable; `None` if nobody can tell which object it was.
+    /// one, marked as unreadable.
+    ///
+    /// `None` if nothing changed: the object is cached in that version already (as most are when a list comes again), or
+    /// nobody can tell which object it was.
     pub fn put(&mut self, decoded: Decoded<K>) -> Option<Written<K>> {
         let mut tables = self.tables.write();
         match decoded {
-            Decoded::Good(object) => Some(tables.put(object, None)),
-            Decoded::Unreadable(object, error) => Some(tables.put(object, Some(error.to_string().into()))),
+            Decoded::Good(object) => tables.put(object, None),
+            Decoded::Unreadable(object, error) => tables.put(object, Some(error.to_string().into())),
             Decoded::Lost(_) => {
                 tables.incomplete = true;
                 None
@@ -324,10 +349,13 @@ impl<K: Object> Store<K> {
         tables.occupied().map(|place| tables.readable(place)).collect()
     }
 
-    /// The objects that an index holds under a value, in no order. [`Unknown indexes`](IndexId) can't be asked for.
+    /// The objects that an index holds under a value, in no order.
     ///
     /// # Errors
     /// One of them can't be read.
+    ///
+    /// # Panics
+    /// If the index is another store's, as all calls that take one.
     pub fn by_index(&self, index: IndexId, value: &IndexValue) -> Result<Vec<Arc<K>>, Unreadable> {
         let tables = self.tables.read();
         let posting = tables.indexes[index.0].postings.get(value);
@@ -351,6 +379,12 @@ impl<K: Object> Store<K> {
         let objects: Vec<Arc<K>> =
             self.tables.read().slots.iter().flatten().map(|slot| Arc::clone(&slot.object)).collect();
         objects.iter().for_each(look);
+    }
+
+    /// The object of that key, whether it can be read or not.
+    pub(crate) fn peek(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        let tables = self.tables.read();
+        tables.find(key).map(|place| Arc::clone(&tables.at(place).object))
     }
 
     /// The metadata of the object of that key, whether it can be read or not.
@@ -398,10 +432,16 @@ impl<K: Object> Store<K> {
         self.tables.read().version
     }
 
-    /// Adds an index, at once over all that is cached. A name that is taken gives the index that has it.
+    /// Adds an index, at once over all that is cached. A name that is taken gives the index that has it. `values` must not
+    /// read this store: nobody can while it is written.
     pub fn add_index(&self, name: &'static str, values: Arc<IndexFn<K>>) -> IndexId {
+        let named = |tables: &Tables<K>| tables.indexes.iter().position(|index| index.name == name);
+        // Mostly it is there, and readers need not wait.
+        if let Some(at) = named(&self.tables.read()) {
+            return IndexId(at);
+        }
         let mut tables = self.tables.write();
-        if let Some(at) = tables.indexes.iter().position(|index| index.name == name) {
+        if let Some(at) = named(&tables) {
             return IndexId(at);
         }
         let mut index = Index { name, values, postings: HashMap::new() };

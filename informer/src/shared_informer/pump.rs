@@ -1,9 +1,11 @@
 //! The task that writes a store and tells its users.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use steersman_api::{ObjectKey, ResourceVersion};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -45,8 +47,8 @@ pub(super) enum Initial {
 }
 
 impl<'a, K> Raw<'a, K> {
-    pub(super) fn object(self) -> &'a Arc<K> {
-        match self {
+    pub(super) fn object(&self) -> &'a Arc<K> {
+        match *self {
             Self::Written(
                 Written::Added(object) | Written::Updated(_, object) | Written::Deleted(object),
                 _,
@@ -75,30 +77,80 @@ impl<K: Object> Raw<'_, K> {
 /// Applies deltas, and tells of them. It alone writes the store, so that what it tells, and to whom, is always in step
 /// with what the store holds.
 pub(super) struct Pump<K: Object> {
-    pub(super) writer: StoreWriter<K>,
-    pub(super) store: Store<K>,
-    pub(super) log: Consumer<K>,
-    pub(super) commands: mpsc::UnboundedReceiver<Command<K>>,
+    writer: StoreWriter<K>,
+    store: Store<K>,
+    log: Consumer<K>,
+    commands: mpsc::UnboundedReceiver<Command<K>>,
     /// A list is under way.
-    pub(super) listing: bool,
+    listing: bool,
+    /// What lists after the first have changed since the last of them was complete.
+    relisted: Vec<ObjectKey>,
     /// Set when the first list is complete and told.
-    pub(super) synced: watch::Sender<bool>,
-    pub(super) mappings: Vec<Mapping<K>>,
-    pub(super) resync: Option<Duration>,
-    pub(super) next_resync: Option<Instant>,
-    pub(super) handlers: Vec<Handler<K>>,
+    synced: watch::Sender<bool>,
+    mappings: Vec<Mapping<K>>,
+    resync: Option<Duration>,
+    next_resync: Option<Instant>,
+    handlers: Vec<Handler<K>>,
     /// The handlers' tasks.
-    pub(super) tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
-pub(super) struct Handler<K> {
+struct Handler<K> {
     mailbox: Arc<Mailbox<K>>,
     resync: Option<Duration>,
     next_resync: Option<Instant>,
+    /// Cancelled to end its task, and by the end of its task.
     removed: CancellationToken,
 }
 
+/// No resync comes more often, as client-go has it: each goes through the whole cache.
+const MIN_RESYNC: Duration = Duration::from_secs(1);
+
+/// When the next resync is due; none for a period of zero, or for one that no clock can hold.
+fn next_resync(period: Option<Duration>) -> Option<Instant> {
+    let period = period.filter(|period| !period.is_zero())?;
+    Instant::now().checked_add(period.max(MIN_RESYNC))
+}
+
+/// Tells one mapping. If it panics, the others and the cache go on: what it should have put in its queue comes with the
+/// next change of the object, or with a resync.
+fn call<K: Object>(mapping: &Mapping<K>, change: Raw<'_, K>) {
+    let object = change.object();
+    if catch_unwind(AssertUnwindSafe(|| mapping(change))).is_err() {
+        tracing::error!(key = %object.meta().key, "a key mapping panicked; this change is lost to it");
+    }
+}
+
 impl<K: Object> Pump<K> {
+    /// Mappings are told of everything again each `resync`. `synced` is set once the first list is complete and told.
+    pub(super) fn new(
+        (writer, store): (StoreWriter<K>, Store<K>),
+        log: Consumer<K>,
+        commands: mpsc::UnboundedReceiver<Command<K>>,
+        resync: Option<Duration>,
+        synced: watch::Sender<bool>,
+    ) -> Self {
+        Self {
+            writer,
+            store,
+            log,
+            commands,
+            listing: false,
+            relisted: Vec::new(),
+            synced,
+            mappings: Vec::new(),
+            resync,
+            next_resync: next_resync(resync),
+            handlers: Vec::new(),
+            tasks: JoinSet::new(),
+        }
+    }
+
+    /// Ends all handlers.
+    pub(super) async fn shut_down(mut self) {
+        self.tasks.shutdown().await;
+    }
+
     /// Runs until the reflector is gone.
     pub(super) async fn run(&mut self) {
         loop {
@@ -117,12 +169,11 @@ impl<K: Object> Pump<K> {
                     None => return,
                 },
                 () = resync => self.resync_due(Instant::now()),
-                // A handler that panicked is gone; its mailbox is dropped with it.
                 Some(ended) = self.tasks.join_next() => {
                     if let Err(error) = ended && error.is_panic() {
                         tracing::error!("an event handler panicked and is told nothing any more");
-                        self.handlers.retain(|handler| Arc::strong_count(&handler.mailbox) > 1);
                     }
+                    self.drop_removed();
                 }
             }
         }
@@ -132,7 +183,7 @@ impl<K: Object> Pump<K> {
         match command {
             Command::Map(mapping) => {
                 self.store.snapshot(|object| {
-                    mapping(Raw::Written(&Written::Added(Arc::clone(object)), Initial::Yes));
+                    call(&mapping, Raw::Written(&Written::Added(Arc::clone(object)), Initial::Yes));
                 });
                 self.mappings.push(mapping);
             }
@@ -141,8 +192,7 @@ impl<K: Object> Pump<K> {
                 if *self.synced.borrow() {
                     mailbox.complete_initial();
                 }
-                let next_resync = resync.map(|period| Instant::now() + period);
-                self.handlers.push(Handler { mailbox, resync, next_resync, removed });
+                self.handlers.push(Handler { mailbox, resync, next_resync: next_resync(resync), removed });
                 self.tasks.spawn(task);
             }
             Command::Resync => self.resync_mappings(),
@@ -172,6 +222,7 @@ impl<K: Object> Pump<K> {
                 for swept in self.writer.complete_list(version) {
                     self.tell(Some(swept));
                 }
+                self.tell_relisted();
                 if !self.synced.send_replace(true) {
                     self.handlers.iter().for_each(|handler| handler.mailbox.complete_initial());
                 }
@@ -181,12 +232,12 @@ impl<K: Object> Pump<K> {
     }
 
     /// The version that the store reaches with this change; none within a list, which comes in no order.
-    fn version_of(&self, object: &Decoded<K>) -> Option<steersman_api::ResourceVersion> {
+    fn version_of(&self, object: &Decoded<K>) -> Option<ResourceVersion> {
         let object = object.object().filter(|_| !self.listing)?;
         Some(object.meta().resource_version)
     }
 
-    fn advance(&mut self, version: Option<steersman_api::ResourceVersion>) {
+    fn advance(&mut self, version: Option<ResourceVersion>) {
         if let Some(version) = version {
             self.writer.advance(version);
         }
@@ -196,40 +247,62 @@ impl<K: Object> Pump<K> {
         let Some(written) = written else { return };
         let initial = if *self.synced.borrow() { Initial::No } else { Initial::Yes };
         for mapping in &self.mappings {
-            mapping(Raw::Written(&written, initial));
+            call(mapping, Raw::Written(&written, initial));
         }
-        self.handlers.retain(|handler| !handler.removed.is_cancelled());
+        self.drop_removed();
         for handler in &self.handlers {
             handler.mailbox.put(&written, initial == Initial::Yes);
         }
+        if self.listing
+            && initial == Initial::No
+            && let Written::Added(object) | Written::Updated(_, object) = &written
+        {
+            self.relisted.push(object.meta().key.clone());
+        }
+    }
+
+    /// Mappings were told of what a list changed before the store had reached the list's version, and a sync that waits
+    /// for a version was woken too early: they are told again.
+    fn tell_relisted(&mut self) {
+        for key in std::mem::take(&mut self.relisted) {
+            if let Some(object) = self.store.peek(&key) {
+                self.mappings.iter().for_each(|mapping| call(mapping, Raw::Resync(&object)));
+            }
+        }
+    }
+
+    fn drop_removed(&mut self) {
+        self.handlers.retain(|handler| !handler.removed.is_cancelled());
     }
 
     fn next_due(&self) -> Option<Instant> {
         self.handlers.iter().filter_map(|handler| handler.next_resync).chain(self.next_resync).min()
     }
 
+    /// Objects whose change waits to be applied are left out: the change tells of them anyway.
     fn resync_due(&mut self, now: Instant) {
+        self.drop_removed();
         let is_due = |next: Option<Instant>| next.is_some_and(|next| next <= now);
         if is_due(self.next_resync) {
-            self.next_resync = self.resync.map(|period| now + period);
+            self.next_resync = next_resync(self.resync);
             self.resync_mappings();
         }
-        let log = &self.log;
+        let under_way = self.log.under_way();
         for handler in self.handlers.iter_mut().filter(|handler| is_due(handler.next_resync)) {
-            handler.next_resync = handler.resync.map(|period| now + period);
+            handler.next_resync = next_resync(handler.resync);
             self.store.snapshot(|object| {
-                if !log.is_under_way(&object.meta().key) {
+                if !under_way.contains(&object.meta().key) {
                     handler.mailbox.resync(object);
                 }
             });
         }
     }
 
-    /// Objects whose change waits to be applied are left out: the change tells of them anyway.
     fn resync_mappings(&self) {
+        let under_way = self.log.under_way();
         self.store.snapshot(|object| {
-            if !self.log.is_under_way(&object.meta().key) {
-                self.mappings.iter().for_each(|mapping| mapping(Raw::Resync(object)));
+            if !under_way.contains(&object.meta().key) {
+                self.mappings.iter().for_each(|mapping| call(mapping, Raw::Resync(object)));
             }
         });
     }

@@ -141,7 +141,7 @@ async fn it_has_synced_only_when_the_first_list_is_told() {
     while let Ok(more) = told.try_recv() {
         rest.push(more);
     }
-    assert_eq!(rest, ["~a", "initial b"]);
+    assert_eq!(rest, ["initial b"], "what came unchanged with the second list is not told again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,6 +207,74 @@ async fn each_handler_is_resynced_in_its_own_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_resync_period_of_zero_is_never_and_none_is_shorter_than_a_second() {
+    let mut scene = Scene::new(Config { resync: Some(Duration::ZERO), ..Config::default() });
+    scene.source.apply(pod("a", "n1"));
+    let mut mapped = scene.mapped();
+    let (_never, mut never) = scene.handled(Some(Duration::ZERO));
+    let (_ages, mut ages) = scene.handled(Some(Duration::MAX));
+    let (_often, mut often) = scene.handled(Some(Duration::from_nanos(1)));
+    scene.start();
+    for told in [&mut never, &mut ages, &mut often] {
+        assert_eq!(next(told).await, "initial a@n1");
+    }
+    assert_eq!(next(&mut mapped).await, "initial a");
+    tokio::time::sleep(Duration::from_millis(3500)).await;
+    assert_eq!(often.len(), 3);
+    assert!(never.is_empty() && ages.is_empty() && mapped.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_new_list_changes_is_told_once_more_when_the_cache_has_reached_its_version() {
+    let mut scene = Scene::new(Config::default());
+    scene.source.apply(pod("a", "n1"));
+    scene.source.apply(pod("b", "n1"));
+    let (sender, mut told) = mpsc::unbounded_channel();
+    let informer = scene.informer.clone();
+    scene.informer.map(move |change| {
+        let reached = informer.last_sync_resource_version() >= change.newest().meta().resource_version;
+        _ = sender.send(format!("{} {reached}", in_words(change)));
+    });
+    scene.start();
+    assert_eq!(next(&mut told).await, "initial a false");
+    assert_eq!(next(&mut told).await, "initial b false");
+    scene.source.end_watches();
+    scene.source.apply(pod("a", "n2"));
+    scene.source.compact();
+    assert_eq!(next(&mut told).await, "~a false");
+    assert_eq!(next(&mut told).await, "resync a true");
+    scene.until_seen().await;
+    assert!(told.is_empty(), "b is unchanged");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mapping_that_panics_harms_nobody_else() {
+    let mut scene = Scene::new(Config::default());
+    scene.informer.map(|_| panic!("as this test wants"));
+    let mut mapped = scene.mapped();
+    scene.start();
+    scene.source.apply(pod("a", "n1"));
+    assert!(next(&mut mapped).await.ends_with('a'));
+    scene.source.apply(pod("b", "n1"));
+    assert!(next(&mut mapped).await.ends_with('b'));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_first_list_learns_that_it_will_not_come() {
+    let mut scene = Scene::new(Config::default());
+    scene.source.fail_list(Status::failure(403, "Forbidden", "no").into());
+    scene.start();
+    let waiting = scene.informer.clone();
+    let mut waiter = JoinSet::new();
+    waiter.spawn(async move { waiting.synced().await });
+    tokio::task::yield_now().await;
+    assert!(!scene.shared.is_stopped());
+    scene.shared.stop();
+    assert!(!waiter.join_next().await.unwrap().unwrap());
+    assert!(scene.shared.is_stopped());
+}
+
+#[tokio::test(start_paused = true)]
 async fn mappings_can_be_told_of_everything_again() {
     let mut scene = Scene::new(Config::default());
     scene.source.apply(pod("a", "n1"));
@@ -221,7 +289,7 @@ async fn mappings_can_be_told_of_everything_again() {
 async fn a_handler_that_panics_harms_nobody_else() {
     let mut scene = Scene::new(Config::default());
     let panics = |_: Event<Placed>| panic!("as this test wants");
-    scene.informer.add_handler(panics, None);
+    let panicked = scene.informer.add_handler(panics, None);
     let (_, mut handled) = scene.handled(None);
     scene.start();
     scene.informer.synced().await;
@@ -229,6 +297,10 @@ async fn a_handler_that_panics_harms_nobody_else() {
     scene.source.apply(pod("b", "n1"));
     assert_eq!(next(&mut handled).await, "+a@n1");
     assert_eq!(next(&mut handled).await, "+b@n1");
+    assert!(
+        panicked.removed.is_cancelled(),
+        "or its mailbox would grow for as long as the registration is held"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -117,9 +117,28 @@ fn an_unreadable_object_exists_keeps_its_last_good_state_and_fails_strict_reads(
     store.for_each(|object| app = object.meta().labels.get("app").cloned());
     assert_eq!(app.as_deref(), Some("web"));
 
-    writer.put(good("a", "1", "web", 3));
+    writer.put(Decoded::Unreadable(object("a", "1", "", 3), damage()));
+    assert!(
+        store.by_index(index, &"web".into()).is_err(),
+        "still the last good state, however often it is unreadable"
+    );
+    writer.put(good("a", "1", "web", 1));
     assert!(store.get(&key).unwrap().is_some());
     assert_eq!(store.unreadable_len(), 0);
+}
+
+#[test]
+fn an_object_that_comes_again_in_the_version_that_is_cached_changes_nothing() {
+    let (mut writer, store) = store();
+    writer.put(good("a", "1", "web", 1));
+    writer.begin_list();
+    assert!(writer.put(good("a", "1", "web", 1)).is_none());
+    assert!(writer.complete_list(ResourceVersion(5)).is_empty(), "but the list has named it");
+    assert!(writer.put(good("a", "2", "web", 1)).is_some(), "it is another one");
+    let unversioned = good("b", "3", "web", 0);
+    writer.put(unversioned);
+    assert!(writer.put(good("b", "3", "db", 0)).is_some(), "without a version nobody knows");
+    assert_eq!(store.len(), 2);
 }
 
 #[test]

@@ -58,6 +58,9 @@ pub enum DecodeError {
     /// JSON that does not fit it.
     #[error("decoding JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// Every object has a name; whatever this is, it could not be found again.
+    #[error("the object has no name")]
+    Nameless,
 }
 
 /// What became of the bytes of one object. Bad bytes never look like absence.
@@ -75,6 +78,7 @@ impl<K: Object> Decoded<K> {
     /// Decodes one object as far as it can be.
     pub fn decode(body: &Bytes, encoding: Encoding, groups: u64) -> Self {
         match K::decode(body, encoding, groups) {
+            Ok(object) if object.meta().key.name.is_empty() => Self::Lost(DecodeError::Nameless),
             Ok(object) => Self::Good(object),
             Err(error) => match super::meta::decode(body, encoding) {
                 Ok(meta) if !meta.key.name.is_empty() => Self::Unreadable(K::unreadable(meta), error),
