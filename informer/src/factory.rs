@@ -1,9 +1,11 @@
 //! Who asks for a kind gets the same informer as everybody else.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use parking_lot::Mutex;
 use steersman_api::GroupVersionResource;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +37,7 @@ struct Inner {
 /// What holds for all informers of a factory.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Which objects are cached.
+    /// Which objects are cached. With a namespace, the factory is of no use for kinds that stand in none.
     pub scope: Scope,
     /// Of each informer. A resync period is spread by jitter: each informer has one to two times of it.
     pub informer: Config,
@@ -46,6 +48,7 @@ struct State {
     informers: BTreeMap<GroupVersionResource, Entry>,
 }
 
+#[derive(Default)]
 struct Entry {
     /// The kinds that are decoded in some way: at the most one of each Rust type. By type, so that a second selection of a
     /// kind shares the first one's cache.
@@ -58,7 +61,7 @@ enum Started {
     Yes,
 }
 
-/// A kind that does not say where it is served: ask for it by its resource.
+/// An informer that can't be had: a mistake in the program, which should end the start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The cache runs, without some of the fields that are asked for.
@@ -96,19 +99,26 @@ impl SharedInformerFactory {
 
     /// The informer of a resource, whatever it caches of it: one that was asked for by type if there is one, else one
     /// that keeps the metadata alone.
+    ///
+    /// So ask by type first: a cache of bare metadata can't serve who asks by type later, and there will be two.
     pub fn dynamic(&self, resource: &GroupVersionResource) -> Arc<dyn AnyInformer> {
-        if let Some(entry) = self.inner.state.lock().informers.get(resource)
-            && let Some((informer, _)) = entry.informers.first()
-        {
-            return Arc::clone(informer);
+        let mut state = self.inner.state.lock();
+        match state.informers.get(resource).and_then(|entry| entry.informers.first()) {
+            Some((informer, _)) => Arc::clone(informer),
+            None => self.shared_in::<MetaOnly>(&mut state, resource.clone()),
         }
-        self.shared::<MetaOnly>(resource.clone())
     }
 
     fn shared<K: Object>(&self, resource: GroupVersionResource) -> Arc<SharedInformer<K>> {
-        let mut state = self.inner.state.lock();
-        let entry =
-            state.informers.entry(resource.clone()).or_insert_with(|| Entry { informers: Vec::new() });
+        self.shared_in(&mut self.inner.state.lock(), resource)
+    }
+
+    fn shared_in<K: Object>(
+        &self,
+        state: &mut State,
+        resource: GroupVersionResource,
+    ) -> Arc<SharedInformer<K>> {
+        let entry = state.informers.entry(resource.clone()).or_default();
         let same = |(informer, _): &(Arc<dyn AnyInformer>, Started)| {
             Arc::clone(informer).as_any().downcast::<SharedInformer<K>>().ok()
         };
@@ -131,8 +141,13 @@ impl SharedInformerFactory {
         for (informer, started) in state.informers.values_mut().flat_map(|entry| &mut entry.informers) {
             if std::mem::replace(started, Started::Yes) == Started::No {
                 let span = tracing::info_span!("informer", resource = %informer.resource());
-                let run = Arc::clone(informer).run(self.inner.stop.clone());
-                self.inner.tasks.spawn(run.instrument(span));
+                let run = AssertUnwindSafe(Arc::clone(informer).run(self.inner.stop.clone())).catch_unwind();
+                let watched = async move {
+                    if run.await.is_err() {
+                        tracing::error!("the informer panicked; its cache grows stale");
+                    }
+                };
+                self.inner.tasks.spawn(watched.instrument(span));
             }
         }
     }
@@ -143,8 +158,8 @@ impl SharedInformerFactory {
         state.informers.values().flat_map(|entry| &entry.informers).map(|(i, _)| Arc::clone(i)).collect()
     }
 
-    /// Waits until each of these informers has its first list, or for `at_most`; says which have. One sick kind keeps
-    /// nobody from learning about the others.
+    /// Waits until each of these informers has its first list, or for `at_most`; says of which kinds all have. One sick
+    /// kind keeps nobody from learning about the others.
     pub async fn wait_for_cache_sync(
         &self,
         informers: &[Arc<dyn AnyInformer>],
@@ -155,7 +170,11 @@ impl SharedInformerFactory {
             let _ = tokio::time::timeout(at_most, synced.wait_for(|synced| *synced)).await;
             (informer.resource().clone(), informer.has_synced())
         });
-        futures::future::join_all(waits).await.into_iter().collect()
+        let mut all = BTreeMap::new();
+        for (resource, synced) in futures::future::join_all(waits).await {
+            *all.entry(resource).or_insert(true) &= synced;
+        }
+        all
     }
 
     /// Stops the informers of a resource and forgets them; who asks again gets a new one. What others still hold of the
@@ -177,5 +196,79 @@ impl SharedInformerFactory {
 
 /// One to two times the period, so that not all caches are gone through at once.
 fn jittered(period: Duration) -> Duration {
-    period.mul_f64(1.0 + rand::Rng::random::<f64>(&mut rand::rng()))
+    let more = period.as_secs_f64() * rand::Rng::random::<f64>(&mut rand::rng());
+    Duration::try_from_secs_f64(more).map_or(Duration::MAX, |more| period.saturating_add(more))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Response;
+    use kube::client::Body;
+
+    use super::*;
+    use crate::{Interned, keep, kind, projection};
+
+    projection! { struct Spec { pub node: Interned = 10 "nodeName" } }
+    kind! { struct Pod("", "v1", "pods") { spec: Spec = 2 "spec" } }
+    keep! { struct Placed: Pod => Spec }
+
+    /// Over a server that never answers.
+    fn factory() -> SharedInformerFactory {
+        let silent = tower::service_fn(|_: http::Request<Body>| {
+            std::future::pending::<Result<Response<Body>, std::convert::Infallible>>()
+        });
+        SharedInformerFactory::new(kube::Client::new(silent, "default"), Options::default())
+    }
+
+    fn pods() -> GroupVersionResource {
+        GroupVersionResource::new("", "v1", "pods")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_again_gets_the_same_by_type_or_by_name() {
+        let factory = factory();
+        let typed = factory.informer::<Placed>().unwrap();
+        assert!(Arc::ptr_eq(&typed.any(), &factory.dynamic(&pods())));
+        assert!(Arc::ptr_eq(&typed.any(), &factory.informer::<Placed>().unwrap().any()));
+        assert_eq!(factory.informers().len(), 1);
+        assert!(matches!(factory.informer::<MetaOnly>(), Err(Error::NoResource)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bare_metadata_does_not_serve_who_asks_by_type_later() {
+        let factory = factory();
+        let dynamic = factory.dynamic(&pods());
+        let typed = factory.informer::<Placed>().unwrap();
+        assert!(!Arc::ptr_eq(&typed.any(), &dynamic));
+        assert!(Arc::ptr_eq(&dynamic, &factory.dynamic(&pods())));
+        factory.start();
+        let both = factory.wait_for_cache_sync(&factory.informers(), Duration::from_secs(1)).await;
+        assert_eq!(both.into_iter().collect::<Vec<_>>(), [(pods(), false)]);
+        factory.shutdown().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_removed_ends_and_who_asks_again_gets_a_new_one() {
+        let factory = factory();
+        let (old, nodes) =
+            (factory.dynamic(&pods()), factory.dynamic(&GroupVersionResource::new("", "v1", "nodes")));
+        factory.start();
+        factory.start();
+        factory.remove(&pods());
+        while !old.is_stopped() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(!Arc::ptr_eq(&old, &factory.dynamic(&pods())));
+        assert!(!nodes.is_stopped());
+        factory.start();
+        factory.shutdown().await;
+        assert!(factory.informers().iter().all(|informer| informer.is_stopped()));
+    }
+
+    #[test]
+    fn no_period_is_too_long_to_be_spread() {
+        assert_eq!(jittered(Duration::MAX), Duration::MAX);
+        let hour = Duration::from_secs(3600);
+        assert!((hour..=2 * hour).contains(&jittered(hour)));
+    }
 }
