@@ -64,6 +64,19 @@ impl Labels {
         Some(&self.0[at].1)
     }
 
+    /// Sets a label.
+    pub fn insert(&mut self, key: ArcStr, value: ArcStr) {
+        let mut pairs = std::mem::take(&mut self.0).into_vec();
+        match pairs.binary_search_by(|(k, _)| k.cmp(&key)) {
+            Ok(at) => pairs[at].1 = value,
+            Err(at) => {
+                pairs.reserve_exact(1);
+                pairs.insert(at, (key, value));
+            }
+        }
+        self.0 = pairs.into_boxed_slice();
+    }
+
     /// All of them, by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&ArcStr, &ArcStr)> {
         self.0.iter().map(|(k, v)| (k, v))
@@ -107,5 +120,11 @@ mod tests {
         assert_eq!(labels.len(), 2);
         assert_eq!(labels.get("b").unwrap(), "3");
         assert_eq!(labels.get("c"), None);
+
+        let mut inserted = Labels::default();
+        for (key, value) in [("b", "1"), ("a", "2"), ("b", "3")] {
+            inserted.insert(key.into(), value.into());
+        }
+        assert_eq!(inserted, labels);
     }
 }

@@ -9,7 +9,14 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, Visitor};
 use super::FieldValue;
 
 /// A member's name, borrowed from the input unless it holds an escape.
+#[derive(PartialEq, Eq, Hash)]
 pub struct Key<'de>(Cow<'de, str>);
+
+impl std::borrow::Borrow<str> for Key<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
 
 impl std::ops::Deref for Key<'_> {
     type Target = str;

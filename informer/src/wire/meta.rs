@@ -57,9 +57,10 @@ impl From<WireOwner> for OwnerReference {
     }
 }
 
-/// Metadata as it stands on the wire.
+/// Metadata while it is read. Lists grow in vectors, and are packed into [`Meta`] once, at the end.
 #[derive(Default)]
 pub struct WireMeta {
+    /// All of it but the lists.
     meta: Meta,
     labels: Vec<(ArcStr, ArcStr)>,
     owners: Vec<OwnerReference>,
@@ -145,23 +146,20 @@ crate::projection! {
 
 impl From<JsonMeta> for WireMeta {
     fn from(json: JsonMeta) -> Self {
-        let meta = Meta {
-            key: ObjectKey { namespace: json.namespace.as_arc().clone(), name: json.name },
-            uid: json.uid,
-            resource_version: version(&json.resource_version),
-            generation: json.generation,
-            labels: json.labels,
-            owners: json.owners.into_iter().map(OwnerReference::from).collect(),
-            finalizers: json.finalizers.iter().map(|f| f.as_arc().clone()).collect(),
-            created: json.created,
-            deleted: json.deleted,
-            deletion_grace: json.deletion_grace,
-        };
         Self {
-            labels: meta.labels.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
-            owners: meta.owners.to_vec(),
-            finalizers: meta.finalizers.to_vec(),
-            meta,
+            meta: Meta {
+                key: ObjectKey { namespace: json.namespace.as_arc().clone(), name: json.name },
+                uid: json.uid,
+                resource_version: version(&json.resource_version),
+                generation: json.generation,
+                created: json.created,
+                deleted: json.deleted,
+                deletion_grace: json.deletion_grace,
+                ..Meta::default()
+            },
+            labels: json.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+            owners: json.owners.into_iter().map(OwnerReference::from).collect(),
+            finalizers: json.finalizers.iter().map(|finalizer| finalizer.as_arc().clone()).collect(),
         }
     }
 }

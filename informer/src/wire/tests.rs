@@ -175,6 +175,23 @@ fn null_and_absent_members_are_defaults() {
 }
 
 #[test]
+fn names_and_stamps_are_read_however_they_are_written() {
+    let json = r#"{"\u006detadata": {"n\u0061me": "a", "creationTimestamp": "0001-01-01T00:00:00Z"},
+        "\u0073pec": {"nodeName": "n"}, "extra\n": 1}"#;
+    let pod = Pod::decode(&json.into(), Encoding::Json, Whole::GROUPS).unwrap();
+    assert_eq!((&*pod.meta().key.name, pod.meta().created), ("a", None));
+    assert_eq!(&Spec::of(&pod).unwrap().node, "n");
+}
+
+#[test]
+fn what_has_no_name_is_no_object() {
+    for body in ["{}", r#"{"kind": "Status", "code": 500}"#] {
+        let decoded = Decoded::<Pod>::decode(&body.into(), Encoding::Json, u64::MAX);
+        assert!(matches!(decoded, Decoded::Lost(DecodeError::Nameless)), "{decoded:?}");
+    }
+}
+
+#[test]
 fn groups_that_nobody_asked_for_are_not_kept() {
     let object =
         json!({ "metadata": {"name": "a"}, "spec": {"nodeName": "n"}, "status": {"phase": "Running"} });

@@ -127,8 +127,8 @@ fn push_tight<T>(list: &mut Vec<T>, item: T) {
 /// A `map<string, string>`. Keys are shared, values too once they have come twice.
 impl FieldValue for Labels {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
-        let pair = map_entry(field)?;
-        *self = self.iter().map(|(k, v)| (k.clone(), v.clone())).chain([pair]).collect();
+        let (key, value) = map_entry(field)?;
+        self.insert(key, value);
         Ok(())
     }
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -171,12 +171,9 @@ fn shared_pair(key: &str, value: &str) -> (ArcStr, ArcStr) {
 
 /// A `metav1.Time`: seconds and nanoseconds in protobuf, RFC 3339 in JSON.
 ///
-/// The zero time that Go writes for an unset, required stamp is year 1 in protobuf and `null` in JSON; declare such a
-/// field `Option<Time>` and it is `None` in both.
+/// The zero time that Go writes for an unset, required stamp is year 1 in protobuf and `null` in JSON: it is `None` in both.
 impl FieldValue for Option<Time> {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
-        /// Seconds from 1970 to the beginning of year 1, Go's zero time.
-        const GO_ZERO: i64 = -62_135_596_800;
         let mut message = field.message()?;
         let mut seconds = 0;
         let mut present = false;
@@ -190,9 +187,12 @@ impl FieldValue for Option<Time> {
         Ok(())
     }
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Time::deserialize(deserializer).map(Some)
+        Time::deserialize(deserializer).map(|time| (time.seconds() != GO_ZERO).then_some(time))
     }
 }
+
+/// Seconds from 1970 to the beginning of year 1, Go's zero time.
+const GO_ZERO: i64 = -62_135_596_800;
 
 /// A `resource.Quantity`: a message around its text in protobuf.
 impl FieldValue for Quantity {

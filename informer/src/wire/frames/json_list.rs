@@ -22,6 +22,8 @@ enum State {
     Start,
     /// Before a member's name, or the closing brace.
     Name,
+    /// Before the colon after that name.
+    Colon(Member),
     /// Before the value of a member of that name.
     Value(Member),
     /// Before an item, or the closing bracket.
@@ -69,25 +71,15 @@ impl Splitter for JsonList {
                     if first != b'"' {
                         return Err(self.error("expected a member's name"));
                     }
-                    // The name and its colon are taken together.
-                    let Some(end) = self.value_end()? else { return Ok(None) };
-                    let colon = self.buffer[end..].iter().position(|byte| !byte.is_ascii_whitespace());
-                    let Some(colon) = colon.map(|at| end + at) else {
-                        // The name will be looked for again, from its start.
-                        self.scan = Scan::default();
-                        return Ok(None);
-                    };
-                    if self.buffer[colon] != b':' {
-                        return Err(self.error("expected a colon"));
-                    }
-                    let member = match &self.buffer[1..end - 1] {
-                        b"metadata" => Member::Metadata,
-                        b"items" => Member::Items,
+                    let Some(name) = self.take_value()? else { return Ok(None) };
+                    self.state = State::Colon(match &*name {
+                        b"\"metadata\"" => Member::Metadata,
+                        b"\"items\"" => Member::Items,
                         _ => Member::Other,
-                    };
-                    self.drop_front(colon + 1);
-                    self.state = State::Value(member);
+                    });
                 }
+                State::Colon(member) if first == b':' => self.enter(State::Value(member)),
+                State::Colon(_) => return Err(self.error("expected a colon")),
                 State::Value(Member::Items) if first == b'[' => self.enter(State::Items),
                 State::Value(member) => {
                     let Some(value) = self.take_value()? else { return Ok(None) };
@@ -119,6 +111,12 @@ impl JsonList {
         let _ = self.buffer.split_to(len);
         self.consumed += len;
         self.scan = Scan::default();
+    }
+
+    /// How many bytes wait for more.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.buffer.len()
     }
 
     fn error(&self, what: &'static str) -> FrameError {

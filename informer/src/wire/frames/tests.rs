@@ -102,6 +102,23 @@ fn watches_are_split_into_events_in_both_encodings() {
 }
 
 #[test]
+fn space_costs_no_room() {
+    let mut list = JsonList::default();
+    let begin = ["{", "{\"items\"", "{\"items\":", "{\"items\":[", "{\"items\":[],"];
+    for begin in begin {
+        let mut list = JsonList::default();
+        list.push(begin.as_bytes());
+        for _ in 0..20 {
+            list.push(&[b' '; 1 << 14]);
+            assert_eq!(list.next().unwrap(), None);
+        }
+        assert!(list.held() < 1 << 15, "{begin} holds {}", list.held());
+    }
+    list.push(b"{\"metadata\" \n : {}}");
+    assert_eq!(list.next().unwrap(), Some(ListPart::Meta("{}".into())));
+}
+
+#[test]
 fn what_is_no_list_and_no_watch_is_refused() {
     let json = |body: &str| split(JsonList::default(), body.as_bytes(), &[9]);
     for body in ["[]", "<html>", "{1}", "{\"items\" 1}", "{\"items\":[}", "{} {}", "{\"items\":[{]"] {

@@ -99,7 +99,7 @@ fn bare(object: &[u8]) -> &[u8] {
     }
 }
 
-/// Splits a watch in JSON: one object after the other, each with the members `type` and `object`.
+/// Splits a watch in JSON: one object a line, each with the members `type` and `object`.
 #[derive(Debug, Default)]
 pub struct JsonWatch {
     buffer: BytesMut,
