@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use steersman_client::clients::{Clients, Options as ClientOptions};
 use steersman_client::config_from;
 use steersman_controllers::kinds::pod::{
-    Addresses, Completion, Conditions, Containers, Disruption, Offer, Phase, Placement, Pod, Readiness,
+    Addresses, Completion, Containers, Disruption, Offer, Phase, Placement, Pod, Readiness,
     Sidecars,
 };
 use steersman_informer::factory::Options;
@@ -24,7 +24,7 @@ mod alloc;
 
 keep! {
     /// Every group of fields that the job, endpoints and podgc controllers read.
-    struct SteeredPod: Pod => Placement, Phase, Conditions, Addresses, Readiness, Disruption, Offer, Containers,
+    struct SteeredPod: Pod => Placement, Phase, Addresses, Readiness, Disruption, Offer, Containers,
         Sidecars, Completion
 }
 

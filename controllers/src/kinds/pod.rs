@@ -1,7 +1,6 @@
 //! Pods, in groups of fields.
 
-use steersman_api::condition::ConditionStatus;
-use steersman_api::{ArcStr, Time};
+use steersman_api::ArcStr;
 use steersman_informer::{Interned, kind, projection};
 
 use super::condition::{DisruptionTarget, Picked, Ready};
@@ -22,24 +21,6 @@ projection! {
         pub phase: Interned = 1 "phase",
         /// Such as `Evicted` or `NodeLost`.
         pub reason: Interned = 4 "reason",
-    }
-
-    /// Its conditions.
-    pub struct Conditions {
-        /// One of a type at the most.
-        pub conditions: Vec<PodCondition> = 2 "conditions",
-    }
-
-    /// How it is doing in one respect.
-    pub struct PodCondition {
-        /// Such as `Ready`.
-        pub kind: Interned = 1 "type",
-        /// Whether it holds.
-        pub status: ConditionStatus = 2 "status",
-        /// When that last changed.
-        pub last_transition_time: Option<Time> = 4 "lastTransitionTime",
-        /// One word for programs.
-        pub reason: Interned = 5 "reason",
     }
 
     /// How it is reached.
@@ -107,7 +88,6 @@ kind! {
     pub struct Pod("", "v1", "pods") {
         placement: Placement = 2 "spec",
         phase: Phase = 3 "status",
-        conditions: Conditions = 3 "status",
         addresses: Addresses = 3 "status",
         readiness: Readiness = 3 "status",
         disruption: Disruption = 3 "status",

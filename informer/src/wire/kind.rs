@@ -147,7 +147,7 @@ macro_rules! kind {
         #[derive(Debug)]
         $visibility struct $name {
             meta: $crate::Meta,
-            $( $field: ::std::option::Option<::std::boxed::Box<$type>>, )*
+            $( $field: ::std::option::Option<$type>, )*
         }
 
         $crate::kind!(@groups $name, 0, $( $field: $type, )*);
@@ -156,7 +156,7 @@ macro_rules! kind {
             #[derive(Default)]
             struct Wire {
                 meta: $crate::wire::meta::WireMeta,
-                $( $field: ::std::option::Option<::std::boxed::Box<$type>>, )*
+                $( $field: ::std::option::Option<$type>, )*
             }
 
             impl Wire {
@@ -209,7 +209,7 @@ macro_rules! kind {
                         }
                         $crate::wire::Encoding::Json => {
                             // A member is read once for each group that looks into it.
-                            let members: ::std::collections::HashMap<&str, &$crate::serde_json::value::RawValue> =
+                            let members: ::std::collections::HashMap<$crate::wire::Key<'_>, &$crate::serde_json::value::RawValue> =
                                 $crate::serde_json::from_slice(body)?;
                             if let Some(meta) = members.get("metadata") {
                                 wire.meta = $crate::wire::member(meta)?;
@@ -234,7 +234,7 @@ macro_rules! kind {
             type Kind = $name;
             const BIT: u64 = 1 << ($bit);
             fn of(object: &$name) -> ::std::option::Option<&Self> {
-                object.$field.as_deref()
+                object.$field.as_ref()
             }
         }
         $crate::kind!(@groups $name, $bit + 1, $($rest)*);
