@@ -1,6 +1,6 @@
-//! Shared informers for Kubernetes: the half of client-go that Rust lacked, usable without the rest of Steersman.
+#![doc = include_str!("../README.md")]
 //!
-//! An informer keeps an indexed cache of one kind and tells its users what happens to it:
+//! # Where to start reading
 //!
 //! ```text
 //! API server ── list_watch ── wire ──> reflector ──> delta_fifo ──> store ──> lister, indexes
@@ -9,7 +9,7 @@
 //!                                                                    └──> processor ──> handlers
 //! ```
 //!
-//! Start reading at [`SharedInformer`](shared_informer::SharedInformer) and [`SharedInformerFactory`].
+//! At [`SharedInformer`] and [`SharedInformerFactory`].
 
 pub mod backoff;
 pub mod delta_fifo;

@@ -1,7 +1,33 @@
 //! A scripted source of objects, for tests of reflectors, informers and controllers without an API server.
 //!
 //! It keeps objects, versions and a history as an API server does, answers lists and watches from them, and fails when
-//! told to. It waits for nothing, so tests run on a paused clock.
+//! told to. It waits for nothing, so tests run on a paused clock. With the feature `testing`.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use serde_json::json;
+//! use steersman_informer::testing::ScriptedSource;
+//! use steersman_informer::wire::meta::MetaOnly;
+//! use steersman_informer::{GroupVersionResource, SharedInformer, shared_informer};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let source = ScriptedSource::<MetaOnly>::default();
+//! source.apply(json!({ "metadata": { "name": "a", "namespace": "default" } }));
+//! let resource = GroupVersionResource::new("", "v1", "pods");
+//! let shared = SharedInformer::new(Arc::new(source.clone()), resource, shared_informer::Config::default());
+//! let pods = shared.select::<MetaOnly>()?;
+//! let stop = CancellationToken::new();
+//! tokio::join!(shared.run(stop.clone()), async {
+//!     assert!(pods.synced().await);
+//!     assert_eq!(pods.lister().len(), 1);
+//!     stop.cancel();
+//! });
+//! # Ok(())
+//! # }
+//! ```
 
 use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
