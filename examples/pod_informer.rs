@@ -10,8 +10,7 @@ use std::path::PathBuf;
 use steersman_client::clients::{Clients, Options as ClientOptions};
 use steersman_client::config_from;
 use steersman_controllers::kinds::pod::{
-    Addresses, Completion, Containers, Disruption, Offer, Phase, Placement, Pod, Readiness,
-    Sidecars,
+    Addresses, Completion, Containers, Disruption, Offer, Phase, Placement, Pod, Readiness, Sidecars,
 };
 use steersman_informer::factory::Options;
 use steersman_informer::index::{BY_NAMESPACE, by_namespace};
