@@ -1,0 +1,73 @@
+//! What a list of the runtime's sandboxes and containers tells of one pod.
+
+use jiff::Timestamp;
+use steersman_api::Uid;
+
+use super::id::ContainerId;
+use super::state::{ContainerState, SandboxState};
+
+/// One pod as of one list, running or not (`kubecontainer.Pod` upstream).
+///
+/// A pod that is here may be unknown to the API server, and a pod without sandbox and containers is not here at all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuntimePod {
+    /// The pod's uid, from the labels.
+    pub uid: Uid,
+    /// The pod's name.
+    pub name: String,
+    /// The pod's namespace.
+    pub namespace: String,
+    /// Its containers, the newest first.
+    pub containers: Vec<RuntimeContainer>,
+    /// Its sandboxes, the newest first.
+    pub sandboxes: Vec<RuntimeSandbox>,
+}
+
+impl RuntimePod {
+    /// The state of the container or sandbox `id` (ids are unique over both), or nothing where it does not exist.
+    pub fn state_of(&self, id: &str) -> Option<ContainerState> {
+        let container = self.containers.iter().find(|container| container.id.id == id);
+        let sandbox = || self.sandboxes.iter().find(|sandbox| sandbox.id == id);
+        container
+            .map(|container| container.state)
+            .or_else(|| sandbox().map(|sandbox| sandbox.state.as_container_state()))
+    }
+
+    /// The ids of its containers, then of its sandboxes.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        let containers = self.containers.iter().map(|container| container.id.id.as_str());
+        containers.chain(self.sandboxes.iter().map(|sandbox| sandbox.id.as_str()))
+    }
+}
+
+/// One container as of one list (`kubecontainer.Container` upstream).
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuntimeContainer {
+    /// Its id.
+    pub id: ContainerId,
+    /// Its name in the pod's spec.
+    pub name: String,
+    /// The image as the pod named it.
+    pub image: String,
+    /// The image's id in the runtime.
+    pub image_id: String,
+    /// The hash of the spec it was made from, or 0 where its annotation is missing.
+    pub hash: u64,
+    /// What it is doing.
+    pub state: ContainerState,
+    /// The sandbox it is in.
+    pub sandbox_id: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// One sandbox as of one list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuntimeSandbox {
+    /// Its id.
+    pub id: String,
+    /// Whether it stands.
+    pub state: SandboxState,
+    /// When it was made.
+    pub created_at: Timestamp,
+}

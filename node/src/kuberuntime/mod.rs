@@ -1,0 +1,17 @@
+//! What is to be done to a pod's sandbox and containers, and under which names the runtime keeps them.
+//!
+//! Policy, without I/O: [`compute_pod_actions`] decides by the pod, by what the runtime tells of it ([`PodStatus`]) and by
+//! what was observed besides. Who carries it out does so stage by stage and never decides anew.
+//!
+//! [`PodStatus`]: crate::container::PodStatus
+
+pub mod actions;
+pub mod back_off;
+pub mod go_json;
+pub mod grace_period;
+pub mod labels;
+pub mod log_path;
+pub mod prune;
+pub mod termination_order;
+
+pub use actions::{Observations, PodActions, compute_pod_actions};
