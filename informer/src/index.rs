@@ -88,10 +88,10 @@ pub fn by_controller_uid<S: Selection>(object: &crate::View<S>) -> Vec<IndexValu
     object.meta().controller().map(|owner| owner.uid.clone().into()).into_iter().collect()
 }
 
-/// The same, of bare objects.
+/// By the uid of every owner, managing or not: what garbage collection asks for.
+pub const BY_OWNER_UID: &str = "ownerUID";
+
+/// The function of [`BY_OWNER_UID`].
 pub(crate) fn owners<K: Object>(object: &Arc<K>, found: &mut dyn FnMut(IndexValue)) {
     object.meta().owners.iter().for_each(|owner| found(owner.uid.clone().into()));
 }
-
-/// By the uid of every owner, managing or not: what garbage collection asks for.
-pub const BY_OWNER_UID: &str = "ownerUID";

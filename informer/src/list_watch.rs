@@ -13,6 +13,8 @@ use crate::wire::{DecodeError, Decoded, Object};
 
 mod http;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 /// Which objects of a resource are meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

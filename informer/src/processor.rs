@@ -40,7 +40,8 @@ pub enum Event<S: Selection> {
 /// and delays nobody else.
 ///
 /// An object that came and went before the handler got to it is never told of. One that was replaced by another of its
-/// name (another uid) is told of as a deletion and an addition.
+/// name (another uid) is told of as a deletion and an addition. Of one that can't be read, handlers see the last state that
+/// could be, or else its metadata alone: what a [`Lister`](crate::Lister) says of it is the error.
 pub trait EventHandler<S: Selection>: Send + 'static {
     /// Takes in one event.
     fn handle(&mut self, event: Event<S>) -> impl Future<Output = ()> + Send;
@@ -155,6 +156,8 @@ impl<K: Object> Mailbox<K> {
 
     /// Waits for the next slot. Dropping the future loses nothing.
     pub(crate) async fn take(&self) -> Delivery<K> {
+        // A handler that never waits must still leave the thread to others now and then.
+        tokio::task::coop::consume_budget().await;
         loop {
             let filled = self.filled.notified();
             {

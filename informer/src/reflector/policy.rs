@@ -8,7 +8,7 @@ use super::Resume;
 use crate::list_watch::{Error, Freshness};
 use crate::wire::frames::FrameError;
 
-/// How lists are asked for. A reflector steps down this list where a server can't do the better one.
+/// How lists are asked for. A reflector steps down from streamed to whole lists where a server can't stream them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListMode {
     /// As a watch that begins with what exists (`sendInitialEvents`): the server needs no memory for it.
