@@ -59,6 +59,20 @@ impl<S: Selection> Lister<S> {
         Ok(views(self.store.by_index(index.id, value)?))
     }
 
+    /// Of those, the ones whose metadata is `wanted`, which must be quick to tell: the cache waits. An object that can't be
+    /// read harms only those who want it.
+    ///
+    /// # Errors
+    /// One of them can't be read.
+    pub fn by_index_where(
+        &self,
+        index: &Index<S>,
+        value: &IndexValue,
+        wanted: impl FnMut(&Meta) -> bool,
+    ) -> Result<Vec<View<S>>, Unreadable> {
+        Ok(views(self.store.by_index_where(index.id, value, wanted)?))
+    }
+
     /// How many objects an index holds under a value.
     pub fn count_by_index(&self, index: &Index<S>, value: &IndexValue) -> usize {
         self.store.count_by_index(index.id, value)

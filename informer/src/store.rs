@@ -357,9 +357,23 @@ impl<K: Object> Store<K> {
     /// # Panics
     /// If the index is another store's, as all calls that take one.
     pub fn by_index(&self, index: IndexId, value: &IndexValue) -> Result<Vec<Arc<K>>, Unreadable> {
+        self.by_index_where(index, value, |_| true)
+    }
+
+    /// Of those, the ones whose metadata is `wanted`: an object that can't be read harms only those who want it. Writers
+    /// wait meanwhile.
+    ///
+    /// # Errors
+    /// One of them can't be read.
+    pub fn by_index_where(
+        &self,
+        index: IndexId,
+        value: &IndexValue,
+        mut wanted: impl FnMut(&Meta) -> bool,
+    ) -> Result<Vec<Arc<K>>, Unreadable> {
         let tables = self.tables.read();
-        let posting = tables.indexes[index.0].postings.get(value);
-        posting.into_iter().flatten().map(|place| tables.readable(*place)).collect()
+        let posting = tables.indexes[index.0].postings.get(value).into_iter().flatten();
+        posting.filter(|place| wanted(tables.meta(**place))).map(|place| tables.readable(*place)).collect()
     }
 
     /// How many objects an index holds under a value, unreadable ones included.

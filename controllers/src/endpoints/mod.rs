@@ -179,17 +179,10 @@ impl EndpointsController {
     /// The pods that a service selects. One of them that can't be read is an error; what becomes of others is no matter.
     fn selected(&self, service: &View<RoutedService>) -> Result<Vec<View<ServedPod>>, SyncError> {
         let (routing, namespace) = (service.get::<Routing>(), &service.meta().key.namespace);
-        if let Ok(mut pods) = self.pods.by_index(&self.pods_by_namespace, &namespace.clone().into()) {
-            pods.retain(|pod| routing.selects(&pod.meta().labels));
-            return Ok(pods);
-        }
-        let mut selected = Vec::new();
-        self.pods.for_each_meta(|meta| {
-            if meta.key.namespace == *namespace && routing.selects(&meta.labels) {
-                selected.push(meta.key.clone());
-            }
-        });
-        selected.iter().filter_map(|key| self.pods.get(key).map_err(unreadable).transpose()).collect()
+        let selects = |pod: &Meta| routing.selects(&pod.labels);
+        self.pods
+            .by_index_where(&self.pods_by_namespace, &namespace.clone().into(), selects)
+            .map_err(unreadable)
     }
 
     /// All Endpoints, to see whether they still have a service: it may have gone while no controller ran. Those that are

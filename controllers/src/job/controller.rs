@@ -12,7 +12,7 @@ use steersman_api::{
 };
 use steersman_client::events::{EventType, Recorder, reference};
 use steersman_informer::wire::{Group, Object};
-use steersman_informer::{Index, Lister, View};
+use steersman_informer::{Index, Lister, Unreadable, View};
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
@@ -86,12 +86,17 @@ impl JobController {
         else {
             return Ok(None);
         };
-        let pods = |index, value| {
-            let pods = self.pods.by_index(index, &value);
-            pods.map_err(|e| SyncError::Unreadable(format!("pod {}", e.key)))
-        };
-        let mut all = pods(&self.pods_of_controller, job.meta().uid.clone().into())?;
-        all.extend(pods(&self.pods_without_controller, key.namespace.clone().into())?);
+        let unreadable = |pod: Unreadable| SyncError::Unreadable(format!("pod {}", pod.key));
+        let mut all = self
+            .pods
+            .by_index(&self.pods_of_controller, &job.meta().uid.clone().into())
+            .map_err(unreadable)?;
+        // Of the pods that nobody manages only those matter that it would adopt.
+        let selector = selector(job.object()).ok();
+        let adoptable = |pod: &Meta| selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels));
+        let namespace = key.namespace.clone().into();
+        let free = self.pods.by_index_where(&self.pods_without_controller, &namespace, adoptable);
+        all.extend(free.map_err(unreadable)?);
         let pods = all.iter().map(|pod| Arc::clone(View::object(pod))).collect();
         Ok(Some(Found { job: Arc::clone(job.object()), pods }))
     }

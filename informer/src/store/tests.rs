@@ -142,6 +142,25 @@ fn an_object_that_comes_again_in_the_version_that_is_cached_changes_nothing() {
 }
 
 #[test]
+fn an_unreadable_object_harms_only_those_who_want_it() {
+    let (mut writer, store) = store();
+    let namespace = store.add_index(
+        "namespace",
+        Arc::new(|object: &Arc<MetaOnly>, found: &mut dyn FnMut(IndexValue)| {
+            found(object.meta().key.namespace.clone().into());
+        }),
+    );
+    writer.put(good("a", "1", "web", 1));
+    writer.put(Decoded::Unreadable(object("b", "2", "db", 2), damage()));
+    let of_app = |app: &str| {
+        let wanted = |meta: &Meta| meta.labels.get("app").is_some_and(|value| value == app);
+        store.by_index_where(namespace, &"default".into(), wanted)
+    };
+    assert_eq!(names(of_app("web")), ["a".to_owned()].into());
+    assert!(of_app("db").is_err());
+}
+
+#[test]
 fn an_unreadable_object_of_a_new_uid_replaces_the_old_one() {
     let (mut writer, store) = store();
     writer.put(good("a", "1", "web", 1));
