@@ -98,3 +98,16 @@ fn an_absent_grace_hook_and_port_list_are_left_out() {
         ]
     );
 }
+
+#[test]
+fn what_go_cannot_tell_from_absent_is_absent() {
+    let container: Container = serde_json::from_value(serde_json::json!({
+        "name": "app",
+        "ports": [{"containerPort": 80, "hostPort": 0, "name": "", "protocol": "", "hostIP": ""}],
+        "lifecycle": {"preStop": {"httpGet": {"port": 80, "path": "", "host": "", "scheme": "", "httpHeaders": []}}},
+    }))
+    .unwrap();
+    let annotations = new_container_annotations(&container, &Pod::default(), 0, Texts::new());
+    assert_eq!(annotations[CONTAINER_PORTS], r#"[{"containerPort":80}]"#);
+    assert_eq!(annotations[CONTAINER_PRE_STOP_HANDLER], r#"{"httpGet":{"port":80}}"#);
+}

@@ -116,6 +116,11 @@ fn a_pod_that_may_go_on_gets_a_new_sandbox() {
             Expected { start: vec![0, 1, 2], ..anew(3) },
         ),
         (
+            "Never, but the runtime has forgotten all its sandboxes, so that this counts as its first",
+            all_exited(base().policy("Never"), 0).but(|scene| scene.status.sandboxes.clear()),
+            Expected { no_sandbox: true, start: vec![0, 1, 2], ..anew(0) },
+        ),
+        (
             "Never, but no init container was ever made",
             base().with_init(plain_init()).policy("Never").dead_sandbox(0).no_containers(),
             Expected { init: vec![0], ..anew(1) },
