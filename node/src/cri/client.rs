@@ -74,6 +74,11 @@ impl Client {
         })
     }
 
+    /// Where calls are counted.
+    pub fn metrics(&self) -> &Metrics {
+        self.calls.metrics()
+    }
+
     /// Sends one request. `check` takes from the answer what the caller wants; its failure is the call's.
     async fn call<T, U>(
         &self,

@@ -8,6 +8,8 @@ mod endpoint;
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic, reason = "generated")]
 #[rustfmt::skip]
 pub mod v1;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 pub use client::{Client, ClientConfig, MAX_MESSAGE_SIZE};
@@ -29,30 +31,5 @@ impl fmt::Debug for v1::AuthConfig {
 impl fmt::Debug for v1::KeyValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyValue").field("key", &self.key).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn secrets_are_not_shown() {
-        let auth = v1::AuthConfig {
-            username: "who".into(),
-            password: "hidden".into(),
-            auth: "hidden".into(),
-            identity_token: "hidden".into(),
-            registry_token: "hidden".into(),
-            ..Default::default()
-        };
-        let request = v1::PullImageRequest { auth: Some(auth), ..Default::default() };
-        let config = v1::ContainerConfig {
-            envs: vec![v1::KeyValue { key: "who".into(), value: b"hidden".to_vec() }],
-            ..Default::default()
-        };
-        let shown = format!("{request:?} {config:?}");
-        assert!(!shown.contains("hidden") && !shown.contains("104, 105"), "{shown}");
-        assert_eq!(shown.matches("who").count(), 2);
     }
 }

@@ -71,6 +71,9 @@ fn incomplete(why: &str) -> Error {
 mod tests {
     use super::*;
 
+    /// Takes something away.
+    type Spoil<T> = fn(&mut T);
+
     fn whole_container() -> v1::ContainerStatus {
         v1::ContainerStatus {
             id: "c".into(),
@@ -99,13 +102,13 @@ mod tests {
 
     #[test]
     fn a_container_status_must_have_what_the_kubelet_needs() {
-        let check = |spoil: fn(&mut v1::ContainerStatus)| {
+        let check = |spoil: Spoil<v1::ContainerStatus>| {
             let mut status = whole_container();
             spoil(&mut status);
             container_status(v1::ContainerStatusResponse { status: Some(status), ..Default::default() })
         };
         check(|_| ()).unwrap();
-        let spoils: [(fn(&mut v1::ContainerStatus), &str); 6] = [
+        let spoils: [(Spoil<v1::ContainerStatus>, &str); 6] = [
             (|s| s.id.clear(), "status.Id"),
             (|s| s.metadata = None, "status.Metadata"),
             (|s| s.metadata = Some(Default::default()), "metadata.Name"),
@@ -122,13 +125,13 @@ mod tests {
 
     #[test]
     fn a_sandbox_status_must_have_what_the_kubelet_needs() {
-        let check = |spoil: fn(&mut v1::PodSandboxStatus)| {
+        let check = |spoil: Spoil<v1::PodSandboxStatus>| {
             let mut status = whole_sandbox();
             spoil(&mut status);
             sandbox_status(v1::PodSandboxStatusResponse { status: Some(status), ..Default::default() })
         };
         check(|_| ()).unwrap();
-        let spoils: [(fn(&mut v1::PodSandboxStatus), &str); 4] = [
+        let spoils: [(Spoil<v1::PodSandboxStatus>, &str); 4] = [
             (|s| s.id.clear(), "status.Id"),
             (|s| s.metadata = None, "status.Metadata"),
             (

@@ -8,7 +8,7 @@ use crate::cri::v1;
 /// Upstream's `ImageManagerService`. Any number of callers at a time; dropping a call gives it up.
 #[async_trait]
 pub trait ImageService: Send + Sync + 'static {
-    /// The images at hand that `filter` lets through; the default lets all.
+    /// The images at hand that `filter` lets through; the default lets all. containerd lists all whatever the filter.
     ///
     /// Deadline: [`Default`](super::Deadline::Default).
     async fn list_images(&self, filter: &v1::ImageFilter) -> Result<Vec<v1::Image>>;
