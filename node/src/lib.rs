@@ -6,3 +6,4 @@ pub mod kuberuntime;
 pub mod pleg;
 pub mod pod_config;
 pub mod runtime;
+pub mod status_manager;

@@ -1,0 +1,131 @@
+//! The status of a pod, put together from what the runtime has. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, Pod, PodIP, PodStatus};
+
+use super::conditions::{self, DISRUPTION_TARGET, Sandbox};
+use super::phase::{Stage, phase};
+use super::statuses::{ObservedContainer, Role, StartFailure, container_statuses};
+
+/// What a pod's status is made from.
+#[derive(Debug, Clone)]
+pub struct Observed<'a> {
+    /// The pod, with the status that its source last had.
+    pub pod: &'a Pod,
+    /// The status that the [manager](super::StatusManager) has, if it has one; else the pod's own.
+    pub old: &'a PodStatus,
+    /// The containers that the runtime has, ended ones included; each name may have several attempts.
+    pub containers: &'a [ObservedContainer],
+    /// By container: why it could not be started the last time.
+    pub failures: &'a BTreeMap<String, StartFailure>,
+    /// Whether the pod has its sandbox.
+    pub sandbox: Sandbox,
+    /// Whether an ordinary container was ever started in the sandbox that is there.
+    pub initialized: bool,
+    /// Whether containers that end may start again.
+    pub stage: Stage,
+    /// The sandbox's addresses, of each family at most one, the node's first family first.
+    pub pod_ips: &'a [String],
+    /// The node's addresses, likewise; empty while they are not known.
+    pub host_ips: &'a [String],
+    /// `Guaranteed`, `Burstable` or `BestEffort`.
+    pub qos_class: &'a str,
+}
+
+/// The status that a pod has now. Readiness is of containers as the statuses say; who probes them sets it first.
+///
+/// `readiness` is told of each container's status and may change `ready` and `started`.
+pub fn generate(observed: &Observed<'_>, readiness: &dyn Fn(Role, &mut ContainerStatus)) -> PodStatus {
+    let Observed { pod, old, .. } = *observed;
+    let empty = PodStatus::default();
+    let from_source = pod.status.as_ref().unwrap_or(&empty);
+    let of = |role: Role, old: &Option<Vec<ContainerStatus>>| {
+        let old = old.as_deref().unwrap_or_default();
+        container_statuses(pod, role, old, observed.containers, observed.failures)
+    };
+    let mut init = of(Role::Init, &old.init_container_statuses);
+    let mut ordinary = of(Role::Ordinary, &old.container_statuses);
+    let ephemeral = of(Role::Ephemeral, &old.ephemeral_container_statuses);
+
+    let mut all = ordinary.clone();
+    all.extend(init.iter().cloned());
+    let computed = phase(pod, &all, observed.stage, observed.initialized);
+    let phase = next_phase(computed, old, from_source);
+    let (reason, message) = if Some(phase) == old.phase.as_deref() {
+        let first = |one: &Option<String>, other: &Option<String>| {
+            [one, other].into_iter().flatten().find(|text| !text.is_empty()).cloned()
+        };
+        (first(&old.reason, &from_source.reason), first(&old.message, &from_source.message))
+    } else {
+        (None, None)
+    };
+
+    ordinary.iter_mut().for_each(|status| readiness(Role::Ordinary, status));
+    init.iter_mut().for_each(|status| readiness(Role::Init, status));
+    let mut known = init.clone();
+    known.extend(ordinary.iter().cloned());
+
+    let foreign = from_source.conditions.iter().flatten();
+    let mut list: Vec<_> =
+        foreign.filter(|condition| !conditions::is_owned(&condition.type_)).cloned().collect();
+    // It was set once, when the pod was chosen to go, and is not derived from anything.
+    if let Some(target) = conditions::condition(old, DISRUPTION_TARGET) {
+        conditions::replace_or_append(&mut list, target.clone());
+    }
+    list.push(conditions::ready_to_start_containers(pod, observed.sandbox));
+    list.push(conditions::initialized(pod, old, Some(&known), Some(phase)));
+    list.push(conditions::ready(pod, &list, Some(&known), Some(phase)));
+    list.push(conditions::containers_ready(pod, Some(&known), Some(phase)));
+    list.push(conditions::scheduled(pod));
+
+    let some = |statuses: Vec<ContainerStatus>| Some(statuses).filter(|statuses| !statuses.is_empty());
+    let mut status = PodStatus {
+        phase: Some(phase.to_owned()),
+        reason,
+        message,
+        conditions: Some(list),
+        init_container_statuses: some(init),
+        container_statuses: some(ordinary),
+        ephemeral_container_statuses: some(ephemeral),
+        qos_class: Some(observed.qos_class.to_owned()),
+        ..PodStatus::default()
+    };
+    set_addresses(&mut status, observed);
+    status
+}
+
+/// What ended stays ended, whoever knows of it.
+fn next_phase<'a>(computed: &'a str, old: &'a PodStatus, from_source: &'a PodStatus) -> &'a str {
+    let terminal =
+        |phase: &'a Option<String>| phase.as_deref().filter(|phase| conditions::is_terminal(Some(phase)));
+    // The API server refuses to go back.
+    if let Some(phase) = terminal(&from_source.phase) {
+        return phase;
+    }
+    if conditions::is_terminal(Some(computed)) { computed } else { terminal(&old.phase).unwrap_or(computed) }
+}
+
+fn set_addresses(status: &mut PodStatus, observed: &Observed<'_>) {
+    let mut pod_ips = observed.pod_ips.to_vec();
+    let host_ips = observed.host_ips;
+    if let Some(first) = host_ips.first() {
+        status.host_ip = Some(first.clone());
+        status.host_ips = Some(host_ips.iter().take(2).map(|ip| HostIP { ip: ip.clone() }).collect());
+        let on_host = observed.pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or_default();
+        if on_host {
+            if pod_ips.is_empty() {
+                pod_ips.push(first.clone());
+            }
+            // A node that gets a second family gives it to its pods as well.
+            if let (Some(second), [only]) = (host_ips.get(1), pod_ips.as_slice())
+                && only.contains(':') != second.contains(':')
+            {
+                pod_ips.push(second.clone());
+            }
+        }
+    }
+    status.pod_ip = pod_ips.first().cloned();
+    status.pod_ips =
+        Some(pod_ips.into_iter().map(|ip| PodIP { ip }).collect::<Vec<_>>()).filter(|ips| !ips.is_empty());
+}

@@ -1,0 +1,234 @@
+//! What the runtime has in, statuses out.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+use serde_json::{Value, json};
+
+use super::{containers, ended, pod, read, running, waiting};
+use crate::status_manager::conditions::Sandbox;
+use crate::status_manager::phase::Stage;
+use crate::status_manager::statuses::{
+    ObservedContainer, ObservedState, Role, StartFailure, container_statuses,
+};
+use crate::status_manager::{Observed, generate};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + second).unwrap()
+}
+
+fn seen(name: &str, attempt: i32, state: ObservedState) -> ObservedContainer {
+    ObservedContainer {
+        name: name.to_owned(),
+        id: format!("containerd://{name}{attempt}"),
+        state,
+        image: "i".to_owned(),
+        image_ref: "i@sha256:1".to_owned(),
+        restart_count: attempt,
+        created_at: at(i64::from(attempt)),
+        user: None,
+    }
+}
+
+fn runs() -> ObservedState {
+    ObservedState::Running { started_at: at(1) }
+}
+
+fn exited(exit_code: i32) -> ObservedState {
+    ObservedState::Exited {
+        started_at: at(1),
+        finished_at: at(2),
+        exit_code,
+        reason: "Error".to_owned(),
+        message: "m".to_owned(),
+    }
+}
+
+/// The status of the only container `a`, as JSON.
+fn of_a(pod: &Pod, old: &[ContainerStatus], observed: &[ObservedContainer], failure: Option<&str>) -> Value {
+    let failure = failure.map(|reason| {
+        ("a".to_owned(), StartFailure { reason: reason.to_owned(), message: "why".to_owned() })
+    });
+    let failures: BTreeMap<_, _> = failure.into_iter().collect();
+    let statuses = container_statuses(pod, Role::Ordinary, old, observed, &failures);
+    assert_eq!(statuses.len(), 1);
+    serde_json::to_value(&statuses[0]).unwrap()
+}
+
+fn plain(policy: &str) -> Pod {
+    pod(json!({ "restartPolicy": policy, "containers": containers(&["a"]) }))
+}
+
+#[test]
+fn a_container_that_is_not_there_yet_waits_for_its_making_or_for_init_containers() {
+    assert_eq!(
+        of_a(&plain("Always"), &[], &[], None)["state"],
+        json!({ "waiting": { "reason": "ContainerCreating" } })
+    );
+    let with_init = pod(json!({ "initContainers": containers(&["i"]), "containers": containers(&["a"]) }));
+    assert_eq!(
+        of_a(&with_init, &[], &[], None)["state"],
+        json!({ "waiting": { "reason": "PodInitializing" } })
+    );
+}
+
+#[test]
+fn a_container_is_as_the_runtime_says_and_its_last_state_is_the_attempt_before() {
+    let status = of_a(&plain("Always"), &[], &[seen("a", 0, exited(3)), seen("a", 1, runs())], None);
+    assert_eq!(status["state"], json!({ "running": { "startedAt": "2023-11-14T22:13:21Z" } }));
+    assert_eq!(status["lastState"]["terminated"]["exitCode"], 3);
+    assert_eq!(status["lastState"]["terminated"]["containerID"], "containerd://a0");
+    assert_eq!((&status["restartCount"], &status["containerID"]), (&json!(1), &json!("containerd://a1")));
+    assert_eq!(status["imageID"], "i@sha256:1");
+    let created = of_a(&plain("Always"), &[], &[seen("a", 0, ObservedState::Created)], None);
+    assert_eq!(created["state"], json!({ "waiting": {} }));
+}
+
+#[test]
+fn what_the_runtime_forgot_is_not_forgotten() {
+    let pod = plain("Always");
+    let mut ran = running("a");
+    ran.restart_count = 2;
+    let status = of_a(&pod, &[ran.clone()], &[], None);
+    assert_eq!(status["state"], json!({ "waiting": { "reason": "ContainerCreating" } }));
+    assert_eq!(status["lastState"]["terminated"]["reason"], "ContainerStatusUnknown");
+    assert_eq!(
+        (&status["lastState"]["terminated"]["exitCode"], &status["restartCount"]),
+        (&json!(137), &json!(3))
+    );
+
+    let mut deleted = pod.clone();
+    deleted.metadata.deletion_timestamp = Some(read(json!("2024-01-01T00:00:00Z")));
+    assert_eq!(of_a(&deleted, &[ran.clone()], &[], None)["restartCount"], 2);
+
+    let finished = of_a(&pod, &[ended("a", 7)], &[], None);
+    assert_eq!(finished["state"]["terminated"]["exitCode"], 7);
+
+    let unknown = of_a(&pod, &[ran], &[seen("a", 2, ObservedState::Unknown)], None);
+    assert_eq!(unknown["state"]["terminated"]["reason"], "ContainerStatusUnknown");
+    assert_eq!(unknown["restartCount"], 3);
+    let never_ran = of_a(&pod, &[waiting("a")], &[seen("a", 0, ObservedState::Unknown)], None);
+    assert_eq!(never_ran["state"], json!({ "waiting": {} }));
+}
+
+#[test]
+fn what_was_started_stays_so_when_the_agent_comes_back() {
+    let old = ContainerStatus { container_id: Some("containerd://a0".to_owned()), ..running("a") };
+    assert_eq!(of_a(&plain("Always"), &[old], &[seen("a", 0, runs())], None)["started"], true);
+}
+
+#[test]
+fn a_container_that_could_not_be_started_waits_for_the_reason() {
+    let waits = json!({ "waiting": { "reason": "CrashLoopBackOff", "message": "why" } });
+    let failure = Some("CrashLoopBackOff");
+    assert_eq!(of_a(&plain("Always"), &[], &[], failure)["state"], waits);
+    let crashed = of_a(&plain("Always"), &[], &[seen("a", 0, exited(1))], failure);
+    assert_eq!(crashed["state"], waits);
+    assert_eq!(crashed["lastState"]["terminated"]["exitCode"], 1);
+    for (what, pod, state) in [
+        ("it runs", plain("Always"), runs()),
+        ("it is not started again", plain("Never"), exited(1)),
+        ("it succeeded", plain("OnFailure"), exited(0)),
+    ] {
+        assert_ne!(of_a(&pod, &[], &[seen("a", 0, state)], failure)["state"], waits, "{what}");
+    }
+}
+
+#[test]
+fn an_init_container_that_was_cleaned_up_has_succeeded_if_others_followed() {
+    let pod = pod(json!({ "initContainers": containers(&["j", "i"]), "containers": containers(&["a"]) }));
+    let of = |observed: &[ObservedContainer]| {
+        let statuses = container_statuses(&pod, Role::Init, &[], observed, &BTreeMap::new());
+        let names: Vec<_> = statuses.iter().map(|status| status.name.as_str()).collect();
+        assert_eq!(names, ["j", "i"], "in the order of the spec");
+        serde_json::to_value(&statuses[0].state).unwrap()
+    };
+    assert_eq!(of(&[seen("a", 0, runs())])["terminated"]["reason"], "Completed");
+    assert_eq!(of(&[])["waiting"]["reason"], "PodInitializing");
+}
+
+/// A pod's status where its only container is so.
+fn whole(
+    pod: &Pod,
+    old: &PodStatus,
+    observed: &[ObservedContainer],
+    addresses: (&[&str], &[&str]),
+) -> PodStatus {
+    let owned = |list: &[&str]| list.iter().map(|ip| (*ip).to_owned()).collect::<Vec<_>>();
+    let (pod_ips, host_ips) = (owned(addresses.0), owned(addresses.1));
+    generate(
+        &Observed {
+            pod,
+            old,
+            containers: observed,
+            failures: &BTreeMap::new(),
+            sandbox: Sandbox::Ready,
+            initialized: true,
+            stage: Stage::Running,
+            pod_ips: &pod_ips,
+            host_ips: &host_ips,
+            qos_class: "BestEffort",
+        },
+        &|_, status| status.ready = status.state.as_ref().is_some_and(|state| state.running.is_some()),
+    )
+}
+
+#[test]
+fn a_status_has_all_the_nodes_conditions_and_keeps_those_of_others() {
+    let mut pod = plain("Always");
+    pod.status = Some(read(json!({ "phase": "Pending", "conditions": [
+        { "type": "Mine", "status": "Unknown" }, { "type": "Ready", "status": "False" }] })));
+    let old: PodStatus =
+        read(json!({ "conditions": [{ "type": "DisruptionTarget", "status": "True", "reason": "r" }] }));
+    let status = whole(&pod, &old, &[seen("a", 0, runs())], (&["10.0.0.1", "fd00::1"], &["1.1.1.1"]));
+    let told: Vec<_> = status
+        .conditions
+        .iter()
+        .flatten()
+        .map(|condition| (condition.type_.as_str(), condition.status.as_str()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("Mine", "Unknown"),
+            ("DisruptionTarget", "True"),
+            ("PodReadyToStartContainers", "True"),
+            ("Initialized", "True"),
+            ("Ready", "True"),
+            ("ContainersReady", "True"),
+            ("PodScheduled", "True"),
+        ]
+    );
+    assert_eq!(status.phase.as_deref(), Some("Running"));
+    let ips: Vec<_> = status.pod_ips.unwrap().into_iter().map(|ip| ip.ip).collect();
+    assert_eq!(
+        (status.pod_ip.as_deref(), ips),
+        (Some("10.0.0.1"), vec!["10.0.0.1".to_owned(), "fd00::1".to_owned()])
+    );
+    assert_eq!((status.host_ip.as_deref(), status.host_ips.unwrap().len()), (Some("1.1.1.1"), 1));
+}
+
+#[test]
+fn a_pod_on_the_hosts_network_has_the_hosts_addresses() {
+    let mut pod = plain("Always");
+    pod.spec.as_mut().unwrap().host_network = Some(true);
+    let ips = |pod_ips: &[&str], host_ips: &[&str]| -> Vec<String> {
+        let status = whole(&pod, &PodStatus::default(), &[], (pod_ips, host_ips));
+        status.pod_ips.into_iter().flatten().map(|ip| ip.ip).collect()
+    };
+    assert_eq!(ips(&[], &["1.1.1.1"]), ["1.1.1.1"]);
+    assert_eq!(ips(&["1.1.1.1"], &["1.1.1.1", "fd00::2"]), ["1.1.1.1", "fd00::2"]);
+    assert_eq!(ips(&[], &[]), [""; 0]);
+}
+
+#[test]
+fn what_ended_stays_ended_with_its_reason() {
+    let mut pod = plain("Always");
+    let evicted: PodStatus = read(json!({ "phase": "Failed", "reason": "Evicted", "message": "m" }));
+    let status = whole(&pod, &evicted, &[seen("a", 0, runs())], (&[], &[]));
+    assert_eq!((status.phase.as_deref(), status.reason.as_deref()), (Some("Failed"), Some("Evicted")));
+    pod.status = Some(read(json!({ "phase": "Succeeded" })));
+    let status = whole(&pod, &evicted, &[seen("a", 0, runs())], (&[], &[]));
+    assert_eq!(status.phase.as_deref(), Some("Succeeded"), "the API server refuses anything else");
+}
