@@ -3,8 +3,9 @@
 //! Upstream gives a static pod without a uid the FNV hash of what `spew` prints of the internal (unversioned) struct,
 //! names of Go types and of unexported fields included. A node that changes its agent must give its static pods the uids
 //! they had, or all of them would restart. So the same text is made here from the pod's JSON form and a table of the Go
-//! types of Kubernetes 1.36.3 (`go_types.txt`: a line per type, each field with its name, its type, and its name in JSON where that is not the
-//! field's own in lower camel case; `-` for fields whose members stand beside the others').
+//! types of Kubernetes 1.36.3, read off them by reflection: `go_types.txt` has a line per type, each field with its name,
+//! its type, and its name in JSON where that is not the field's own in lower camel case; `-` stands for fields whose
+//! members stand beside the others'. Vectors made with upstream's own functions hold it to that version.
 
 use std::collections::HashMap;
 use std::fmt::Write;
