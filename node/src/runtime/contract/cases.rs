@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
+use futures::StreamExt;
 use tokio::time::Instant;
 
 use super::subject::{
@@ -384,4 +385,37 @@ pub(super) async fn running_containers_have_statistics(subject: &Subject) {
     let listed = subject.runtime.list_container_stats(&filter).await.unwrap();
     assert_eq!(ids(listed, |stats| stats.attributes.unwrap().id), BTreeSet::from([id]));
     // A whole pod's come from its cgroup, which is the node agent's to make.
+}
+
+pub(super) async fn events_tell_of_a_container_where_the_runtime_has_them(subject: &Subject) {
+    let sandbox = subject.sandbox("a").await;
+    let mut events = subject.runtime.get_container_events().await.unwrap();
+    let live = async {
+        let id = subject.started(&sandbox, "main", SUCCEEDS).await;
+        subject.exited(&id).await;
+        id
+    };
+    let (first, id) = tokio::join!(events.next(), live);
+    let mut told = Vec::new();
+    let mut event = first.unwrap();
+    loop {
+        match event {
+            // containerd has them since 1.7.
+            Err(error) => return assert!(error.is_unimplemented(), "{error}"),
+            Ok(event) if event.container_id == id => told.push(event.container_event_type()),
+            Ok(_) => {}
+        }
+        if told.last() == Some(&v1::ContainerEventType::ContainerStoppedEvent) {
+            break;
+        }
+        event = events.next().await.unwrap();
+    }
+    assert_eq!(
+        told,
+        [
+            v1::ContainerEventType::ContainerCreatedEvent,
+            v1::ContainerEventType::ContainerStartedEvent,
+            v1::ContainerEventType::ContainerStoppedEvent
+        ]
+    );
 }

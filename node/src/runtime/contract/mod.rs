@@ -57,4 +57,5 @@ contract! {
     output_goes_to_the_log_and_follows_its_path,
     resources_may_change_while_it_runs,
     running_containers_have_statistics,
+    events_tell_of_a_container_where_the_runtime_has_them,
 }
