@@ -24,7 +24,7 @@ pub struct Offer {
 /// Every port stands in one subset, with all addresses that offer it; ports that the same addresses offer in the same
 /// state share a subset. Addresses of one IP and one target are one; if it is said to be both, it is not ready. The result
 /// does not depend on the order of the offers: addresses are sorted by IP (as text) and the target's uid, ports and
-/// subsets by their [canonical](super::canonical) rank.
+/// subsets by their canonical rank.
 pub fn repack(offers: impl IntoIterator<Item = Offer>) -> Vec<Subset> {
     let mut addresses: Vec<Address> = Vec::new();
     let mut known: HashMap<(ArcStr, Option<Uid>), usize> = HashMap::new();
