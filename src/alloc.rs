@@ -1,8 +1,5 @@
-//! The global allocator of the process, in every build alike, since every budget of memory depends on it.
+//! The global allocator of the process: the system's, by measurement.
 //!
-//! mimalloc: beside glibc's and jemalloc it keeps 20,000 pods in as little, and after a wave of 2,000 pods, with 500
-//! requests under way at once, it holds the least (37 MB, where glibc held 44 and jemalloc 43). It needs a C compiler and
-//! nothing else, and is the same in a static build, whose own allocator (musl's) would be slow.
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+//! Every budget of memory depends on it. With 20,000 pods cached, glibc's held 33 MB where mimalloc held 41 to 47 MB (10,000
+//! pods: 22 MB, and 25 to 29 MB); jemalloc held as much as glibc's, and needs more to build. Another one is set here, as a
+//! `#[global_allocator]`, for all builds alike.
