@@ -388,6 +388,23 @@ async fn the_pods_of_a_deleted_job_lose_their_finalizers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_that_are_seen_only_after_their_job_went_lose_their_finalizers_too() {
+    let jobs = Jobs::start().await;
+    let watches = Calls::to("pods").verb(Verb::Watch);
+    jobs.cluster.server.faults().delay_watches(watches, Duration::from_secs(5));
+    let controller = jobs.cluster.run(job_controller);
+    jobs.create(&job("pi", &json!({"parallelism": 3, "completions": 3}))).await;
+    while jobs.active().await.len() < 3 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // No garbage collector deletes the pods.
+    jobs.jobs.delete("pi", &DeleteParams::background()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(jobs.all_pods().await.iter().map(finalizers).collect::<Vec<_>>(), [0, 0, 0]);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_orphan_with_the_right_labels_is_adopted_in_place_of_a_new_pod() {
     let jobs = Jobs::start().await;
     let bare = json!({

@@ -62,7 +62,7 @@ impl Mapping {
             Change::Updated { old, new } => {
                 self.count_tracked(Some(old), Some(new));
                 if new.meta().is_deleting() {
-                    return self.pod_goes(new);
+                    return self.owned(new);
                 }
                 let (before, now) = (old.meta().controller(), new.meta().controller());
                 let changed = before != now;
@@ -70,14 +70,14 @@ impl Mapping {
                     self.owner(old, owner);
                 }
                 match now {
-                    Some(owner) => self.owner(new, owner),
+                    Some(_) => self.owned(new),
                     None if changed || old.meta().labels != new.meta().labels => self.nobodys(new),
                     None => self.clean(new),
                 }
             }
             Change::Deleted { last } => {
                 self.count_tracked(Some(last), None);
-                self.pod_goes(last);
+                self.owned(last);
             }
             Change::Resync { object } => self.pod_is_there(object),
         }
@@ -87,15 +87,14 @@ impl Mapping {
     /// told of them.
     fn pod_is_there(&self, pod: &View<TrackedPod>) {
         match pod.meta().controller() {
-            _ if pod.meta().is_deleting() => self.pod_goes(pod),
-            Some(_) if is_tracked(pod) => self.pod_goes(pod),
-            Some(owner) => self.owner(pod, owner),
-            None => self.nobodys(pod),
+            None if !pod.meta().is_deleting() => self.nobodys(pod),
+            _ => self.owned(pod),
         }
     }
 
-    /// A pod is being deleted, or is gone. If its job no longer cares, its finalizer is taken off all the same.
-    fn pod_goes(&self, pod: &View<TrackedPod>) {
+    /// A pod of a job, or one that goes. If its job no longer cares, its finalizer is taken off all the same: the pod may have
+    /// come, late, after the job was seen to go.
+    fn owned(&self, pod: &View<TrackedPod>) {
         let Some(owner) = pod.meta().controller() else { return self.clean(pod) };
         let Some(key) = job_key(pod, owner) else { return };
         let cares = match self.jobs.get(&key) {
