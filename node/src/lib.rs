@@ -1,9 +1,18 @@
 //! Node-side pod sync, as the kubelet does it, over the Container Runtime Interface.
 
+pub mod cgroups;
 pub mod container;
 pub mod cri;
+pub mod events;
+pub mod images;
 pub mod kuberuntime;
+pub mod node_info;
+pub mod objects;
 pub mod pleg;
 pub mod pod_config;
+pub mod pod_workers;
+pub mod probes;
+pub mod root_dir;
 pub mod runtime;
 pub mod status_manager;
+pub mod volumes;

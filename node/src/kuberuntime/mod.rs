@@ -9,9 +9,11 @@ pub mod actions;
 pub mod back_off;
 pub mod go_json;
 pub mod grace_period;
+pub mod helper;
 pub mod labels;
 pub mod log_path;
 pub mod prune;
+pub mod sync_result;
 pub mod termination_order;
 
 pub use actions::{Observations, PodActions, compute_pod_actions};

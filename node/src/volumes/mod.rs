@@ -1,0 +1,38 @@
+//! The volumes of pods: made, filled, kept fresh, and taken away again.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::{Pod, VolumeMount};
+use steersman_api::Uid;
+
+/// The volumes of a pod as containers can mount them.
+pub trait MountedVolumes: Send + Sync + 'static {
+    /// The pod's volumes that are mounted, by the name that the pod's spec gives them.
+    fn mounted(&self, pod: &Uid) -> BTreeMap<String, MountedVolume>;
+
+    /// The path on the node of a mount's sub-path (`mount.sub_path`, expanded already), made safe against links that lead
+    /// out of the volume; made as a folder where missing. Blocking.
+    ///
+    /// # Errors
+    /// It leads out of the volume, or the file system says no; in words for the container's waiting state.
+    fn prepare_sub_path(
+        &self,
+        pod: &Pod,
+        container: &str,
+        mount_index: usize,
+        mount: &VolumeMount,
+        sub_path: &str,
+    ) -> Result<PathBuf, String>;
+}
+
+/// A volume that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountedVolume {
+    /// Where it is on the node.
+    pub path: PathBuf,
+    /// Whether nobody may write to it, whatever the mount says.
+    pub read_only: bool,
+    /// Whether it has a label of SELinux to be given by the runtime.
+    pub relabel: bool,
+}
