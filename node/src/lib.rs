@@ -3,6 +3,7 @@
 pub mod cgroups;
 pub mod container;
 pub mod cri;
+pub mod downward;
 pub mod events;
 pub mod images;
 pub mod kuberuntime;

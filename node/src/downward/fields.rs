@@ -1,0 +1,122 @@
+//! Fields of the pod: `metadata.name`, `metadata.labels['app']`, `status.podIP`.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::quote::quote;
+
+/// The addresses that a pod is told of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodAddresses {
+    pod: Vec<String>,
+    host: Vec<String>,
+}
+
+impl PodAddresses {
+    /// From what the runtime says of the pod's sandbox, and the node's own addresses, the preferred family first.
+    ///
+    /// Of the pod's addresses one of each family counts, the node's first family first (IPv4 where the node has none).
+    pub fn new(pod: &[String], host: &[String]) -> Self {
+        let parsed = |text: &String| text.parse::<IpAddr>().ok();
+        let six_first = host.first().and_then(parsed).is_some_and(|address| address.is_ipv6());
+        let first_of = |six: bool| pod.iter().filter_map(parsed).find(|address| address.is_ipv6() == six);
+        let pod = [first_of(six_first), first_of(!six_first)].into_iter().flatten();
+        Self { pod: pod.map(|address| address.to_string()).collect(), host: host.to_vec() }
+    }
+
+    /// The pod's, the first one first.
+    pub fn pod_ips(&self) -> &[String] {
+        &self.pod
+    }
+
+    /// The node's, the first one first.
+    pub fn host_ips(&self) -> &[String] {
+        &self.host
+    }
+}
+
+/// The value of a field for the environment of a container (`fieldRef`).
+///
+/// Missing labels and annotations, and addresses of a pod that has none yet, are empty texts.
+///
+/// # Errors
+/// There is no such field, or the node's addresses are not known; in words for the container's waiting state.
+pub fn field_value(pod: &Pod, field_path: &str, ips: &PodAddresses) -> Result<String, String> {
+    let spec = pod.spec.as_ref();
+    let host_ips = || match ips.host.as_slice() {
+        [] => Err("the addresses of the node are not known".to_owned()),
+        some => Ok(some),
+    };
+    match field_path {
+        // `spec.host` is what clients of old wrote.
+        "spec.nodeName" | "spec.host" => Ok(spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default()),
+        "spec.serviceAccountName" => {
+            Ok(spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_default())
+        }
+        "status.hostIP" => Ok(host_ips()?[0].clone()),
+        "status.hostIPs" => Ok(host_ips()?.join(",")),
+        "status.podIP" => Ok(ips.pod.first().cloned().unwrap_or_default()),
+        "status.podIPs" => Ok(ips.pod.join(",")),
+        _ => metadata_value(pod, field_path),
+    }
+}
+
+/// The value of a field for a file (`fieldRef` of a volume): metadata only.
+///
+/// # Errors
+/// There is no such field; in words for the event.
+pub fn metadata_value(pod: &Pod, field_path: &str) -> Result<String, String> {
+    let meta = &pod.metadata;
+    if let Some((path, key)) = subscripted(field_path) {
+        let (map, valid) = match path {
+            "metadata.annotations" => (&meta.annotations, is_label_key(&key.to_lowercase())),
+            "metadata.labels" => (&meta.labels, is_label_key(key)),
+            _ => return Err(format!("fieldPath {field_path:?} does not support subscript")),
+        };
+        if !valid {
+            return Err(format!("invalid key subscript in {field_path}: {key:?} is no key of a label"));
+        }
+        return Ok(map.as_ref().and_then(|map| map.get(key)).cloned().unwrap_or_default());
+    }
+    let text = match field_path {
+        "metadata.annotations" => return Ok(lines(meta.annotations.as_ref())),
+        "metadata.labels" => return Ok(lines(meta.labels.as_ref())),
+        "metadata.name" => &meta.name,
+        "metadata.namespace" => &meta.namespace,
+        "metadata.uid" => &meta.uid,
+        _ => return Err(format!("unsupported fieldPath: {field_path}")),
+    };
+    Ok(text.clone().unwrap_or_default())
+}
+
+/// `path['key']` taken apart.
+fn subscripted(field_path: &str) -> Option<(&str, &str)> {
+    let (path, key) = field_path.strip_suffix("']")?.split_once("['")?;
+    (!path.is_empty()).then_some((path, key))
+}
+
+/// `key="value"`, a line each, by key.
+fn lines(map: Option<&BTreeMap<String, String>>) -> String {
+    let lines = map.into_iter().flatten().map(|(key, value)| format!("{key}={}", quote(value)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Whether it is a name with an optional DNS subdomain before a slash.
+fn is_label_key(key: &str) -> bool {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let edges = |text: &str, edge: fn(&u8) -> bool| {
+        text.as_bytes().first().is_some_and(edge) && text.as_bytes().last().is_some_and(edge)
+    };
+    let name_fits = name.len() <= 63
+        && edges(name, u8::is_ascii_alphanumeric)
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    let lower = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let label_fits = |label: &str| edges(label, lower) && label.bytes().all(|b| lower(&b) || b == b'-');
+    let prefix_fits = |prefix: &str| prefix.len() <= 253 && prefix.split('.').all(label_fits);
+    name_fits && prefix.is_none_or(prefix_fits)
+}
