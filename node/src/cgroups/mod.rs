@@ -1,5 +1,7 @@
 //! The control groups of pods, by quality of service.
 
+pub mod cpu;
+
 use std::collections::HashMap;
 use std::io;
 

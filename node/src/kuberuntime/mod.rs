@@ -7,12 +7,14 @@
 
 pub mod actions;
 pub mod back_off;
+pub mod container_config;
 pub mod go_json;
 pub mod grace_period;
 pub mod helper;
 pub mod labels;
 pub mod log_path;
 pub mod prune;
+pub mod sandbox_config;
 pub mod sync_result;
 pub mod termination_order;
 

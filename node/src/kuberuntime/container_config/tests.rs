@@ -1,0 +1,172 @@
+//! What the runtime is told, as tables over specs.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn node() -> NodeFacts {
+    NodeFacts {
+        memory_capacity: 8_000_000_000,
+        cgroup_version: CgroupVersion::V1,
+        swap_controller: false,
+        huge_page_sizes: Vec::new(),
+        thermal_throttle: Vec::new(),
+        selinux: false,
+        cpu_cfs_quota: true,
+        cpu_cfs_quota_period: Duration::from_millis(100),
+        single_process_oom_kill: false,
+        seccomp_default: false,
+        seccomp_profile_root: PathBuf::from("/var/lib/kubelet/seccomp"),
+    }
+}
+
+fn pod(spec: Value) -> Pod {
+    let metadata = json!({"name": "web", "namespace": "shop", "uid": "u-1"});
+    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+}
+
+fn first(pod: &Pod) -> &Container {
+    &pod.spec.as_ref().unwrap().containers[0]
+}
+
+/// The configuration of the first container, of an image with this user.
+fn configured_as(pod: &Pod, image_user: &ImageUser) -> Result<v1::ContainerConfig, ConfigError> {
+    let (options, node) = (ContainerOptions::default(), node());
+    container_config(pod, first(pod), &ContainerInputs { image_user, ..inputs(&options, &node) })
+}
+
+fn inputs<'a>(options: &'a ContainerOptions, node: &'a NodeFacts) -> ContainerInputs<'a> {
+    ContainerInputs {
+        image_ref: "sha256:1",
+        restart_count: 0,
+        options,
+        image_user: &ImageUser::Id(0),
+        target_container: None,
+        termination_message: None,
+        extra_supplemental_groups: &[],
+        node,
+    }
+}
+
+#[test]
+fn a_container_is_told_what_its_spec_says() {
+    let pod = pod(json!({"containers": [{
+        "name": "app", "image": "shop/app:1", "command": ["run", "$(WHO)", "$(NOBODY)"], "args": ["$$(WHO)"],
+        "workingDir": "/srv", "stdin": true, "stdinOnce": true, "tty": true,
+        "terminationMessagePath": "dev/termination-log", "lifecycle": {"stopSignal": "SIGRTMIN+3"},
+    }]}));
+    let options = ContainerOptions {
+        env: vec![("WHO".to_owned(), "me".to_owned()), ("REF".to_owned(), "$(WHO)".to_owned())],
+        mounts: vec![v1::Mount {
+            container_path: "/data".to_owned(),
+            host_path: "/var/data".to_owned(),
+            selinux_relabel: true,
+            propagation: v1::MountPropagation::PropagationBidirectional as i32,
+            recursive_read_only: true,
+            readonly: true,
+            ..v1::Mount::default()
+        }],
+        devices: vec![v1::Device { host_path: "/dev/fuse".to_owned(), ..v1::Device::default() }],
+        annotations: [("device".to_owned(), "1".to_owned())].into(),
+    };
+    let node = node();
+    let inputs = ContainerInputs {
+        restart_count: 2,
+        termination_message: Some(Path::new("/var/lib/kubelet/pods/u-1/containers/app/0a")),
+        ..inputs(&options, &node)
+    };
+    let config = container_config(&pod, first(&pod), &inputs).unwrap();
+
+    assert_eq!(config.metadata, Some(v1::ContainerMetadata { name: "app".to_owned(), attempt: 2 }));
+    let image = config.image.unwrap();
+    assert_eq!((image.image.as_str(), image.user_specified_image.as_str()), ("sha256:1", "shop/app:1"));
+    assert_eq!(config.command, ["run", "me", "$(NOBODY)"]);
+    assert_eq!(config.args, ["$(WHO)"]);
+    assert_eq!(config.working_dir, "/srv");
+    let env: Vec<_> = config.envs.iter().map(|env| (env.key.as_str(), env.value.as_slice())).collect();
+    assert_eq!(env, [("WHO", &b"me"[..]), ("REF", b"$(WHO)")]);
+    assert_eq!(config.log_path, "app/2.log");
+    assert!(config.stdin && config.stdin_once && config.tty);
+    assert_eq!(config.stop_signal, v1::Signal::Sigrtminplus3 as i32);
+    assert_eq!(config.devices, options.devices);
+    assert_eq!(config.labels["io.kubernetes.container.name"], "app");
+    assert_eq!(config.annotations["device"], "1");
+    assert_eq!(config.annotations["io.kubernetes.container.restartCount"], "2");
+
+    // Relabelled only where there are labels at all, and the termination message comes last.
+    let [data, message] = &config.mounts[..] else { panic!("{:?}", config.mounts) };
+    assert_eq!(*data, v1::Mount { selinux_relabel: false, ..options.mounts[0].clone() });
+    assert_eq!(message.container_path, "/dev/termination-log");
+    assert_eq!(message.host_path, "/var/lib/kubelet/pods/u-1/containers/app/0a");
+    assert!(!message.readonly);
+}
+
+#[test]
+fn an_image_runs_as_its_user_or_as_root() {
+    let image = |uid: Option<i64>, username: &str| v1::Image {
+        uid: uid.map(|value| v1::Int64Value { value }),
+        username: username.to_owned(),
+        ..v1::Image::default()
+    };
+    assert_eq!(ImageUser::of(Some(&image(Some(5), ""))), ImageUser::Id(5));
+    assert_eq!(ImageUser::of(Some(&image(None, "www"))), ImageUser::Name("www".to_owned()));
+    assert_eq!(ImageUser::of(Some(&image(None, ""))), ImageUser::Id(0));
+    assert_eq!(ImageUser::of(None), ImageUser::Id(0));
+}
+
+#[test]
+fn who_must_not_be_root_is_not() {
+    const WHO: &str = r#"(pod: "web_shop(u-1)", container: app)"#;
+    let root = ImageUser::Id(0);
+    let name = |name: &str| ImageUser::Name(name.to_owned());
+    let (yes, no) = (json!({"runAsNonRoot": true}), json!({"runAsNonRoot": false}));
+    for (of_pod, of_container, user, problem) in [
+        (json!({}), json!({}), &root, None),
+        (no.clone(), json!({}), &root, None),
+        (yes.clone(), no.clone(), &root, None),
+        (yes.clone(), json!({"runAsUser": 1}), &root, None),
+        (json!({"runAsUser": 1}), yes.clone(), &root, None),
+        (yes.clone(), json!({}), &ImageUser::Id(7), None),
+        (
+            yes.clone(),
+            json!({"runAsUser": 0}),
+            &ImageUser::Id(7),
+            Some("container's runAsUser breaks non-root policy "),
+        ),
+        (
+            json!({"runAsUser": 0}),
+            yes.clone(),
+            &ImageUser::Id(7),
+            Some("container's runAsUser breaks non-root policy "),
+        ),
+        (yes.clone(), json!({}), &root, Some("container has runAsNonRoot and image will run as root ")),
+        (
+            no,
+            yes.clone(),
+            &name("www"),
+            Some(
+                "container has runAsNonRoot and image has non-numeric user (www), cannot verify user is non-root ",
+            ),
+        ),
+        (yes.clone(), json!({"runAsUser": 3}), &name("www"), None),
+        (
+            yes,
+            json!({}),
+            &ImageUser::Id(-1),
+            Some(
+                "container has runAsNonRoot and image has an invalid user id (-1). (Must be 1-(2147483647)): must be between 0 and 2147483647, inclusive ",
+            ),
+        ),
+    ] {
+        let case = format!("{of_pod} {of_container} {user:?}");
+        let pod = pod(json!({
+            "securityContext": of_pod, "containers": [{"name": "app", "securityContext": of_container}],
+        }));
+        let error = configured_as(&pod, user).err().map(|error| error.to_string());
+        assert_eq!(error, problem.map(|problem| format!("{problem}{WHO}")), "{case}");
+    }
+}
