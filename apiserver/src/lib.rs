@@ -4,6 +4,8 @@
 //! which encoding) → `registry` (what is particular to the kind) → `store` (versions and history); changes go from the
 //! store's history through `watch` to the clients.
 //!
+//! Objects live in memory; where they are to last, every write is also in a data folder before anybody hears of it.
+//!
 //! JSON is the form the server works on. One state of an object is made once, and its encodings at most once each:
 //! readers and watchers share them.
 
@@ -52,4 +54,5 @@ pub use faults::{Failure, Faults};
 pub use in_memory::InMemory;
 pub use recorder::{Recorded, Recording};
 pub use rest::{Reset, ResponseBody, Settings, Verb};
+pub use store::OpenError;
 pub use test_server::{Builder, TestServer};

@@ -8,6 +8,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::in_memory::read_and_answer;
 use crate::rest::ApiServer;
@@ -17,7 +18,9 @@ use crate::rest::ApiServer;
 /// Dropping it, or [`close`](Self::close), ends all of them: no task stays behind.
 pub(crate) struct Listening {
     address: SocketAddr,
+    /// The one that accepts. It owns those of the connections.
     tasks: JoinSet<()>,
+    stop: CancellationToken,
 }
 
 impl Listening {
@@ -28,9 +31,9 @@ impl Listening {
     pub(crate) async fn open(server: ApiServer, address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let mut tasks = JoinSet::new();
-        tasks.spawn(accept(server, listener));
-        Ok(Self { address, tasks })
+        let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
+        tasks.spawn(accept(server, listener, stop.clone()));
+        Ok(Self { address, tasks, stop })
     }
 
     /// Where it listens.
@@ -40,15 +43,17 @@ impl Listening {
 
     /// Breaks off all connections, and waits until all tasks are gone and the port is free.
     pub(crate) async fn close(mut self) {
-        self.tasks.shutdown().await;
+        self.stop.cancel();
+        while self.tasks.join_next().await.is_some() {}
     }
 }
 
-/// Takes connections until it is dropped; they go with it.
-async fn accept(server: ApiServer, listener: TcpListener) {
+/// Takes connections until it is stopped, or dropped; they go with it.
+async fn accept(server: ApiServer, listener: TcpListener, stop: CancellationToken) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
+            () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     connections.spawn(serve(server.clone(), stream));
@@ -62,6 +67,8 @@ async fn accept(server: ApiServer, listener: TcpListener) {
             Some(_) = connections.join_next() => {}
         }
     }
+    drop(listener);
+    connections.shutdown().await;
 }
 
 async fn serve(server: ApiServer, stream: TcpStream) {

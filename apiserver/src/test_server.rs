@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use kube::config::{Cluster, Context, Kubeconfig, NamedCluster, NamedContext};
@@ -14,6 +15,7 @@ use crate::in_memory::InMemory;
 use crate::recorder::Recording;
 use crate::rest::{ApiServer, Settings};
 use crate::serve::Listening;
+use crate::store::OpenError;
 
 /// A Kubernetes API server in the test's own process, with all objects in memory.
 ///
@@ -34,6 +36,7 @@ pub struct TestServer {
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
     settings: Settings,
+    folder: Option<PathBuf>,
 }
 
 impl Builder {
@@ -58,15 +61,37 @@ impl Builder {
         self
     }
 
+    /// Keeps objects in a data folder, and begins with those that it holds. By default they are in memory only. The
+    /// folder is free again once the server has been [stopped](TestServer::stop) and dropped.
+    #[must_use]
+    pub fn kept_in(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
+        self
+    }
+
     /// Starts the server.
     ///
     /// # Panics
-    /// As [`TestServer::start`].
+    /// As [`TestServer::start`], and where the data folder can't be used.
     pub async fn start(self) -> TestServer {
-        let server = ApiServer::new(self.settings);
+        self.try_start().await.expect("the data folder must be usable")
+    }
+
+    /// Starts the server.
+    ///
+    /// # Errors
+    /// The data folder can't be used.
+    ///
+    /// # Panics
+    /// As [`TestServer::start`].
+    pub async fn try_start(self) -> Result<TestServer, OpenError> {
+        let server = match self.folder {
+            Some(folder) => ApiServer::open(self.settings, &folder)?,
+            None => ApiServer::new(self.settings),
+        };
         let listening = Listening::open(server.clone(), SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await;
         let listening = listening.expect("a port of the loopback must be free");
-        TestServer { server, address: listening.address(), listening: Mutex::new(Some(listening)) }
+        Ok(TestServer { server, address: listening.address(), listening: Mutex::new(Some(listening)) })
     }
 }
 

@@ -76,6 +76,13 @@ impl Resources {
         Arc::clone(found.find(|found| found.table == resource.table).unwrap_or(resource))
     }
 
+    /// The resource in whose form the objects of a table are kept.
+    pub(crate) fn of_table(&self, table: &str) -> Option<Arc<Resource>> {
+        let versions = self.groups.iter().flat_map(|group| &group.versions);
+        let mut resources = versions.flat_map(|version| version.resources.values());
+        resources.find(|resource| resource.table == table).map(|found| self.storage(found))
+    }
+
     /// Adds a resource, or puts another in its place.
     pub(crate) fn insert(&mut self, resource: Arc<Resource>) {
         let version = self.version_mut(&resource.group, &resource.version);

@@ -1,12 +1,15 @@
 //! What is always there, and what follows from writes.
 
-use serde_json::json;
+use std::path::Path;
+
+use serde_json::{Value, json};
 
 use super::options::Commit;
 use super::server::ApiServer;
+use crate::object;
 use crate::refusal::{Refusal, Result};
 use crate::registry::{DEFINITIONS, Resource, resources_of, table_of};
-use crate::store::Object;
+use crate::store::{Loaded, Object, OpenError};
 
 /// Namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -14,7 +17,35 @@ const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kub
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
 impl ApiServer {
-    /// Creates what is always there.
+    /// Puts the objects of a data folder back. Definitions go first: they say what custom resources are.
+    ///
+    /// # Errors
+    /// An object can't be read: nothing is served then, so that nothing of the folder is lost.
+    pub(super) fn restore(&self, loaded: Loaded, folder: &Path) -> std::result::Result<(), OpenError> {
+        let (definitions, others): (Vec<_>, Vec<_>) =
+            loaded.objects.into_iter().partition(|(table, ..)| table == DEFINITIONS);
+        for (table, key, state) in definitions.into_iter().chain(others) {
+            let unreadable = |why: String| OpenError::Object {
+                folder: folder.to_owned(),
+                table: table.clone(),
+                key: key.clone(),
+                why,
+            };
+            let value: Value =
+                serde_json::from_slice(&state).map_err(|error| unreadable(error.to_string()))?;
+            let resource = self.resources().of_table(&table);
+            let resource = resource.ok_or_else(|| unreadable("no such resource is served".to_owned()))?;
+            let version = object::text_at(&value, "metadata.resourceVersion").parse();
+            let version = version.map_err(|_| unreadable("it has no version".to_owned()))?;
+            self.store().restore(&resource, key.clone(), version, value);
+            if let Some(object) = self.store().get(&table, &key).filter(|_| table == DEFINITIONS) {
+                self.noticed(&object);
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates what is always there, as far as it is missing.
     pub(super) fn bootstrap(&self) {
         let resources = self.resources();
         let namespaces =
@@ -22,8 +53,9 @@ impl ApiServer {
         for name in NAMESPACES {
             let mut namespace = json!({"metadata": {"name": name}});
             namespaces.strategy.default(&mut namespace);
-            self.add_named(namespaces, "", namespace, Commit::Write)
-                .expect("a new store must take the first namespaces");
+            if let Err(refusal) = self.add_named(namespaces, "", namespace, Commit::Write) {
+                assert_eq!(refusal.status.reason, "AlreadyExists", "a store must take the first namespaces");
+            }
         }
     }
 

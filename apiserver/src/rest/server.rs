@@ -1,5 +1,6 @@
 //! The server: what all requests share, and the way each goes.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::object;
 use crate::recorder::Recorder;
 use crate::refusal::{Refusal, Result};
 use crate::registry::{Context, ENVELOPE_TAIL, Resource, Resources, envelope_head};
-use crate::store::Store;
+use crate::store::{Journal, OpenError, Store};
 
 /// How a server behaves.
 #[derive(Debug, Clone)]
@@ -78,11 +79,32 @@ struct Shared {
 }
 
 impl ApiServer {
-    /// A server with the objects that are always there.
+    /// A server in memory, with the objects that are always there.
     pub(crate) fn new(settings: Settings) -> Self {
-        let server = Self {
+        let store = Store::new(settings.history);
+        let server = Self::with_store(settings, store);
+        server.bootstrap();
+        server
+    }
+
+    /// A server whose objects last: those of the data folder, and those that are always there.
+    ///
+    /// # Errors
+    /// The folder can't be used; see [`OpenError`].
+    pub(crate) fn open(settings: Settings, folder: &Path) -> std::result::Result<Self, OpenError> {
+        let (journal, loaded) = Journal::open(folder)?;
+        let server =
+            Self::with_store(settings.clone(), Store::from_revision(settings.history, loaded.revision));
+        server.restore(loaded, folder)?;
+        server.store().keep_in(journal);
+        server.bootstrap();
+        Ok(server)
+    }
+
+    fn with_store(settings: Settings, store: Store) -> Self {
+        Self {
             shared: Arc::new(Shared {
-                store: Arc::new(Store::new(settings.history)),
+                store: Arc::new(store),
                 resources: RwLock::new(Arc::new(Resources::built_in())),
                 clock: settings.clock.clone().unwrap_or_else(Clock::following_tokio),
                 settings,
@@ -91,9 +113,7 @@ impl ApiServer {
                 turn: Mutex::new(()),
                 running: Mutex::new(CancellationToken::new()),
             }),
-        };
-        server.bootstrap();
-        server
+        }
     }
 
     pub(crate) fn store(&self) -> &Arc<Store> {
@@ -189,6 +209,11 @@ impl ApiServer {
         let answer = match failure {
             None => self.carried_out(&request).await,
             Some(failure) => self.failed(&request, failure).await?,
+        };
+        // Whatever the answer tells must be safe first: what was written, and what was only read.
+        let answer = match self.store().settled().await {
+            Ok(()) => answer,
+            Err(failed) => refuse(&Refusal::internal(failed), status_format(&request)),
         };
         self.recorder().record(&request, &name, answer.status().as_u16());
         Ok(if head { answer.map(|_| ResponseBody::full(Bytes::new())) } else { answer })

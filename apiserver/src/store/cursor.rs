@@ -38,14 +38,14 @@ impl Cursor {
     /// # Errors
     /// [`Error::Compacted`] if the reader was too slow, or began too far back.
     pub(crate) fn take(&mut self) -> Result<Batch, Error> {
-        let state = self.store.state.read();
+        let state = self.store.shared.state.read();
         self.wake.mark_unchanged();
         let (changes, all) = match state.tables.get(&self.table) {
-            Some(table) => table.after(self.after, Self::BATCH)?,
+            Some(table) => table.after(self.after, state.settled, Self::BATCH)?,
             None => (Vec::new(), true),
         };
         // A reader who began ahead of all writes must not be moved back.
-        let known = if all { state.revision } else { changes.last().map_or(self.after, |c| c.version()) };
+        let known = if all { state.settled } else { changes.last().map_or(self.after, |c| c.version()) };
         self.after = self.after.max(known);
         Ok(Batch { changes, version: self.after })
     }

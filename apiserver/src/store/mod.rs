@@ -1,15 +1,15 @@
-//! Where objects are kept: every version in memory, one order of all writes.
+//! Where objects are kept: every version in memory, one order of all writes, and a journal where they are to last.
 //!
 //! The store knows keys, versions and history; of what an object means it knows nothing. All writes are conditional on
-//! the state the writer saw, so that callers compute outside of any lock. What reads and writes it goes through the
-//! methods of [`Store`], so that a persistent form can stand behind the same ones.
+//! the state the writer saw, so that callers compute outside of any lock.
 
 mod cursor;
+mod journal;
 mod object;
 mod table;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arcstr::ArcStr;
 use parking_lot::RwLock;
@@ -18,25 +18,46 @@ use steersman_api::ObjectKey;
 use tokio::sync::watch;
 
 pub(crate) use cursor::Cursor;
+pub use journal::OpenError;
+pub(crate) use journal::{Journal, Loaded};
 pub(crate) use object::{Object, View};
 pub(crate) use table::{Change, ChangeKind, Snapshot};
 
 use crate::registry::Resource;
+use journal::{Entry, Writer};
 use table::Table;
 
 /// Names a table: a resource with its group (`pods`, `jobs.batch`), whatever versions it is served in.
 pub(crate) type TableId = ArcStr;
 
 /// All tables under one revision, which counts every write, as etcd's does.
+///
+/// A write takes effect at once, and is *settled* when no crash can take it back: in memory that is the same moment,
+/// with a journal a little later. Whoever tells the world of what it read here waits for [`settled`](Self::settled)
+/// first; followers see settled writes only.
 pub(crate) struct Store {
-    state: RwLock<State>,
-    /// Follows `state.revision`; for those who wait until a version is reached.
-    revision: watch::Sender<u64>,
+    shared: Arc<Shared>,
+    /// Absent where nothing is to last. Its thread ends with the store, which waits for it.
+    journal: OnceLock<Writer>,
 }
+
+/// What the journal's thread knows as well.
+struct Shared {
+    state: RwLock<State>,
+    /// Follows `state.settled`; for those who wait until a version is reached.
+    settled: watch::Sender<Settled>,
+}
+
+/// Up to which version all writes are safe, or why no more ever will be.
+type Settled = Result<u64, Arc<str>>;
 
 struct State {
     /// The version of the last write. Begins at 1, since zero means "any".
     revision: u64,
+    /// The version of the last write that is safe; never after `revision`.
+    settled: u64,
+    /// Versions before were written by an earlier process: nobody remembers how they were.
+    forgotten: u64,
     /// How many changes each table remembers.
     history: usize,
     tables: HashMap<TableId, Table>,
@@ -59,28 +80,74 @@ pub(crate) enum Error {
     Future(u64),
 }
 
+/// Writes can't be made to last any more; the server has to be started again.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the store has failed: {0}")]
+pub(crate) struct Failed(Arc<str>);
+
 impl Store {
     /// An empty one whose tables remember that many changes each.
     pub(crate) fn new(history: usize) -> Self {
-        let state = State { revision: 1, history: history.max(1), tables: HashMap::new() };
-        Self { state: RwLock::new(state), revision: watch::Sender::new(1) }
+        Self::from_revision(history, 0)
+    }
+
+    /// One without objects yet, whose next version is the one after `revision`.
+    pub(crate) fn from_revision(history: usize, revision: u64) -> Self {
+        let (forgotten, revision) = (revision, revision.max(1));
+        let tables = HashMap::new();
+        let state = State { revision, settled: revision, forgotten, history: history.max(1), tables };
+        let shared = Shared { state: RwLock::new(state), settled: watch::Sender::new(Ok(revision)) };
+        Self { shared: Arc::new(shared), journal: OnceLock::new() }
+    }
+
+    /// Puts an object back that was there before the process began; without history, and nobody is told.
+    pub(crate) fn restore(&self, resource: &Arc<Resource>, key: ObjectKey, version: u64, value: Value) {
+        let object = Arc::new(Object::new(Arc::clone(resource), key, version, value));
+        self.shared.state.write().table(&resource.table).restore(object);
+    }
+
+    /// From now on all writes go to the journal. To be called once, before the first write.
+    pub(crate) fn keep_in(&self, journal: Journal) {
+        let shared = Arc::clone(&self.shared);
+        let writer = journal.start(move |committed| shared.committed(committed));
+        if self.journal.set(writer).is_err() {
+            unreachable!("a store must be given its journal once");
+        }
+    }
+
+    /// Resolves once all that was written so far is safe.
+    ///
+    /// # Errors
+    /// It never will be.
+    pub(crate) async fn settled(&self) -> Result<(), Failed> {
+        let revision = self.revision();
+        self.wait_for(revision).await
+    }
+
+    async fn wait_for(&self, version: u64) -> Result<(), Failed> {
+        let mut settled = self.shared.settled.subscribe();
+        // The sender lives as long as `self`, so the wait can't fail.
+        let reached =
+            settled.wait_for(|settled| settled.as_ref().map_or(true, |safe| *safe >= version)).await;
+        match reached.as_deref() {
+            Ok(Err(why)) => Err(Failed(Arc::clone(why))),
+            _ => Ok(()),
+        }
     }
 
     /// The version of the last write.
     pub(crate) fn revision(&self) -> u64 {
-        self.state.read().revision
+        self.shared.state.read().revision
     }
 
-    /// Resolves once that version has been reached.
+    /// Resolves once that version has been reached, and is safe; or never will be.
     pub(crate) async fn reached(&self, version: u64) {
-        let mut revision = self.revision.subscribe();
-        // The sender lives as long as `self`, so the wait can't fail.
-        let _ = revision.wait_for(|revision| *revision >= version).await;
+        let _ = self.wait_for(version).await;
     }
 
     /// The present state of one object.
     pub(crate) fn get(&self, table: &TableId, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.state.read().tables.get(table)?.get(key).cloned()
+        self.shared.state.read().tables.get(table)?.get(key).cloned()
     }
 
     /// Adds an object.
@@ -134,13 +201,28 @@ impl Store {
         resource: &Resource,
         act: impl FnOnce(&mut Table, u64) -> Result<Arc<Object>, Error>,
     ) -> Result<Arc<Object>, Error> {
-        let mut state = self.state.write();
+        let mut state = self.shared.state.write();
         let version = state.revision + 1;
         let written = act(state.table(&resource.table), version)?;
         state.revision = version;
-        // Sent under the lock, so that nobody sees versions go backwards.
-        state.table(&resource.table).announce(version);
-        self.revision.send_replace(version);
+        match self.journal.get() {
+            Some(journal) => {
+                // Queued under the lock, so in the order of versions.
+                let state = state.table(&resource.table).get(&written.key);
+                journal.write(Entry {
+                    version,
+                    table: resource.table.clone(),
+                    key: written.key.clone(),
+                    state: state.map(|object| object.json(View::Whole).clone()),
+                });
+            }
+            None => {
+                state.settled = version;
+                // Sent under the lock, so that nobody sees versions go backwards.
+                state.table(&resource.table).announce(version);
+                let _ = self.shared.settled.send_replace(Ok(version));
+            }
+        }
         Ok(written)
     }
 
@@ -154,7 +236,7 @@ impl Store {
         namespace: &str,
         version: Option<u64>,
     ) -> Result<Snapshot, Error> {
-        let state = self.state.read();
+        let state = self.shared.state.read();
         let version = version.unwrap_or(state.revision);
         if version > state.revision {
             return Err(Error::Future(state.revision));
@@ -168,7 +250,7 @@ impl Store {
 
     /// Follows a table from just after that version.
     pub(crate) fn follow(self: &Arc<Self>, table: &TableId, after: u64) -> Cursor {
-        let wake = self.state.write().table(table).subscribe();
+        let wake = self.shared.state.write().table(table).subscribe();
         Cursor::new(Arc::clone(self), table.clone(), after, wake)
     }
 
@@ -178,7 +260,7 @@ impl Store {
         table: &TableId,
         namespace: &str,
     ) -> (Snapshot, Cursor) {
-        let mut state = self.state.write();
+        let mut state = self.shared.state.write();
         let version = state.revision;
         let objects = state.table(table).now(namespace);
         let wake = state.table(table).subscribe();
@@ -189,23 +271,37 @@ impl Store {
 
     /// Forgets the history of all tables: versions before the present one are no longer known.
     pub(crate) fn compact(&self) {
-        let mut state = self.state.write();
+        let mut state = self.shared.state.write();
         let revision = state.revision;
         state.tables.values_mut().for_each(|table| table.compact(revision));
     }
 
     /// How many objects a table holds.
     pub(crate) fn len(&self, table: &TableId) -> usize {
-        self.state.read().tables.get(table).map_or(0, Table::len)
+        self.shared.state.read().tables.get(table).map_or(0, Table::len)
+    }
+}
+
+impl Shared {
+    /// Takes in what became of the writes up to a version.
+    fn committed(&self, committed: Result<u64, String>) {
+        let mut state = self.state.write();
+        let settled = committed.map_err(Arc::from);
+        if let Ok(version) = settled {
+            state.settled = version;
+            // Sent under the lock, so that nobody sees versions go backwards.
+            state.tables.values().for_each(|table| table.announce(version));
+        }
+        let _ = self.settled.send_replace(settled);
     }
 }
 
 impl State {
     fn table(&mut self, id: &TableId) -> &mut Table {
-        let history = self.history;
+        let (history, forgotten) = (self.history, self.forgotten);
         // Not `entry`: it would clone the name on every write.
         if !self.tables.contains_key(id) {
-            self.tables.insert(id.clone(), Table::new(history));
+            self.tables.insert(id.clone(), Table::new(history, forgotten));
         }
         self.tables.get_mut(id).expect("the table must be there: it was just put in")
     }

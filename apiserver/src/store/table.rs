@@ -73,9 +73,15 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(limit: usize) -> Self {
+    /// One that remembers `limit` changes, and nothing of how versions before `compacted` were.
+    pub(super) fn new(limit: usize, compacted: u64) -> Self {
         let wake = watch::Sender::new(0);
-        Self { objects: BTreeMap::new(), history: VecDeque::new(), limit, compacted: 0, wake }
+        Self { objects: BTreeMap::new(), history: VecDeque::new(), limit, compacted, wake }
+    }
+
+    /// Puts an object in without history.
+    pub(super) fn restore(&mut self, object: Arc<Object>) {
+        self.objects.insert(object.key.clone(), object);
     }
 
     pub(super) fn get(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
@@ -128,14 +134,20 @@ impl Table {
         self.compacted = version;
     }
 
-    /// The changes after a version, at most `max` of them, and whether these are all.
-    pub(super) fn after(&self, version: u64, max: usize) -> Result<(Vec<Arc<Change>>, bool), Error> {
+    /// The changes after a version up to `settled`, at most `max` of them, and whether these are all.
+    pub(super) fn after(
+        &self,
+        version: u64,
+        settled: u64,
+        max: usize,
+    ) -> Result<(Vec<Arc<Change>>, bool), Error> {
         if version < self.compacted {
             return Err(Error::Compacted(self.compacted));
         }
         let from = self.history.partition_point(|change| change.version() <= version);
-        let changes: Vec<_> = self.history.range(from..).take(max).cloned().collect();
-        let all = from + changes.len() == self.history.len();
+        let to = self.history.partition_point(|change| change.version() <= settled).max(from);
+        let changes: Vec<_> = self.history.range(from..to).take(max).cloned().collect();
+        let all = from + changes.len() == to;
         Ok((changes, all))
     }
 

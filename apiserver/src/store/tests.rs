@@ -84,6 +84,73 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn what_is_settled_is_there_again_when_the_folder_is_opened_anew(
+        lives in proptest::collection::vec(acts(), 1..4)
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let resource = maps();
+        let mut expected = (0, BTreeMap::new());
+        for acts in lives {
+            let (journal, loaded) = Journal::open(folder.path()).unwrap();
+            prop_assert_eq!(loaded.revision, expected.0);
+            let store = Arc::new(Store::from_revision(100, loaded.revision));
+            for (table, key, state) in loaded.objects {
+                prop_assert_eq!(&table, &resource.table);
+                let value: Value = serde_json::from_slice(&state).unwrap();
+                let version = value["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+                store.restore(&resource, key, version, value);
+            }
+            store.keep_in(journal);
+            prop_assert_eq!(keys(&store.snapshot(&resource.table, "", None).unwrap()), expected.1);
+            for a in acts {
+                act(&store, &resource, a);
+            }
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(store.settled()).unwrap();
+            let wrote = store.revision() > loaded.revision.max(1);
+            let revision = if wrote { store.revision() } else { loaded.revision };
+            expected = (revision, keys(&store.snapshot(&resource.table, "", None).unwrap()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn followers_hear_of_a_write_when_it_is_settled() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, _) = Journal::open(folder.path()).unwrap();
+    let store = Arc::new(Store::new(100));
+    store.keep_in(journal);
+    let resource = maps();
+    let (_, mut cursor) = store.snapshot_and_follow(&resource.table, "");
+    for n in 0..50 {
+        act(&store, &resource, Act::Put(n));
+        let (settled, given) = {
+            let given = cursor.take().unwrap();
+            (store.shared.state.read().settled, given)
+        };
+        assert!(given.version <= settled && given.changes.iter().all(|change| change.version() <= settled));
+    }
+    store.settled().await.unwrap();
+    cursor.take().unwrap();
+    assert_eq!(cursor.take().unwrap().version, store.revision(), "all is settled, so all is known");
+}
+
+#[test]
+fn versions_of_an_earlier_life_are_compacted() {
+    let store = Arc::new(Store::from_revision(100, 40));
+    let resource = maps();
+    act(&store, &resource, Act::Put(1));
+    let earlier = store.snapshot(&resource.table, "", Some(39));
+    assert!(matches!(earlier, Err(Error::Compacted(40))));
+    assert!(matches!(store.follow(&resource.table, 39).take(), Err(Error::Compacted(40))));
+    assert_eq!(store.snapshot(&resource.table, "", Some(40)).unwrap().objects.len(), 0);
+    assert_eq!(store.snapshot(&resource.table, "", Some(41)).unwrap().objects.len(), 1);
+}
+
 fn apply(state: &mut BTreeMap<ObjectKey, u64>, cursor: &mut Cursor) {
     for change in cursor.take().unwrap().changes {
         match change.kind {
