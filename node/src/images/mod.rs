@@ -1,8 +1,23 @@
 //! The images of containers: whether they are at hand, and getting those that are not.
 
+mod back_off;
+pub mod credentials;
+mod go_duration;
+mod list;
+mod metrics;
+mod pull_records;
+mod puller;
+pub mod reference;
+mod runtime_images;
+
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod, Secret};
 
+pub use self::list::node_status_images;
+pub use self::metrics::Metrics;
+pub use self::pull_records::{Allowlist, PolicyError, VerificationPolicy};
+pub use self::puller::{Parallelism, Rate};
+pub use self::runtime_images::{Error, RuntimeImages, Settings};
 use crate::cri::v1;
 
 /// Makes sure of images (`ImageManager` upstream).
