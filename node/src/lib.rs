@@ -1,6 +1,7 @@
 //! Node-side pod sync, as the kubelet does it, over the Container Runtime Interface.
 
 pub mod cgroups;
+pub mod configuration;
 pub mod container;
 pub mod cri;
 pub mod downward;
