@@ -13,6 +13,7 @@ pub mod node_info;
 pub mod objects;
 pub mod pleg;
 pub mod pod_config;
+pub mod pod_manager;
 pub mod pod_workers;
 pub mod probes;
 pub mod resources;
