@@ -9,7 +9,6 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerImage, ObjectReference, Pod, Secret};
 use parking_lot::Mutex;
 use steersman_api::Uid;
-use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::back_off::BackOff;
@@ -20,6 +19,7 @@ use super::metrics::Metrics;
 use super::pull_records::{PullRecords, VerificationPolicy};
 use super::puller::{Parallelism, PulledImage, Puller, Rate};
 use super::{ImageError, ImageErrorReason, ImageManager, reference};
+use crate::blocking::blocking;
 use crate::cri::v1;
 use crate::events::{EventType, Events};
 use crate::root_dir::RootDir;
@@ -423,18 +423,6 @@ fn pull_error(image: &str, error: &str) -> ImageError {
         }
     }
     err_image_pull(error.to_owned())
-}
-
-/// Does what may block elsewhere.
-async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
-    match spawn_blocking(act).await {
-        Ok(value) => value,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is going down, and this with it.
-            Err(_) => std::future::pending().await,
-        },
-    }
 }
 
 #[cfg(test)]
