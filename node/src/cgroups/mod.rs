@@ -1,6 +1,30 @@
 //! The control groups of pods, by quality of service.
+//!
+//! [`CgroupTree`] makes what the kubelet makes, on either version of control groups and in the notation of either driver:
+//! `kubepods`, which holds all pods to what is left for them; in it `burstable` and `besteffort`, which weigh the classes
+//! against each other; in each of the three the pods of that class, each limited to the sum of its containers. The runtime makes
+//! containers' own groups in their pod's. What is to be set is decided by pure functions ([`Limits`], [`cpu`]).
+//!
+//! # Under systemd
+//! Groups are made as folders with either driver; systemd is not talked to. With the driver `systemd` the folders have the
+//! names of slices. When the runtime asks systemd for a container's scope in such a slice, systemd takes the folder that is
+//! there for its own. It may then set the slice's limits back to none, and does so when it reloads; [`PodCgroups::ensure`]
+//! sees and mends that at the pod's next sync, which is why it is to be called at each. Until then the containers are
+//! held by their own limits only. Slices that systemd took over are still listed by it, empty, after their pods are gone.
+//! Where neither is acceptable, use `cgroupfs`, in the runtime as well.
 
 pub mod cpu;
+mod disabled;
+mod error;
+mod group;
+mod hierarchies;
+mod limits;
+mod metrics;
+mod name;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod upkeep;
 
 use std::collections::HashMap;
 use std::io;
@@ -8,13 +32,25 @@ use std::io;
 use k8s_openapi::api::core::v1::Pod;
 use steersman_api::Uid;
 
+pub use crate::resources::{QosClass, qos_class};
+pub use disabled::Disabled;
+pub use error::Error;
+pub use hierarchies::{CgroupVersion, Hierarchies};
+pub use limits::{CpuQuota, Limits, PodLimitSettings, left_for_pods};
+pub use metrics::Metrics;
+pub use name::{CgroupDriver, GroupName, pod_of_folder};
+pub use tree::{CgroupSettings, CgroupTree};
+pub use upkeep::Upkeep;
+
 /// The control groups of this node's pods. Blocking calls: files of the cgroup file system are written.
 pub trait PodCgroups: Send + Sync + 'static {
     /// The cgroup of the pod as the runtime is told it (`cgroup_parent`): a path for the driver cgroupfs, a slice for
     /// systemd; empty where the node keeps no cgroups for pods (`cgroupsPerQOS: false`).
     fn parent_of(&self, pod: &Pod) -> String;
 
-    /// Makes the pod's cgroup where it is missing, and sets its limits. Idempotent.
+    /// Makes the pod's cgroup where it is missing, and sets its limits. Idempotent, and cheap where nothing changed: to be
+    /// called at each sync. Limits that grow do so at once; one that shrinks stays for as long as the pod's containers have
+    /// or use more, so that changes may be made to pod and containers in either order.
     ///
     /// # Errors
     /// The file system says no.

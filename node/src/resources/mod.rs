@@ -108,6 +108,26 @@ pub fn has_pod_level_requests(pod: &Pod) -> bool {
     !of_pod_level(requests(pod_level(pod))).is_empty()
 }
 
+/// The amounts of huge pages in a list by their size as the kernel and the runtime name it: `2MB` for `hugepages-2Mi`.
+pub fn huge_pages_by_size(list: &ResourceList) -> BTreeMap<String, Quantity> {
+    let by_size = |(name, amount): (&String, &Quantity)| {
+        Some((size_name(name.strip_prefix(HUGE_PAGES_PREFIX)?)?, *amount))
+    };
+    list.iter().filter_map(by_size).collect()
+}
+
+/// A size in the API (`2Mi`) as the kernel names it (`2MB`); none for one that is no whole number of its unit.
+fn size_name(size: &str) -> Option<String> {
+    let mut size = size.parse::<Quantity>().ok()?.value();
+    let mut units = ["B", "KB", "MB", "GB", "TB", "PB"].into_iter();
+    let mut unit = units.next()?;
+    while size > 0 && size % 1024 == 0 {
+        let Some(larger) = units.next() else { break };
+        (size, unit) = (size / 1024, larger);
+    }
+    (0..=1024).contains(&size).then(|| format!("{size}{unit}"))
+}
+
 /// Whether an init container runs on beside those that follow.
 pub fn is_restartable(init_container: &Container) -> bool {
     init_container.restart_policy.as_deref() == Some("Always")

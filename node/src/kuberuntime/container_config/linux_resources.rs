@@ -3,12 +3,13 @@
 use k8s_openapi::api::core::v1::{Container, Pod};
 use steersman_api::Quantity;
 
-use super::node_facts::{CgroupVersion, NodeFacts};
+use super::node_facts::NodeFacts;
 use super::oom_score::oom_score_adj;
+use crate::cgroups::CgroupVersion;
 use crate::cgroups::cpu::{quota_of_milli_cpu, shares_of_milli_cpu};
 use crate::cri::v1;
 use crate::resources::{
-    CPU, HUGE_PAGES_PREFIX, MEMORY, ResourceList, amount, limits, overhead, pod_level,
+    CPU, MEMORY, ResourceList, amount, huge_pages_by_size, limits, overhead, pod_level,
     pod_limits_without_overhead, pod_requests_without_overhead, requests,
 };
 
@@ -84,29 +85,11 @@ fn forbid_swap(resources: &mut v1::LinuxContainerResources, node: &NodeFacts) {
 
 /// A limit for each size that the machine has: the container's, or its pod's, or none at all.
 fn huge_page_limits(of_pod: &ResourceList, own: &ResourceList, sizes: &[String]) -> Vec<v1::HugepageLimit> {
-    let find = |list: &ResourceList, size: &str| {
-        let is_of_size =
-            |name: &str| name.strip_prefix(HUGE_PAGES_PREFIX).and_then(size_name).as_deref() == Some(size);
-        let limit = list.iter().find(|(name, _)| is_of_size(name))?.1.value();
-        Some(u64::try_from(limit).unwrap_or_default())
-    };
+    let mut limits = huge_pages_by_size(of_pod);
+    limits.extend(huge_pages_by_size(own));
+    let limit = |size: &String| limits.get(size).and_then(|limit| u64::try_from(limit.value()).ok());
     sizes
         .iter()
-        .map(|size| v1::HugepageLimit {
-            page_size: size.clone(),
-            limit: find(own, size).or_else(|| find(of_pod, size)).unwrap_or_default(),
-        })
+        .map(|size| v1::HugepageLimit { page_size: size.clone(), limit: limit(size).unwrap_or_default() })
         .collect()
-}
-
-/// A size in the API (`2Mi`) as the runtime names it (`2MB`); none for one that is no whole number of its unit.
-pub(crate) fn size_name(size: &str) -> Option<String> {
-    let mut size = size.parse::<Quantity>().ok()?.value();
-    let mut units = ["B", "KB", "MB", "GB", "TB", "PB"].into_iter();
-    let mut unit = units.next()?;
-    while size > 0 && size % 1024 == 0 {
-        let Some(larger) = units.next() else { break };
-        (size, unit) = (size / 1024, larger);
-    }
-    (0..=1024).contains(&size).then(|| format!("{size}{unit}"))
 }

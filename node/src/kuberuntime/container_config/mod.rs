@@ -18,10 +18,11 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
+pub use crate::cgroups::CgroupVersion;
 pub use error::ConfigError;
 pub use linux_resources::container_resources;
 pub(crate) use linux_resources::{sandbox_overhead, sandbox_resources};
-pub use node_facts::{CgroupVersion, NodeFacts};
+pub use node_facts::NodeFacts;
 
 use super::helper::ContainerOptions;
 use super::labels::{new_container_annotations, new_container_labels};

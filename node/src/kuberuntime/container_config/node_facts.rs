@@ -4,14 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Which of the kernel's two interfaces to control groups the node lives on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CgroupVersion {
-    /// A hierarchy for each controller.
-    V1,
-    /// One hierarchy for all.
-    V2,
-}
+use crate::cgroups::{CgroupVersion, Hierarchies};
 
 /// What all sandboxes and containers of a node have in common.
 #[derive(Clone, Debug)]
@@ -44,10 +37,7 @@ pub struct NodeFacts {
 impl NodeFacts {
     /// This machine, with the settings that a node has unless it is told otherwise.
     pub fn of_this_machine(root_dir: &Path) -> Self {
-        let cgroup_version = match fs::exists("/sys/fs/cgroup/cgroup.controllers") {
-            Ok(true) => CgroupVersion::V2,
-            _ => CgroupVersion::V1,
-        };
+        let cgroup_version = Hierarchies::find().map_or(CgroupVersion::V2, |found| found.version);
         let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let names = fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
         let mut huge_page_sizes: Vec<String> =

@@ -1,5 +1,8 @@
 //! What the runtime is told of a pod's sandbox.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashSet;
 use std::net::Ipv6Addr;
 

@@ -1,5 +1,8 @@
 //! What the runtime is told, as tables over specs.
 
+mod resources;
+mod security;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -119,54 +122,17 @@ fn an_image_runs_as_its_user_or_as_root() {
 }
 
 #[test]
-fn who_must_not_be_root_is_not() {
-    const WHO: &str = r#"(pod: "web_shop(u-1)", container: app)"#;
-    let root = ImageUser::Id(0);
-    let name = |name: &str| ImageUser::Name(name.to_owned());
-    let (yes, no) = (json!({"runAsNonRoot": true}), json!({"runAsNonRoot": false}));
-    for (of_pod, of_container, user, problem) in [
-        (json!({}), json!({}), &root, None),
-        (no.clone(), json!({}), &root, None),
-        (yes.clone(), no.clone(), &root, None),
-        (yes.clone(), json!({"runAsUser": 1}), &root, None),
-        (json!({"runAsUser": 1}), yes.clone(), &root, None),
-        (yes.clone(), json!({}), &ImageUser::Id(7), None),
-        (
-            yes.clone(),
-            json!({"runAsUser": 0}),
-            &ImageUser::Id(7),
-            Some("container's runAsUser breaks non-root policy "),
-        ),
-        (
-            json!({"runAsUser": 0}),
-            yes.clone(),
-            &ImageUser::Id(7),
-            Some("container's runAsUser breaks non-root policy "),
-        ),
-        (yes.clone(), json!({}), &root, Some("container has runAsNonRoot and image will run as root ")),
-        (
-            no,
-            yes.clone(),
-            &name("www"),
-            Some(
-                "container has runAsNonRoot and image has non-numeric user (www), cannot verify user is non-root ",
-            ),
-        ),
-        (yes.clone(), json!({"runAsUser": 3}), &name("www"), None),
-        (
-            yes,
-            json!({}),
-            &ImageUser::Id(-1),
-            Some(
-                "container has runAsNonRoot and image has an invalid user id (-1). (Must be 1-(2147483647)): must be between 0 and 2147483647, inclusive ",
-            ),
-        ),
+fn stop_signals_are_those_of_the_spec() {
+    for (name, signal) in [
+        (json!("SIGTERM"), v1::Signal::Sigterm),
+        (json!("SIGUSR1"), v1::Signal::Sigusr1),
+        (json!("SIGRTMIN"), v1::Signal::Sigrtmin),
+        (json!("SIGRTMAX-14"), v1::Signal::Sigrtmaxminus14),
+        (json!("SIGNONE"), v1::Signal::RuntimeDefault),
+        (Value::Null, v1::Signal::RuntimeDefault),
     ] {
-        let case = format!("{of_pod} {of_container} {user:?}");
-        let pod = pod(json!({
-            "securityContext": of_pod, "containers": [{"name": "app", "securityContext": of_container}],
-        }));
-        let error = configured_as(&pod, user).err().map(|error| error.to_string());
-        assert_eq!(error, problem.map(|problem| format!("{problem}{WHO}")), "{case}");
+        let pod = pod(json!({"containers": [{"name": "app", "lifecycle": {"stopSignal": name}}]}));
+        let config = configured_as(&pod, &ImageUser::Id(0)).unwrap();
+        assert_eq!(config.stop_signal, signal as i32, "{name}");
     }
 }

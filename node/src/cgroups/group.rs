@@ -1,0 +1,309 @@
+//! One group as it is in the file system.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, getpid, kill_process};
+use tracing::debug;
+
+use super::limits::{Limits, Setting};
+use super::{CgroupVersion, Error, Hierarchies};
+
+/// Controllers without which pods can't be held to their limits, where the machine has them at all.
+const NEEDED: [&str; 3] = ["cpu", "memory", "pids"];
+/// Controllers of version 1 that a group is there in, if it is there (those that the kubelet looks at).
+const TELLING: [&str; 7] = ["cpu", "cpuacct", "cpuset", "hugetlb", "memory", "pids", "systemd"];
+const PROCESSES: &str = "cgroup.procs";
+const CONTROLLERS: &str = "cgroup.controllers";
+const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
+
+/// What is done with files in place of the kernel.
+pub(super) trait Files: Send + Sync + 'static {
+    /// Makes one folder. One that is there already is fine.
+    fn make(&self, folder: &Path) -> io::Result<()>;
+    /// Removes one folder, in which there must be none.
+    fn remove(&self, folder: &Path) -> io::Result<()>;
+}
+
+/// The kernel puts files into folders, and removes them with them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kernel;
+
+impl Files for Kernel {
+    fn make(&self, folder: &Path) -> io::Result<()> {
+        match fs::create_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        }
+    }
+
+    fn remove(&self, folder: &Path) -> io::Result<()> {
+        fs::remove_dir(folder)
+    }
+}
+
+/// The group at `path` (with a leading `/`) in all hierarchies.
+pub(super) struct Group<'a> {
+    pub(super) hierarchies: &'a Hierarchies,
+    pub(super) files: &'a dyn Files,
+    pub(super) path: String,
+}
+
+impl Group<'_> {
+    /// Its folder in the hierarchy of this controller; none where the machine has no such controller.
+    fn folder(&self, controller: &str) -> Option<PathBuf> {
+        Some(below(self.hierarchies.controllers.get(controller)?, &self.path))
+    }
+
+    /// All its folders, whether they are there or not.
+    pub(super) fn folders(&self) -> impl Iterator<Item = PathBuf> {
+        self.hierarchies.places().into_iter().map(|place| below(place, &self.path))
+    }
+
+    /// Whether it is there, wholly.
+    pub(super) fn exists(&self) -> bool {
+        match self.hierarchies.version {
+            CgroupVersion::V1 => {
+                TELLING.iter().filter_map(|controller| self.folder(controller)).all(|folder| folder.is_dir())
+            }
+            CgroupVersion::V2 => self.folders().all(|folder| folder.is_dir()),
+        }
+    }
+
+    /// Makes it and all above it where they are missing.
+    pub(super) fn make(&self) -> Result<(), Error> {
+        match self.hierarchies.version {
+            CgroupVersion::V1 => {
+                for place in self.hierarchies.places() {
+                    self.descend(place, |above, folder| self.inherit_cpu_set(above, folder))?;
+                }
+                Ok(())
+            }
+            CgroupVersion::V2 => self.make_v2(),
+        }
+    }
+
+    /// From where a hierarchy is mounted down to this group, each folder is made in `above` and given to `with`.
+    fn descend(
+        &self,
+        place: &Path,
+        mut with: impl FnMut(&Path, &Path) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut above = place.to_path_buf();
+        for part in self.path.split('/').filter(|part| !part.is_empty()) {
+            let folder = above.join(part);
+            self.files.make(&folder).map_err(|source| Error::Make { path: folder.clone(), source })?;
+            with(&above, &folder)?;
+            above = folder;
+        }
+        Ok(())
+    }
+
+    /// On version 1 a new group has no processors and no memory until it is given some, and can't hold a process before.
+    fn inherit_cpu_set(&self, above: &Path, folder: &Path) -> Result<(), Error> {
+        for file in ["cpuset.cpus", "cpuset.mems"] {
+            let own = folder.join(file);
+            if fs::read_to_string(&own).is_ok_and(|own| own.trim().is_empty()) {
+                write(&own, read(&above.join(file))?.trim())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// On version 2 a group has the controllers that the one above it hands down.
+    fn make_v2(&self) -> Result<(), Error> {
+        for place in self.hierarchies.places() {
+            let all: Vec<String> =
+                self.hierarchies.controllers.keys().map(|name| format!("+{name}")).collect();
+            let hand_down = |above: &Path| {
+                let control = above.join(SUBTREE_CONTROL);
+                if write(&control, &all.join(" ")).is_err() {
+                    // One that can't be handed down takes all others with it.
+                    for one in &all {
+                        if let Err(error) = write(&control, one) {
+                            debug!(%error, "Controller is not handed down");
+                        }
+                    }
+                }
+            };
+            let mut above = place.to_path_buf();
+            for part in self.path.split('/').filter(|part| !part.is_empty()) {
+                hand_down(&above);
+                above.push(part);
+                self.files.make(&above).map_err(|source| Error::Make { path: above.clone(), source })?;
+            }
+            let own = read(&above.join(CONTROLLERS))?;
+            let own: BTreeSet<&str> = own.split_whitespace().collect();
+            let missing = NEEDED.into_iter().filter(|name| self.hierarchies.controllers.contains_key(*name));
+            let missing: Vec<&str> = missing.filter(|name| !own.contains(name)).collect();
+            if !missing.is_empty() {
+                return Err(Error::NoControllers { path: above, missing: missing.join(", ") });
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the limits of a group that nobody is in yet: all of them, or it is an error.
+    pub(super) fn limit_new(&self, limits: &Limits) -> Result<(), Error> {
+        self.set(limits, |_, _, error| Err(error))
+    }
+
+    /// Sets the limits of a group that is in use. What is more than before is so at once. What is less waits, for the next
+    /// call, as long as groups within have more, or more is in use: nothing is killed for a change of limits.
+    pub(super) fn limit(&self, limits: &Limits) -> Result<(), Error> {
+        self.set(limits, |setting, folder, error| {
+            let waits = match (setting.controller, error.os_error()) {
+                ("cpu", Some(Errno::INVAL)) | ("memory", Some(Errno::BUSY)) => true,
+                _ => return Err(error),
+            };
+            debug!(folder = %folder.display(), file = setting.file, value = setting.value, waits, "Limit stays");
+            Ok(())
+        })
+    }
+
+    fn set(
+        &self,
+        limits: &Limits,
+        refused: impl Fn(&Setting, &Path, Error) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut again = Vec::new();
+        for setting in limits.files(self.hierarchies.version) {
+            let Some(folder) = self.folder(setting.controller) else { continue };
+            match put(&folder, &setting) {
+                // Quota and period depend on each other: which can be set first depends on what is set.
+                Err(error) if error.os_error() == Some(Errno::INVAL) => again.push((folder, setting)),
+                Err(error) => refused(&setting, &folder, error)?,
+                Ok(()) => {}
+            }
+        }
+        for (folder, setting) in again {
+            if let Err(error) = put(&folder, &setting) {
+                refused(&setting, &folder, error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a file of one of its controllers says, trimmed; `None` where there is no such.
+    pub(super) fn get(&self, controller: &str, file: &str) -> Option<String> {
+        let text = fs::read_to_string(self.folder(controller)?.join(file)).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    /// Kills every process in it and in groups within, and removes it with those.
+    pub(super) fn remove(&self) -> Result<(), Error> {
+        let mut processes = HashSet::new();
+        let mut folders = Vec::new();
+        for folder in self.folders() {
+            walk(&folder, &mut folders)?;
+        }
+        for folder in &folders {
+            processes.extend(processes_in(folder)?);
+        }
+        for process in processes {
+            kill(process)?;
+        }
+        // Those within come after those they are in.
+        for folder in folders.iter().rev() {
+            match self.files.remove(folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(Error::Remove { path: folder.clone(), source }),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn below(place: &Path, path: &str) -> PathBuf {
+    place.join(path.trim_start_matches('/'))
+}
+
+/// Writes what is not so yet.
+fn put(folder: &Path, setting: &Setting) -> Result<(), Error> {
+    let path = folder.join(&setting.file);
+    let now = fs::read_to_string(&path);
+    if now.as_ref().is_ok_and(|now| now.trim() == setting.value) {
+        return Ok(());
+    }
+    if setting.optional && now.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Ok(());
+    }
+    // Version 2 would take a limit below what is in use, and kill for it.
+    if setting.file == "memory.max" && setting.value.parse().is_ok_and(|limit| in_use(folder) > limit) {
+        let source = Errno::BUSY.into();
+        return Err(Error::Write { path, value: setting.value.clone(), source });
+    }
+    write(&path, &setting.value)
+}
+
+/// The memory, in bytes, that a group of version 2 uses and that the kernel can't just take back, as it can what it keeps of
+/// files; 0 where it is not told.
+fn in_use(folder: &Path) -> u64 {
+    let file = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+    let stat = file("memory.stat");
+    let of_files = stat.lines().filter_map(|line| {
+        let (name, bytes) = line.split_once(' ')?;
+        ["active_file", "inactive_file"].contains(&name).then(|| bytes.parse::<u64>().ok())?
+    });
+    file("memory.current").trim().parse::<u64>().unwrap_or_default().saturating_sub(of_files.sum())
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|source| Error::Read { path: path.into(), source })
+}
+
+fn write(path: &Path, value: &str) -> Result<(), Error> {
+    // Never made: a file that the kernel does not have is an error.
+    let written = OpenOptions::new().write(true).truncate(true).open(path);
+    written.and_then(|mut file| file.write_all(value.as_bytes())).map_err(|source| Error::Write {
+        path: path.into(),
+        value: value.to_owned(),
+        source,
+    })
+}
+
+/// The folder and those within, from the top down; nothing where it is not there.
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Error> {
+    let failed = |source| Error::Read { path: folder.into(), source };
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(failed)?,
+    };
+    found.push(folder.to_path_buf());
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().map_err(failed)?.is_dir() {
+            walk(&entry.path(), found)?;
+        }
+    }
+    Ok(())
+}
+
+/// The processes of one group; none where it went meanwhile, or where its processes are shown above it.
+fn processes_in(folder: &Path) -> Result<Vec<Pid>, Error> {
+    let path = folder.join(PROCESSES);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::NODEV | Errno::NOTSUP) => return Ok(Vec::new()),
+            _ => return Err(Error::Read { path, source: error }),
+        },
+    };
+    // A process of another machine's view shows as 0, which names none.
+    Ok(text.lines().filter_map(|line| Pid::from_raw(line.trim().parse().ok()?)).collect())
+}
+
+fn kill(process: Pid) -> Result<(), Error> {
+    if process == getpid() {
+        let source = io::Error::other("it is this process");
+        return Err(Error::Kill { process: process.as_raw_nonzero().get(), source });
+    }
+    match kill_process(process, Signal::KILL) {
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
+        Err(errno) => Err(Error::Kill { process: process.as_raw_nonzero().get(), source: errno.into() }),
+    }
+}
