@@ -10,6 +10,7 @@ pub mod environment;
 pub mod events;
 pub mod images;
 pub mod kuberuntime;
+pub mod lifecycle;
 pub mod node_info;
 pub mod objects;
 pub mod pleg;

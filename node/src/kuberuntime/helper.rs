@@ -38,6 +38,22 @@ pub trait RuntimeHelper: Send + Sync + 'static {
         container: &Container,
         pod_ips: &[String],
     ) -> Result<ContainerOptions, String>;
+
+    /// The name of the runtime's handler that the pod's runtime class asks for; empty for the runtime's own choice.
+    ///
+    /// # Errors
+    /// In words, for the event. By default every class is refused.
+    async fn runtime_handler(&self, pod: &Pod) -> Result<String, String> {
+        let class = pod.spec.as_ref().and_then(|spec| spec.runtime_class_name.as_deref());
+        match class.filter(|class| !class.is_empty()) {
+            None => Ok(String::new()),
+            Some(class) => Err(format!("RuntimeClass {class:?} is not supported by this node")),
+        }
+    }
+
+    /// The pod's sandbox was made and has its network: its status may say so before images are pulled. By default
+    /// nothing is done.
+    async fn pod_sandbox_ready(&self, _pod: &Pod) {}
 }
 
 /// What a container is run with that its spec alone does not say (`RunContainerOptions` upstream).

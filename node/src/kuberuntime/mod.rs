@@ -1,7 +1,7 @@
 //! What is to be done to a pod's sandbox and containers, and under which names the runtime keeps them.
 //!
-//! Policy, without I/O: [`compute_pod_actions`] decides by the pod, by what the runtime tells of it ([`PodStatus`]) and by
-//! what was observed besides. Who carries it out does so stage by stage and never decides anew.
+//! Policy is without I/O: [`compute_pod_actions`] decides by the pod, by what the runtime tells of it ([`PodStatus`]) and by
+//! what was observed besides. [`manager`] carries it out stage by stage and never decides anew.
 //!
 //! [`PodStatus`]: crate::container::PodStatus
 
@@ -13,6 +13,7 @@ pub mod grace_period;
 pub mod helper;
 pub mod labels;
 pub mod log_path;
+pub mod manager;
 pub mod prune;
 pub mod sandbox_config;
 pub mod sync_result;

@@ -52,7 +52,64 @@ pub struct PodSyncResult {
     pub steps: Vec<SyncResult>,
 }
 
+impl SyncAction {
+    /// Upstream's word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::StartContainer => "StartContainer",
+            Self::KillContainer => "KillContainer",
+            Self::InitContainer => "InitContainer",
+            Self::CreatePodSandbox => "CreatePodSandbox",
+            Self::ConfigPodSandbox => "ConfigPodSandbox",
+            Self::KillPodSandbox => "KillPodSandbox",
+            Self::RemoveContainer => "RemoveContainer",
+            Self::ResizePodInPlace => "ResizePodInPlace",
+        }
+    }
+}
+
+impl SyncError {
+    /// A failure that is tried again as the caller likes.
+    pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason: reason.into(), message: message.into(), retry_in: None }
+    }
+}
+
 impl PodSyncResult {
+    /// A step, however it ended.
+    pub fn push(&mut self, action: SyncAction, target: impl Into<String>, ended: Result<(), SyncError>) {
+        self.steps.push(SyncResult { action, target: target.into(), error: ended.err() });
+    }
+
+    /// Whether all steps succeeded.
+    pub fn is_ok(&self) -> bool {
+        self.failures().next().is_none()
+    }
+
+    /// All failures in upstream's words, as the event `FailedSync` and the log show them; none where there is none.
+    pub fn error_text(&self) -> Option<String> {
+        let mut texts: Vec<String> = Vec::new();
+        for step in self.failures() {
+            if let Some(SyncError { reason, message, .. }) = &step.error {
+                let (action, target) = (step.action.as_str(), &step.target);
+                texts.push(format!("failed to {action:?} for {target:?} with {reason}: {message:?}"));
+            }
+        }
+        match &texts[..] {
+            [] => None,
+            [one] => Some(one.clone()),
+            many => Some(format!("[{}]", many.join(", "))),
+        }
+    }
+
+    /// How long all failures wait for a time to come, where each of them does: the pod need not be synced before the
+    /// first of these is there.
+    pub fn retry_in(&self) -> Option<Duration> {
+        let waits: Option<Vec<Duration>> =
+            self.failures().map(|step| step.error.as_ref().and_then(|error| error.retry_in)).collect();
+        waits?.into_iter().min()
+    }
+
     /// A step that succeeded.
     pub fn done(&mut self, action: SyncAction, target: impl Into<String>) {
         self.steps.push(SyncResult { action, target: target.into(), error: None });
@@ -66,5 +123,28 @@ impl PodSyncResult {
     /// The steps that failed.
     pub fn failures(&self) -> impl Iterator<Item = &SyncResult> {
         self.steps.iter().filter(|step| step.error.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_together_and_wait_only_if_all_of_them_do() {
+        let mut result = PodSyncResult::default();
+        result.done(SyncAction::CreatePodSandbox, "web_shop(u-1)");
+        assert_eq!((result.is_ok(), result.error_text(), result.retry_in()), (true, None, None));
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let wait = |retry_in| SyncError { retry_in, ..SyncError::new("CrashLoopBackOff", "wait") };
+        result.failed(SyncAction::StartContainer, "a", wait(seconds(20)));
+        let one = r#"failed to "StartContainer" for "a" with CrashLoopBackOff: "wait""#;
+        assert_eq!(result.error_text().as_deref(), Some(one));
+        result.failed(SyncAction::StartContainer, "b", wait(seconds(10)));
+        assert_eq!(result.retry_in(), seconds(10));
+        let two = format!("[{one}, {}]", one.replace("\"a\"", "\"b\""));
+        assert_eq!(result.error_text(), Some(two));
+        result.push(SyncAction::KillContainer, "c", Err(wait(None)));
+        assert_eq!(result.retry_in(), None);
     }
 }

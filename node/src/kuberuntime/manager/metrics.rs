@@ -1,0 +1,60 @@
+//! What is counted of pods and containers, under the kubelet's names.
+
+use prometheus::core::Collector;
+use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+
+/// The counters; clones are the same series.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    pub(super) started_pods: IntCounter,
+    pub(super) started_pods_errors: IntCounter,
+    pub(super) started_containers: IntCounterVec,
+    pub(super) started_containers_errors: IntCounterVec,
+    pub(crate) http_fallbacks: IntCounter,
+}
+
+impl Metrics {
+    /// Counters that nobody can read yet.
+    ///
+    /// # Errors
+    /// If a description is refused.
+    pub fn new() -> prometheus::Result<Self> {
+        Ok(Self {
+            started_pods: IntCounter::new("kubelet_started_pods_total", "Cumulative number of pods started")?,
+            started_pods_errors: IntCounter::new(
+                "kubelet_started_pods_errors_total",
+                "Cumulative number of errors when starting pods",
+            )?,
+            started_containers: IntCounterVec::new(
+                Opts::new("kubelet_started_containers_total", "Cumulative number of containers started"),
+                &["container_type"],
+            )?,
+            started_containers_errors: IntCounterVec::new(
+                Opts::new(
+                    "kubelet_started_containers_errors_total",
+                    "Cumulative number of errors when starting containers",
+                ),
+                &["container_type", "code"],
+            )?,
+            http_fallbacks: IntCounter::new(
+                "kubelet_lifecycle_handler_http_fallbacks_total",
+                "The number of times lifecycle handlers successfully fell back to http from https.",
+            )?,
+        })
+    }
+
+    /// Puts them all into `registry`.
+    ///
+    /// # Errors
+    /// If one of them is there already.
+    pub fn register(&self, registry: &Registry) -> prometheus::Result<()> {
+        let all: [Box<dyn Collector>; 5] = [
+            Box::new(self.started_pods.clone()),
+            Box::new(self.started_pods_errors.clone()),
+            Box::new(self.started_containers.clone()),
+            Box::new(self.started_containers_errors.clone()),
+            Box::new(self.http_fallbacks.clone()),
+        ];
+        all.into_iter().try_for_each(|metric| registry.register(metric))
+    }
+}

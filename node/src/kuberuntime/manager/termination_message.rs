@@ -1,0 +1,169 @@
+//! What a container left to say when it ended. Reads files, so these calls block.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use crate::cri::v1;
+use crate::kuberuntime::labels::AnnotatedInfo;
+
+/// The most bytes of a termination message; of a longer file the last ones count.
+const MAX_MESSAGE: u64 = 4096;
+/// The most lines, and bytes of their text, that are taken from the log instead.
+const MAX_LOG_LINES: usize = 80;
+const MAX_LOG_TEXT: usize = 2048;
+/// The end of a log that these lines are looked for in: as many lines of the length at which runtimes break them.
+const LOG_WINDOW: u64 = 80 * (16 * 1024 + 64);
+
+const FALLBACK_TO_LOGS: &str = "FallbackToLogsOnError";
+
+/// The message of a container that exited: from the file mounted at its termination message path, or, where its policy says
+/// so and it failed without writing there, the end of its log. What can't be read is said instead.
+pub(super) fn of_exited(status: &v1::ContainerStatus) -> String {
+    let annotated = AnnotatedInfo::from_annotations(&status.annotations);
+    // One that could not even be started has no log.
+    let fall_back = annotated.termination_message_policy == FALLBACK_TO_LOGS
+        && status.exit_code != 0
+        && status.reason != "ContainerCannotRun";
+    // It is mounted at an absolute path, whatever the spec says.
+    let path = format!("/{}", annotated.termination_message_path.trim_start_matches('/'));
+    let mount = status.mounts.iter().find(|mount| path.len() > 1 && mount.container_path == path);
+    let written = mount.map(|mount| (&mount.host_path, tail(&mount.host_path, MAX_MESSAGE)));
+    match written {
+        Some((_, Ok((message, _)))) if !message.is_empty() => String::from_utf8_lossy(&message).into_owned(),
+        Some((path, Err(error))) if error.kind() != io::ErrorKind::NotFound => {
+            format!("Error on reading termination log {path}: {error}")
+        }
+        _ if fall_back => from_log(&status.log_path),
+        _ => String::new(),
+    }
+}
+
+/// At most the last `length` bytes of a file, and whether that is all of it.
+fn tail(path: &str, length: u64) -> io::Result<(Vec<u8>, bool)> {
+    let mut file = File::open(path)?;
+    let size = file.metadata()?.len();
+    let from = size.saturating_sub(length);
+    file.seek(SeekFrom::Start(from))?;
+    let mut read = Vec::new();
+    file.take(length).read_to_end(&mut read)?;
+    Ok((read, from == 0))
+}
+
+fn from_log(path: &str) -> String {
+    match tail(path, LOG_WINDOW) {
+        Ok((end, whole)) => last_text(&end, whole),
+        Err(error) => format!("Error on reading termination message from logs: {path:?}: {error}"),
+    }
+}
+
+/// The end of the text of the last lines in `log`, which is of the CRI's format and begins within a line unless `whole`.
+fn last_text(log: &[u8], whole: bool) -> String {
+    let lines = log.split_inclusive(|byte| *byte == b'\n').skip(usize::from(!whole));
+    let lines: Vec<&[u8]> = lines.collect();
+    let last = &lines[lines.len().saturating_sub(MAX_LOG_LINES)..];
+    let text: Vec<u8> = last.iter().filter_map(|line| text(line)).flatten().copied().collect();
+    String::from_utf8_lossy(&text[text.len().saturating_sub(MAX_LOG_TEXT)..]).into_owned()
+}
+
+/// The text of one line, `<stamp> <stream> <tags> <text>`: without its end if the line goes on in the next one, and none if
+/// it is not of that form.
+fn text(line: &[u8]) -> Option<&[u8]> {
+    let mut parts = line.splitn(4, |byte| *byte == b' ');
+    let (_stamp, stream, tags, text) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    if stream != b"stdout" && stream != b"stderr" {
+        return None;
+    }
+    let partial = tags.split(|byte| *byte == b':').next() == Some(b"P");
+    if partial { text.strip_suffix(b"\n").or(Some(text)) } else { Some(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::kuberuntime::labels;
+
+    fn exited(folder: &Path, policy: &str, exit_code: i32) -> v1::ContainerStatus {
+        let path = |name: &str| folder.join(name).display().to_string();
+        v1::ContainerStatus {
+            exit_code,
+            annotations: [
+                (labels::CONTAINER_TERMINATION_MESSAGE_PATH, "/dev/termination-log"),
+                (labels::CONTAINER_TERMINATION_MESSAGE_POLICY, policy),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+            mounts: vec![v1::Mount {
+                container_path: "/dev/termination-log".into(),
+                host_path: path("message"),
+                ..Default::default()
+            }],
+            log_path: path("0.log"),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn the_file_is_read_and_the_log_where_the_policy_says_so() {
+        const LOG: &str = "2024-05-06T07:08:09.01Z stdout F from log\n";
+        for (file, policy, exit_code, reason, message) in [
+            (Some("from file"), "File", 0, "Completed", "from file"),
+            (Some("from file"), FALLBACK_TO_LOGS, 1, "Error", "from file"),
+            (Some(""), "File", 1, "Error", ""),
+            (None, "File", 1, "Error", ""),
+            (Some(""), FALLBACK_TO_LOGS, 1, "Error", "from log\n"),
+            (None, FALLBACK_TO_LOGS, 1, "Error", "from log\n"),
+            (None, FALLBACK_TO_LOGS, 0, "Completed", ""),
+            (None, FALLBACK_TO_LOGS, 128, "ContainerCannotRun", ""),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join("0.log"), LOG).unwrap();
+            if let Some(file) = file {
+                fs::write(folder.path().join("message"), file).unwrap();
+            }
+            let mut status = exited(folder.path(), policy, exit_code);
+            status.reason = reason.into();
+            assert_eq!(of_exited(&status), message, "{file:?} {policy} {exit_code}");
+        }
+    }
+
+    #[test]
+    fn of_a_long_message_the_end_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("message"), format!("cut{}", "x".repeat(4096))).unwrap();
+        assert_eq!(of_exited(&exited(folder.path(), "File", 0)), "x".repeat(4096));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = of_exited(&exited(folder.path(), FALLBACK_TO_LOGS, 1));
+        assert!(missing.starts_with("Error on reading termination message from logs: "), "{missing}");
+        fs::create_dir(folder.path().join("message")).unwrap();
+        let unreadable = of_exited(&exited(folder.path(), FALLBACK_TO_LOGS, 1));
+        assert!(unreadable.starts_with("Error on reading termination log "), "{unreadable}");
+    }
+
+    #[test]
+    fn of_a_log_the_last_lines_count() {
+        let line = |text: &str| format!("2024-05-06T07:08:09.01Z stderr F {text}\n");
+        let log: String = (0..100).map(|n| line(&n.to_string())).collect();
+        let told = last_text(log.as_bytes(), true);
+        assert_eq!(
+            told.lines().map(str::to_owned).collect::<Vec<_>>(),
+            (20..100).map(|n| n.to_string()).collect::<Vec<_>>()
+        );
+        let long = line("a").repeat(3) + &line(&"b".repeat(2046));
+        assert_eq!(last_text(long.as_bytes(), true), format!("\n{}\n", "b".repeat(2046)));
+        assert_eq!(last_text(line("cut").repeat(2).as_bytes(), false), "cut\n");
+    }
+
+    #[test]
+    fn partial_lines_are_joined_and_others_than_the_cris_left_out() {
+        let log = b"2024-05-06T07:08:09.01Z stdout P one \n2024-05-06T07:08:09.02Z stdout F:x line\nnoise\n\
+            2024-05-06T07:08:09.01Z nowhere F lost\n2024-05-06T07:08:09.03Z stdout F  two";
+        assert_eq!(last_text(log, true), "one line\n two");
+    }
+}

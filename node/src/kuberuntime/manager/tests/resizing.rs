@@ -1,0 +1,105 @@
+//! Resources change while containers run.
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use super::world::{World, app, pod};
+use crate::container::ContainerResources;
+use crate::kuberuntime::sync_result::SyncAction;
+use crate::runtime::Operation;
+
+fn resources(cpu: &str, memory: &str) -> Value {
+    let both = json!({"cpu": cpu, "memory": memory});
+    json!({"limits": both, "requests": both})
+}
+
+fn resized(pod: &Pod, container: usize, to: Value) -> Pod {
+    let mut pod = pod.clone();
+    let resources = serde_json::from_value(to).unwrap();
+    pod.spec.as_mut().unwrap().containers[container].resources = Some(resources);
+    pod
+}
+
+fn amounts(milli: i64, memory: i64) -> Option<ContainerResources> {
+    Some(ContainerResources {
+        cpu_request_milli: Some(milli),
+        cpu_limit_milli: Some(milli),
+        memory_request: Some(memory),
+        memory_limit: Some(memory),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_container_is_given_more_or_less() {
+    let world = World::new();
+    let small = pod(
+        &[("memory-bytes", "1000")],
+        json!({"containers": [
+            app("a", json!({"resources": resources("250m", "4096")})),
+            app("b", json!({"resources": resources("500m", "8192")})),
+        ]}),
+    );
+    let before = world.synced(&small).await;
+    assert_eq!(before.container("a").unwrap().resources, amounts(250, 4096));
+    let both = resized(&resized(&small, 0, resources("1", "2048")), 1, resources("125m", "16384"));
+    let result = world.sync(&both).await;
+    let actions: Vec<_> = result.steps.iter().map(|step| step.action).collect();
+    assert_eq!((actions, result.error_text()), (vec![SyncAction::ResizePodInPlace], None));
+    let after = world.status(&both).await;
+    assert_eq!(after.container("a").unwrap().resources, amounts(1000, 2048));
+    assert_eq!(after.container("b").unwrap().resources, amounts(125, 16384));
+    assert_eq!(after.container("a").unwrap().id, before.container("a").unwrap().id);
+    // In between the pod had enough for all that its containers had.
+    assert_eq!(*world.node.cgroup.lock(), [["1", "500m"], ["1", "125m"]]);
+    assert_eq!(world.sync(&both).await.steps, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn less_memory_than_is_used_is_refused_and_nothing_changed() {
+    let world = World::new();
+    let pod = pod(
+        &[("memory-bytes", "3000")],
+        json!({"containers": [app("a", json!({"resources": resources("250m", "4096")}))]}),
+    );
+    world.synced(&pod).await;
+    let result = world.sync(&resized(&pod, 0, resources("500m", "2048"))).await;
+    let step = result.failures().next().unwrap();
+    let error = step.error.clone().unwrap();
+    assert_eq!((step.action, error.reason.as_str()), (SyncAction::ResizePodInPlace, "ResizePodInPlaceError"));
+    let message = "cannot decrease memory limits: attempting to set container \"a\" memory limit (2048) below current usage (3000)";
+    assert_eq!(error.message, message);
+    assert_eq!(world.container(&pod, "a").await.resources, amounts(250, 4096));
+    assert_eq!(world.count(Operation::UpdateContainerResources), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_must_restart_to_be_resized_does() {
+    let world = World::new();
+    let policy = json!([{"resourceName": "memory", "restartPolicy": "RestartContainer"}]);
+    let spec = json!({"resources": resources("250m", "4096"), "resizePolicy": policy});
+    let pod = pod(&[], json!({"containers": [app("a", spec)]}));
+    world.synced(&pod).await;
+    let status = world.synced(&resized(&pod, 0, resources("250m", "8192"))).await;
+    let container = status.container("a").unwrap();
+    assert_eq!((container.restart_count, container.resources), (1, amounts(250, 8192)));
+    assert_eq!(world.said("Killing")[0].1, "Container a resize requires restart");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_while_the_agent_was_away_is_met_and_nothing_else_is_touched() {
+    let world = World::new();
+    let pod = pod(
+        &[],
+        json!({"containers": [
+            app("a", json!({"resources": resources("250m", "4096")})),
+            app("b", json!({"resources": resources("500m", "8192")})),
+        ]}),
+    );
+    world.synced(&pod).await;
+    let world = world.restarted();
+    assert_eq!(world.sync(&pod).await.steps, []);
+    let world = world.restarted();
+    let status = world.synced(&resized(&pod, 0, resources("1", "4096"))).await;
+    assert_eq!(status.container("a").unwrap().resources, amounts(1000, 4096));
+    assert_eq!(world.count(Operation::StopContainer), 0);
+}
