@@ -13,6 +13,9 @@ use steersman_client::events::Recorder;
 pub trait EventSink: Send + Sync + 'static {
     /// Says that something happened to `involved`.
     fn event(&self, involved: &ObjectReference, kind: EventType, reason: &'static str, message: &str);
+
+    /// Likewise, for the few reasons that are put together, such as `OutOfexample.com/gpu`.
+    fn event_with_reason(&self, involved: &ObjectReference, kind: EventType, reason: String, message: &str);
 }
 
 /// A shared sink; all parts of a node write to one.
@@ -20,6 +23,10 @@ pub type Events = Arc<dyn EventSink>;
 
 impl EventSink for Recorder {
     fn event(&self, involved: &ObjectReference, kind: EventType, reason: &'static str, message: &str) {
+        Recorder::event(self, involved, kind, reason, message);
+    }
+
+    fn event_with_reason(&self, involved: &ObjectReference, kind: EventType, reason: String, message: &str) {
         Recorder::event(self, involved, kind, reason, message);
     }
 }
@@ -30,6 +37,10 @@ pub struct LogOnly;
 
 impl EventSink for LogOnly {
     fn event(&self, involved: &ObjectReference, kind: EventType, reason: &'static str, message: &str) {
+        self.event_with_reason(involved, kind, reason.to_owned(), message);
+    }
+
+    fn event_with_reason(&self, involved: &ObjectReference, kind: EventType, reason: String, message: &str) {
         let (name, namespace) = (involved.name.as_deref(), involved.namespace.as_deref());
         tracing::info!(name, namespace, r#type = kind.as_str(), reason, message, "Event occurred");
     }
@@ -89,6 +100,17 @@ pub(crate) mod testing {
                 reason,
                 message: message.to_owned(),
             });
+        }
+
+        fn event_with_reason(
+            &self,
+            involved: &ObjectReference,
+            kind: EventType,
+            reason: String,
+            message: &str,
+        ) {
+            // Told apart by their text, which a test compares with one of its own.
+            self.event(involved, kind, reason.leak(), message);
         }
     }
 }

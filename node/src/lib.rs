@@ -22,4 +22,5 @@ pub mod resources;
 pub mod root_dir;
 pub mod runtime;
 pub mod status_manager;
+pub mod sync_loop;
 pub mod volumes;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::configuration::GoDuration;
+
 /// When the runtime was last listed; clones tell the same.
 #[derive(Clone, Debug)]
 pub struct Health {
@@ -20,7 +22,7 @@ pub enum Unhealthy {
     #[error("pleg has yet to be successful")]
     NotYet,
     /// The last list that succeeded began too long ago.
-    #[error("pleg was last seen active {ago:?} ago; threshold is {threshold:?}")]
+    #[error("pleg was last seen active {} ago; threshold is {}", GoDuration(*ago), GoDuration(*threshold))]
     LastSeen {
         /// How long ago.
         ago: Duration,
@@ -66,6 +68,6 @@ mod tests {
         assert_eq!(after(60), Ok(()));
         assert_eq!(after(180), Ok(()));
         let late = after(240).unwrap_err();
-        assert_eq!(late.to_string(), "pleg was last seen active 240s ago; threshold is 180s");
+        assert_eq!(late.to_string(), "pleg was last seen active 4m0s ago; threshold is 3m0s");
     }
 }

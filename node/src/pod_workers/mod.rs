@@ -30,7 +30,7 @@ mod worker;
 pub mod workers;
 
 pub use known::{Known, KnownConfig, Lifecycle};
-pub use metrics::Metrics;
+pub use metrics::{Counts, Metrics};
 pub use states::States;
 pub use statuses::PodStatuses;
 pub use syncer::{PodSyncer, SyncFailure, Synced};

@@ -131,6 +131,11 @@ impl States {
         self.ask(pod, removable, |synced| synced)
     }
 
+    /// The pods that are known.
+    pub fn known(&self) -> HashSet<Uid> {
+        self.table.lock().pods.keys().cloned().collect()
+    }
+
     /// Whether a static pod of that name has started and is terminating, but has not ended: its mirror must stay.
     pub fn is_static_pod_terminating(&self, full_name: &str) -> bool {
         let table = self.table.lock();
