@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use tower::Service;
 
+use crate::access::Identity;
 use crate::codec::Format;
 use crate::refusal::Refusal;
 use crate::rest::{ApiServer, Reset, ResponseBody, refuse};
@@ -19,6 +20,8 @@ use crate::rest::{ApiServer, Reset, ResponseBody, refuse};
 #[derive(Clone)]
 pub struct InMemory {
     pub(crate) server: ApiServer,
+    /// Who asks by it.
+    pub(crate) who: Identity,
 }
 
 impl Service<Request<Body>> for InMemory {
@@ -30,7 +33,8 @@ impl Service<Request<Body>> for InMemory {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        request.extensions_mut().insert(self.who.clone());
         let server = self.server.clone();
         Box::pin(async move { read_and_answer(&server, request).await })
     }
@@ -45,7 +49,11 @@ where
     B: http_body::Body + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    // Before the body: nobody has us read what nobody may say.
+    if let Err(refused) = server.let_in(&mut parts) {
+        return Ok(refused);
+    }
     let limit = server.settings().body_limit;
     let body = match Limited::new(body, limit).collect().await {
         Ok(body) => body.to_bytes(),

@@ -1,6 +1,7 @@
-//! An embedded Kubernetes API server: all kinds of Kubernetes 1.36, in process and in memory.
+//! An embedded Kubernetes API server: all kinds of Kubernetes 1.36, in process.
 //!
-//! Tests use it through [`TestServer`]. A request's way: `serve` (or [`InMemory`]) → `rest` (which resource, which verb,
+//! [`Server`] is for people: over HTTPS, for those whom rules allow it, with objects that last. Tests use [`TestServer`]:
+//! in memory, for everybody, with faults on demand. A request's way: `serve` (or [`InMemory`]) → `rest` (which resource, which verb,
 //! which encoding) → `registry` (what is particular to the kind) → `store` (versions and history); changes go from the
 //! store's history through `watch` to the clients.
 //!
@@ -16,17 +17,18 @@
 //!
 //! | What | Here |
 //! |---|---|
-//! | Who may do what | Everybody may do everything: no authentication, no authorization, no admission webhooks |
+//! | Who may do what | No admission webhooks, no node authorizer; a [`TestServer`] lets everybody do everything |
 //! | Server-side apply | Refused with 415; `managedFields` are not kept |
 //! | `kubectl`'s tables, OpenAPI, YAML bodies, compression | Not served: clients fall back or are refused |
 //! | Evictions | Delete as their options say; disruption budgets are not looked at |
-//! | Streams and proxies (`exec`, `log`, `proxy`), `serviceaccounts/token`, `bindings`, reviews | Refused with 501 |
+//! | Streams and proxies (`exec`, `log`, `proxy`), `bindings` | Refused with 501 |
 //! | `autoscaling/v1` | Not served; `autoscaling/v2` is |
 //! | Custom resources | Served at once; their schemas are not enforced, and they have no `scale` |
 //! | Validation | What a wrong manifest or a faulty controller is likely to hit, not all |
 //! | The service `kubernetes`, priority classes, roles of the system | Not there |
 //! | Text of errors that Go's own libraries word | Other words, the same code and reason |
 
+mod access;
 mod calls;
 mod clock;
 mod codec;
@@ -44,15 +46,18 @@ mod registry;
 mod rest;
 mod select;
 mod serve;
+mod server;
 mod store;
 mod test_server;
 mod watch;
 
+pub use access::{Identity, KeyError};
 pub use calls::Calls;
 pub use clock::Clock;
 pub use faults::{Failure, Faults};
 pub use in_memory::InMemory;
 pub use recorder::{Recorded, Recording};
 pub use rest::{Reset, ResponseBody, Settings, Verb};
+pub use server::{Options, Pair, PkiError, Server, StartError};
 pub use store::OpenError;
 pub use test_server::{Builder, TestServer};

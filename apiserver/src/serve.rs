@@ -2,16 +2,26 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::{Identity, identity_of};
 use crate::in_memory::read_and_answer;
 use crate::rest::ApiServer;
+
+/// How long a client may take to say hello.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// A listening socket and the connections that came from it.
 ///
@@ -24,15 +34,20 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Listens at that address and serves HTTP/1.1 and HTTP/2 (with prior knowledge) there.
+    /// Listens at that address and serves HTTP/1.1 and HTTP/2 there: over TLS, or plain (HTTP/2 then with prior knowledge).
     ///
     /// # Errors
     /// The address can't be had.
-    pub(crate) async fn open(server: ApiServer, address: SocketAddr) -> io::Result<Self> {
+    pub(crate) async fn open(
+        server: ApiServer,
+        address: SocketAddr,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
-        tasks.spawn(accept(server, listener, stop.clone()));
+        let tls = tls.map(TlsAcceptor::from);
+        tasks.spawn(accept(server, listener, tls, stop.clone()));
         Ok(Self { address, tasks, stop })
     }
 
@@ -49,14 +64,14 @@ impl Listening {
 }
 
 /// Takes connections until it is stopped, or dropped; they go with it.
-async fn accept(server: ApiServer, listener: TcpListener, stop: CancellationToken) {
+async fn accept(server: ApiServer, listener: TcpListener, tls: Option<TlsAcceptor>, stop: CancellationToken) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(serve(server.clone(), stream));
+                    connections.spawn(connected(server.clone(), stream, tls.clone()));
                 }
                 Err(error) => {
                     // Out of descriptors, mostly: others must end first.
@@ -71,11 +86,33 @@ async fn accept(server: ApiServer, listener: TcpListener, stop: CancellationToke
     connections.shutdown().await;
 }
 
-async fn serve(server: ApiServer, stream: TcpStream) {
+/// One connection, from its first byte to its last.
+async fn connected(server: ApiServer, stream: TcpStream, tls: Option<TlsAcceptor>) {
     let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else { return serve(server, stream, None).await };
+    match timeout(HANDSHAKE, tls.accept(stream)).await {
+        Ok(Ok(stream)) => {
+            let certificates = stream.get_ref().1.peer_certificates();
+            let who = certificates.and_then(<[_]>::first).and_then(|of_client| identity_of(of_client));
+            serve(server, stream, who).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+}
+
+/// Answers what comes over a connection; all of it from `who`, if that is known.
+async fn serve(
+    server: ApiServer,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    who: Option<Identity>,
+) {
     // A request that ends with `Reset` takes its connection with it over HTTP/1.1, and its stream over HTTP/2.
-    let service = service_fn(|request| {
+    let service = service_fn(|mut request| {
         let server = server.clone();
+        if let Some(who) = &who {
+            request.extensions_mut().insert(who.clone());
+        }
         async move { read_and_answer(&server, request).await }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());

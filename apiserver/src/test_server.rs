@@ -9,6 +9,7 @@ use kube::config::{Cluster, Context, Kubeconfig, NamedCluster, NamedContext};
 use parking_lot::Mutex;
 use steersman_api::{GroupVersionResource, ObjectKey};
 
+use crate::access::{Access, Identity, Signer};
 use crate::clock::Clock;
 use crate::faults::Faults;
 use crate::in_memory::InMemory;
@@ -86,10 +87,14 @@ impl Builder {
     /// As [`TestServer::start`].
     pub async fn try_start(self) -> Result<TestServer, OpenError> {
         let server = match self.folder {
-            Some(folder) => ApiServer::open(self.settings, &folder)?,
+            Some(folder) => {
+                let opened = ApiServer::opening(&folder)?;
+                ApiServer::open(self.settings, &folder, opened, Access::Open, Signer::fleeting())?
+            }
             None => ApiServer::new(self.settings),
         };
-        let listening = Listening::open(server.clone(), SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await;
+        let listening =
+            Listening::open(server.clone(), SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), None).await;
         let listening = listening.expect("a port of the loopback must be free");
         Ok(TestServer { server, address: listening.address(), listening: Mutex::new(Some(listening)) })
     }
@@ -153,7 +158,7 @@ impl TestServer {
 
     /// The server as a service, without sockets: for paused time, and to put layers on.
     pub fn in_memory(&self) -> InMemory {
-        InMemory { server: self.server.clone() }
+        InMemory { server: self.server.clone(), who: Identity::master("system:unsecured") }
     }
 
     /// A client without sockets.
@@ -220,7 +225,7 @@ impl TestServer {
     pub async fn restart(&self) -> io::Result<()> {
         self.stop().await;
         self.server.restart();
-        let listening = Listening::open(self.server.clone(), self.address).await?;
+        let listening = Listening::open(self.server.clone(), self.address, None).await?;
         *self.listening.lock() = Some(listening);
         Ok(())
     }

@@ -9,9 +9,11 @@ mod options;
 mod page;
 mod read;
 mod request;
+mod review;
 mod route;
 mod server;
 mod subresource;
+mod token;
 mod watch;
 mod write;
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use url::form_urlencoded;
 
+use crate::access::Identity;
 use crate::registry::Resource;
 
 /// What is asked of a resource, under the names that RBAC and metrics use.
@@ -82,6 +83,8 @@ pub(crate) struct Request {
     pub(crate) headers: HeaderMap,
     /// As sent; decompressed by no one.
     pub(crate) body: Bytes,
+    /// Who asks.
+    pub(crate) who: Identity,
 }
 
 impl Request {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
@@ -12,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::body::ResponseBody;
 use super::negotiate::{self, Answered, HasSchema, JSON, PROTOBUF, Shape};
 use super::request::{Call, Query, Request, Verb};
+use super::review::Review;
 use super::route::{Route, route};
+use crate::access::{self, Access, Attributes, Identity, Signer};
 use crate::clock::Clock;
 use crate::codec::{self, Format};
 use crate::discovery;
@@ -21,7 +24,7 @@ use crate::object;
 use crate::recorder::Recorder;
 use crate::refusal::{Refusal, Result};
 use crate::registry::{Context, ENVELOPE_TAIL, Resource, Resources, envelope_head};
-use crate::store::{Journal, OpenError, Store};
+use crate::store::{Journal, Loaded, OpenError, Store};
 
 /// How a server behaves.
 #[derive(Debug, Clone)]
@@ -72,6 +75,9 @@ struct Shared {
     clock: Clock,
     faults: Faults,
     recorder: Recorder,
+    access: Access,
+    /// Signs the tokens of service accounts.
+    signer: Arc<Signer>,
     /// Held from choosing what may be had only once (an address, a port) until it is stored.
     turn: Mutex<()>,
     /// Cancelled when the server stops; another takes its place when it starts again.
@@ -82,26 +88,39 @@ impl ApiServer {
     /// A server in memory, with the objects that are always there.
     pub(crate) fn new(settings: Settings) -> Self {
         let store = Store::new(settings.history);
-        let server = Self::with_store(settings, store);
+        let server = Self::with_store(settings, store, Access::Open, Signer::fleeting());
         server.bootstrap();
         server
+    }
+
+    /// Takes possession of a data folder, for [`open`](Self::open).
+    ///
+    /// # Errors
+    /// The folder can't be used; see [`OpenError`].
+    pub(crate) fn opening(folder: &Path) -> std::result::Result<(Journal, Loaded), OpenError> {
+        Journal::open(folder)
     }
 
     /// A server whose objects last: those of the data folder, and those that are always there.
     ///
     /// # Errors
     /// The folder can't be used; see [`OpenError`].
-    pub(crate) fn open(settings: Settings, folder: &Path) -> std::result::Result<Self, OpenError> {
-        let (journal, loaded) = Journal::open(folder)?;
-        let server =
-            Self::with_store(settings.clone(), Store::from_revision(settings.history, loaded.revision));
+    pub(crate) fn open(
+        settings: Settings,
+        folder: &Path,
+        (journal, loaded): (Journal, Loaded),
+        access: Access,
+        signer: Signer,
+    ) -> std::result::Result<Self, OpenError> {
+        let store = Store::from_revision(settings.history, loaded.revision);
+        let server = Self::with_store(settings, store, access, signer);
         server.restore(loaded, folder)?;
         server.store().keep_in(journal);
         server.bootstrap();
         Ok(server)
     }
 
-    fn with_store(settings: Settings, store: Store) -> Self {
+    fn with_store(settings: Settings, store: Store, access: Access, signer: Signer) -> Self {
         Self {
             shared: Arc::new(Shared {
                 store: Arc::new(store),
@@ -110,6 +129,8 @@ impl ApiServer {
                 settings,
                 faults: Faults::new(),
                 recorder: Recorder::default(),
+                access,
+                signer: Arc::new(signer),
                 turn: Mutex::new(()),
                 running: Mutex::new(CancellationToken::new()),
             }),
@@ -134,6 +155,10 @@ impl ApiServer {
 
     pub(crate) fn recorder(&self) -> &Recorder {
         &self.shared.recorder
+    }
+
+    pub(crate) fn signer(&self) -> &Signer {
+        &self.shared.signer
     }
 
     pub(crate) fn turn(&self) -> &Mutex<()> {
@@ -183,6 +208,58 @@ impl ApiServer {
         }
     }
 
+    /// Lets a request in whose body has not been read yet, and notes who asks.
+    ///
+    /// # Errors
+    /// Nobody knows who asks, or who asks may not: what is to be answered.
+    pub(crate) fn let_in(&self, parts: &mut Parts) -> std::result::Result<(), Response<ResponseBody>> {
+        let who = self.admit(parts).map_err(|refusal| refuse(&refusal, Format::Json))?;
+        parts.extensions.insert(who);
+        Ok(())
+    }
+
+    fn admit(&self, parts: &Parts) -> Result<Identity> {
+        let shared = &self.shared;
+        let now = self.clock().now().as_second();
+        let with_connection = parts.extensions.get::<Identity>();
+        let who = access::authenticate(
+            &shared.access,
+            &shared.signer,
+            self.store(),
+            with_connection,
+            &parts.headers,
+            now,
+        )?;
+        if matches!(shared.access, Access::Open) {
+            return Ok(who);
+        }
+        let who = match access::impersonated(&parts.headers)? {
+            None => who,
+            Some(other) => {
+                for wanted in access::impersonation(&other) {
+                    self.check(&who, &wanted)?;
+                }
+                other
+            }
+        };
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let path = parts.uri.path();
+        // A path that makes no sense is told so by who answers; only who may see paths learns it.
+        let wanted = match route(&self.resources(), &parts.method, path, &query) {
+            Ok(Route::Resource(call)) => Attributes::of_call(&call),
+            Ok(Route::Other | Route::Unknown) | Err(_) => Attributes::of_path(&parts.method, path),
+        };
+        self.check(&who, &wanted)?;
+        Ok(who)
+    }
+
+    fn check(&self, who: &Identity, wanted: &Attributes) -> Result<()> {
+        if access::is_allowed(self.store(), who, wanted) {
+            return Ok(());
+        }
+        Err(Refusal::may_not(who, wanted))
+    }
+
     async fn serve(&self, request: http::Request<Bytes>) -> Answer {
         let (parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or_default());
@@ -196,7 +273,8 @@ impl ApiServer {
             Ok(Route::Unknown) => return Ok(unknown_path()),
             Err(refusal) => return Ok(refuse(&refusal, Format::Json)),
         };
-        let request = Request { call, query, headers: parts.headers, body };
+        let who = parts.extensions.get::<Identity>().cloned().unwrap_or_else(Identity::anonymous);
+        let request = Request { call, query, headers: parts.headers, body, who };
         // Who must know the name within a body? Nobody, mostly.
         let name = if self.faults().are_set() || self.recorder().is_on() {
             self.name_of(&request)
@@ -232,6 +310,9 @@ impl ApiServer {
     }
 
     async fn carried_out(&self, request: &Request) -> Response<ResponseBody> {
+        if let Some(review) = Review::of(&request.call) {
+            return self.review(review, request).unwrap_or_else(|no| refuse(&no, status_format(request)));
+        }
         if !is_served(&request.call) {
             return refuse(&Refusal::not_implemented(&request.call), status_format(request));
         }
@@ -284,6 +365,7 @@ fn is_served(call: &Call) -> bool {
         "" => call.verb != Verb::Create || call.resource.allows("get"),
         "status" | "scale" | "finalize" | "approval" | "ephemeralcontainers" | "resize" => true,
         "binding" | "eviction" => call.resource.plural == "pods",
+        "token" => call.resource.plural == "serviceaccounts",
         _ => false,
     }
 }

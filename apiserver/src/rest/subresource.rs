@@ -23,6 +23,7 @@ impl ApiServer {
         match (request.call.resource.plural.as_str(), request.call.subresource.as_str()) {
             ("pods", "binding") => self.bind(request),
             ("pods", "eviction") => self.evict(request),
+            ("serviceaccounts", "token") => self.issue_token(request),
             _ => Err(Refusal::not_implemented(&request.call)),
         }
     }
@@ -84,7 +85,7 @@ impl ApiServer {
     /// How many replicas an object wants and has.
     pub(super) fn get_scale(&self, request: &Request, object: &Object) -> Result<Response<ResponseBody>> {
         let shape = shape_of(request, Answered::Object)?;
-        value_answer(&scale_of(&object.value), shape)
+        value_answer(StatusCode::OK, &scale_of(&object.value), shape)
     }
 
     pub(super) fn update_scale(&self, request: &Request) -> Result<Response<ResponseBody>> {
@@ -120,7 +121,7 @@ impl ApiServer {
             object::metadata(&mut new).insert("resourceVersion".to_owned(), version.into());
             Ok(new)
         })?;
-        value_answer(&scale_of(&written.value), shape)
+        value_answer(StatusCode::OK, &scale_of(&written.value), shape)
     }
 }
 
@@ -153,19 +154,19 @@ fn scale_of(object: &Value) -> Value {
 }
 
 /// The body as whatever kind the subresource takes.
-fn body_of(request: &Request) -> Result<Value> {
+pub(super) fn body_of(request: &Request) -> Result<Value> {
     let format = body_format(&request.headers)?;
     let bad = |error| Refusal::bad_request(format!("couldn't read the body: {error}"));
     codec::decode(format, &request.body).map_err(bad)
 }
 
 /// An answer that is an object of a built-in kind which is not kept.
-fn value_answer(object: &Value, shape: Shape) -> Result<Response<ResponseBody>> {
+pub(super) fn value_answer(code: StatusCode, object: &Value, shape: Shape) -> Result<Response<ResponseBody>> {
     let body = match shape.format {
         Format::Json => codec::json(object),
         Format::Protobuf => schema::encode(object).map_err(Refusal::internal)?.into(),
     };
-    Ok(answer(StatusCode::OK, shape.media_type(), ResponseBody::full(body)))
+    Ok(answer(code, shape.media_type(), ResponseBody::full(body)))
 }
 
 /// What upstream answers where there is nothing to show.

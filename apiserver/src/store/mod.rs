@@ -124,6 +124,16 @@ impl Store {
         self.wait_for(revision).await
     }
 
+    /// Resolves when writes can't be made to last any more.
+    pub(crate) async fn failed(&self) -> Failed {
+        let mut settled = self.shared.settled.subscribe();
+        match settled.wait_for(Result::is_err).await.as_deref() {
+            Ok(Err(why)) => Failed(Arc::clone(why)),
+            // The sender lives as long as `self`.
+            _ => std::future::pending().await,
+        }
+    }
+
     async fn wait_for(&self, version: u64) -> Result<(), Failed> {
         let mut settled = self.shared.settled.subscribe();
         // The sender lives as long as `self`, so the wait can't fail.

@@ -1,0 +1,103 @@
+//! What somebody wants to do, as rules see it.
+
+use serde_json::Value;
+
+use super::Identity;
+use crate::object;
+use crate::rest::Call;
+
+/// A wish, to be allowed or not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    /// Such as `list`; for paths an HTTP method in lower case.
+    pub(crate) verb: String,
+    /// To what.
+    pub(crate) target: Target,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Something that is no resource, such as `/version`.
+    Path(String),
+    /// Objects.
+    Resource {
+        /// API group; empty for the core group.
+        group: String,
+        /// Plural.
+        resource: String,
+        /// Empty for the object itself.
+        subresource: String,
+        /// Empty for all, and for what has none.
+        namespace: String,
+        /// Empty for all.
+        name: String,
+    },
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Self::Path(String::new())
+    }
+}
+
+impl Attributes {
+    /// Those of a request to a resource.
+    pub(crate) fn of_call(call: &Call) -> Self {
+        // A namespace is within itself, for rules that speak of it.
+        let of_namespace = call.resource.group.is_empty() && call.resource.plural == "namespaces";
+        let namespace = if of_namespace { call.name.clone() } else { call.namespace.clone() };
+        Self {
+            verb: call.verb.as_str().to_owned(),
+            target: Target::Resource {
+                group: call.resource.group.to_string(),
+                resource: call.resource.plural.to_string(),
+                subresource: call.subresource.clone(),
+                namespace,
+                name: call.name.clone(),
+            },
+        }
+    }
+
+    /// Those of a request to a path.
+    pub(crate) fn of_path(method: &http::Method, path: &str) -> Self {
+        Self { verb: method.as_str().to_ascii_lowercase(), target: Target::Path(path.to_owned()) }
+    }
+
+    /// Those of the `spec` of an access review; `None` if it asks about nothing.
+    pub(crate) fn of_review(spec: &Value) -> Option<Self> {
+        if let Some(of) = spec.get("resourceAttributes").filter(|of| of.is_object()) {
+            return Some(Self {
+                verb: object::text_at(of, "verb"),
+                target: Target::Resource {
+                    group: object::text_at(of, "group"),
+                    resource: object::text_at(of, "resource"),
+                    subresource: object::text_at(of, "subresource"),
+                    namespace: object::text_at(of, "namespace"),
+                    name: object::text_at(of, "name"),
+                },
+            });
+        }
+        let of = spec.get("nonResourceAttributes").filter(|of| of.is_object())?;
+        Some(Self { verb: object::text_at(of, "verb"), target: Target::Path(object::text_at(of, "path")) })
+    }
+
+    /// What is said to who may not.
+    pub(crate) fn refusal(&self, who: &Identity) -> String {
+        let (user, verb) = (&who.user, &self.verb);
+        match &self.target {
+            Target::Path(path) => format!("User {user:?} cannot {verb} path {path:?}"),
+            Target::Resource { group, resource, subresource, namespace, .. } => {
+                let whole = match subresource.as_str() {
+                    "" => resource.clone(),
+                    subresource => format!("{resource}/{subresource}"),
+                };
+                let scope = match namespace.as_str() {
+                    "" => "at the cluster scope".to_owned(),
+                    namespace => format!("in the namespace {namespace:?}"),
+                };
+                format!("User {user:?} cannot {verb} resource {whole:?} in API group {group:?} {scope}")
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Who asks.
+
+use std::collections::BTreeMap;
+
+/// The group of all who said who they are.
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+/// The group that may do everything.
+pub(crate) const MASTERS: &str = "system:masters";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// A user, as authentication found it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The name, such as `system:serviceaccount:default:default`.
+    pub user: String,
+    /// Tells users of one name apart; empty where nothing does.
+    pub uid: String,
+    /// What the user belongs to.
+    pub groups: Vec<String>,
+    /// What else is known.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl Identity {
+    /// A user with groups, who has said who it is.
+    pub fn authenticated(user: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
+        let mut groups: Vec<String> = groups.into_iter().collect();
+        groups.push(AUTHENTICATED.to_owned());
+        Self { user: user.into(), groups, ..Self::default() }
+    }
+
+    /// One who may do everything: parts of this program, and tests.
+    pub fn master(user: impl Into<String>) -> Self {
+        Self::authenticated(user, [MASTERS.to_owned()])
+    }
+
+    /// One who did not say who it is.
+    pub(crate) fn anonymous() -> Self {
+        let groups = vec![UNAUTHENTICATED.to_owned()];
+        Self { user: "system:anonymous".to_owned(), groups, ..Self::default() }
+    }
+
+    /// Whether it belongs to that group.
+    pub(crate) fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|of| of == group)
+    }
+}

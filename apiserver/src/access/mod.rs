@@ -1,0 +1,250 @@
+//! Who may do what: authentication by client certificate or token, authorization by RBAC.
+//!
+//! Identities that were found before a request got here (from a certificate, or because a part of this program asks) come
+//! along as an extension of the request. A server that is [open](Access::Open) asks nobody.
+
+mod attributes;
+mod certificates;
+mod identity;
+mod rules;
+mod tokens;
+
+use std::sync::Arc;
+
+use http::{HeaderMap, header};
+use ring::digest::{SHA256, digest};
+use serde_json::Value;
+use steersman_api::ObjectKey;
+
+pub(crate) use attributes::{Attributes, Target};
+pub(crate) use certificates::identity_of;
+pub use identity::Identity;
+pub(crate) use identity::MASTERS;
+pub use tokens::KeyError;
+pub(crate) use tokens::{Bound, Claims, ISSUER, Reference, Signer};
+
+use crate::object::{list_at, text_at};
+use crate::refusal::{Refusal, Result};
+use crate::store::{Object, Store};
+
+/// Whom a server lets in.
+#[derive(Clone)]
+pub(crate) enum Access {
+    /// Everybody may do everything: for tests.
+    Open,
+    /// Those whom rules allow it.
+    Guarded(Arc<Guard>),
+}
+
+/// What a guarded server knows beside its objects.
+pub(crate) struct Guard {
+    /// The SHA-256 of the administrator's token: how long a comparison takes tells nothing of it.
+    admin_token: Vec<u8>,
+}
+
+impl Guard {
+    /// One who knows the administrator by that token.
+    pub(crate) fn new(admin_token: &str) -> Self {
+        Self { admin_token: hash(admin_token) }
+    }
+}
+
+fn hash(token: &str) -> Vec<u8> {
+    digest(&SHA256, token.as_bytes()).as_ref().to_vec()
+}
+
+/// What anybody may read, as `system:public-info-viewer` allows it.
+const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+
+/// Finds out who asks: by what came with the connection, else by the token, else nobody in particular.
+///
+/// # Errors
+/// There is a token, and it is not good.
+pub(crate) fn authenticate(
+    access: &Access,
+    signer: &Signer,
+    store: &Store,
+    with_connection: Option<&Identity>,
+    headers: &HeaderMap,
+    now: i64,
+) -> Result<Identity> {
+    if let Some(identity) = with_connection {
+        return Ok(identity.clone());
+    }
+    let Access::Guarded(guard) = access else { return Ok(Identity::master("system:unsecured")) };
+    let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(Identity::anonymous()) };
+    let token = value.to_str().ok().and_then(|value| {
+        let (scheme, token) = value.trim().split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    // Another scheme is nobody's: upstream asks it as one who said nothing.
+    let Some(token) = token else { return Ok(Identity::anonymous()) };
+    if hash(token) == guard.admin_token {
+        return Ok(Identity::master("admin"));
+    }
+    let claims = signer.verify(token, &[ISSUER.to_owned()], now);
+    claims.and_then(|claims| service_account(store, &claims)).ok_or_else(Refusal::unauthorized)
+}
+
+/// Whose token it is, if all that it is bound to is still there.
+pub(crate) fn service_account(store: &Store, claims: &Claims) -> Option<Identity> {
+    let Bound { namespace, pod, secret, serviceaccount, node } = &claims.bound;
+    let is_there = |table: &str, reference: &Reference| {
+        let found = store.get(&table.into(), &ObjectKey::new(namespace.as_str(), reference.name.as_str()));
+        found.is_some_and(|found| found.uid() == reference.uid)
+    };
+    if !is_there("serviceaccounts", serviceaccount)
+        || pod.as_ref().is_some_and(|pod| !is_there("pods", pod))
+        || secret.as_ref().is_some_and(|secret| !is_there("secrets", secret))
+    {
+        return None;
+    }
+    let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+    let mut identity = Identity::authenticated(claims.sub.clone(), groups);
+    identity.uid.clone_from(&serviceaccount.uid);
+    let mut note = |name: &str, value: String| {
+        identity.extra.insert(format!("authentication.kubernetes.io/{name}"), vec![value]);
+    };
+    note("credential-id", format!("JTI={}", claims.jti));
+    for (what, reference) in [("pod", pod), ("node", node)] {
+        if let Some(reference) = reference {
+            note(&format!("{what}-name"), reference.name.clone());
+            note(&format!("{what}-uid"), reference.uid.clone());
+        }
+    }
+    Some(identity)
+}
+
+/// Whether somebody may do something: masters everything, anybody what is public, who is known may find out what there is,
+/// and all else as roles and their bindings say.
+pub(crate) fn is_allowed(store: &Store, who: &Identity, wanted: &Attributes) -> bool {
+    if who.is_in(MASTERS) {
+        return true;
+    }
+    if let Target::Path(path) = &wanted.target {
+        let reads = wanted.verb == "get" || wanted.verb == "head";
+        let check = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
+        if reads && (PUBLIC.contains(&path.as_str()) || ["/livez", "/readyz"].iter().any(|root| check(root)))
+        {
+            return true;
+        }
+        let discovers = ["/api", "/apis", "/openapi"].iter().any(|root| path == root || check(root));
+        if reads && discovers && who.is_in(identity::AUTHENTICATED) {
+            return true;
+        }
+    }
+    if asks_about_itself(wanted) && who.is_in(identity::AUTHENTICATED) {
+        return true;
+    }
+    let namespace = match &wanted.target {
+        Target::Resource { namespace, .. } => namespace.as_str(),
+        Target::Path(_) => "",
+    };
+    let clusterwide = bindings(store, "clusterrolebindings.rbac.authorization.k8s.io", "");
+    let within = (!namespace.is_empty())
+        .then(|| bindings(store, "rolebindings.rbac.authorization.k8s.io", namespace))
+        .unwrap_or_default();
+    clusterwide.iter().any(|binding| grants(store, binding, who, wanted, ""))
+        || within.iter().any(|binding| grants(store, binding, who, wanted, namespace))
+}
+
+/// The reviews by which users learn what they themselves may do, as `system:basic-user` allows them.
+fn asks_about_itself(wanted: &Attributes) -> bool {
+    let Target::Resource { group, resource, .. } = &wanted.target else { return false };
+    let reviews = match group.as_str() {
+        "authorization.k8s.io" => ["selfsubjectaccessreviews", "selfsubjectrulesreviews"].as_slice(),
+        "authentication.k8s.io" => &["selfsubjectreviews"],
+        _ => return false,
+    };
+    wanted.verb == "create" && reviews.contains(&resource.as_str())
+}
+
+fn bindings(store: &Store, table: &str, namespace: &str) -> Vec<Arc<Object>> {
+    store.snapshot(&table.into(), namespace, None).map(|snapshot| snapshot.objects).unwrap_or_default()
+}
+
+fn grants(store: &Store, binding: &Object, who: &Identity, wanted: &Attributes, namespace: &str) -> bool {
+    let subjects = list_at(&binding.value, "subjects");
+    subjects.iter().any(|subject| rules::is_subject(subject, who, namespace))
+        && rules_of(store, &binding.value, namespace).iter().any(|rule| rules::allows(rule, wanted))
+}
+
+/// The rules of the role that a binding of that namespace (empty for one of the cluster) refers to.
+fn rules_of(store: &Store, binding: &Value, namespace: &str) -> Vec<Value> {
+    let name = text_at(binding, "roleRef.name");
+    let (table, namespace) = match text_at(binding, "roleRef.kind").as_str() {
+        "ClusterRole" => ("clusterroles.rbac.authorization.k8s.io", ""),
+        "Role" if !namespace.is_empty() => ("roles.rbac.authorization.k8s.io", namespace),
+        _ => return Vec::new(),
+    };
+    let role = store.get(&table.into(), &ObjectKey::new(namespace, name.as_str()));
+    role.map(|role| list_at(&role.value, "rules").to_vec()).unwrap_or_default()
+}
+
+/// All rules that are for somebody, in a namespace.
+pub(crate) fn rules_for(store: &Store, who: &Identity, namespace: &str) -> Vec<Value> {
+    if who.is_in(MASTERS) {
+        return vec![
+            serde_json::json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
+            serde_json::json!({"verbs": ["*"], "nonResourceURLs": ["*"]}),
+        ];
+    }
+    let of = |table: &str, namespace: &str| -> Vec<Value> {
+        let bindings = bindings(store, table, namespace).into_iter();
+        let mine = bindings.filter(|binding| {
+            let mut subjects = list_at(&binding.value, "subjects").iter();
+            subjects.any(|subject| rules::is_subject(subject, who, namespace))
+        });
+        mine.flat_map(|binding| rules_of(store, &binding.value, namespace)).collect()
+    };
+    let mut rules = of("clusterrolebindings.rbac.authorization.k8s.io", "");
+    if !namespace.is_empty() {
+        rules.extend(of("rolebindings.rbac.authorization.k8s.io", namespace));
+    }
+    rules
+}
+
+/// Who is to be taken for the one who asks, by `Impersonate-User` and its like; `None` if nobody else is.
+///
+/// # Errors
+/// Groups or more are named without a user.
+pub(crate) fn impersonated(headers: &HeaderMap) -> Result<Option<Identity>> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let groups = headers.get_all("impersonate-group").iter().filter_map(|value| value.to_str().ok());
+    let groups: Vec<String> = groups.map(str::to_owned).collect();
+    match text("impersonate-user").filter(|user| !user.is_empty()) {
+        Some(user) => {
+            let anonymous = user == "system:anonymous";
+            let mut identity = Identity::authenticated(user, groups);
+            if anonymous {
+                identity = Identity::anonymous();
+            }
+            identity.uid = text("impersonate-uid").unwrap_or_default();
+            Ok(Some(identity))
+        }
+        None if groups.is_empty() && text("impersonate-uid").is_none() => Ok(None),
+        None => Err(Refusal::bad_request("requested impersonation without impersonating a user")),
+    }
+}
+
+/// What somebody must be allowed who wants to be taken for another.
+pub(crate) fn impersonation(of: &Identity) -> Vec<Attributes> {
+    let on = |resource: &str, namespace: &str, name: &str| Attributes {
+        verb: "impersonate".to_owned(),
+        target: Target::Resource {
+            group: String::new(),
+            resource: resource.to_owned(),
+            subresource: String::new(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        },
+    };
+    let mut all = Vec::new();
+    match of.user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
+        Some((namespace, name)) => all.push(on("serviceaccounts", namespace, name)),
+        None => all.push(on("users", "", &of.user)),
+    }
+    let groups = of.groups.iter().filter(|group| *group != identity::AUTHENTICATED);
+    all.extend(groups.map(|group| on("groups", "", group)));
+    all
+}

@@ -1,0 +1,107 @@
+//! Tokens for service accounts (`serviceaccounts/token`).
+
+use http::{Response, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::body::ResponseBody;
+use super::negotiate::Answered;
+use super::request::Request;
+use super::server::{ApiServer, shape_of};
+use super::subresource::{body_of, value_answer};
+use crate::access::{Bound, Claims, ISSUER, Reference};
+use crate::field::FieldError;
+use crate::meta;
+use crate::object::{int_at, list_at, text_at};
+use crate::refusal::{Refusal, Result};
+use steersman_api::{ObjectKey, Uid};
+
+/// How long a token is good for where nobody says; upstream's default, in seconds.
+const SECONDS: i64 = 3600;
+/// No token is good for less.
+const MIN_SECONDS: i64 = 600;
+/// No token is good for more.
+const MAX_SECONDS: i64 = 1 << 32;
+
+impl ApiServer {
+    /// Signs a token for the service account that the path names.
+    pub(super) fn issue_token(&self, request: &Request) -> Result<Response<ResponseBody>> {
+        let shape = shape_of(request, Answered::Other)?;
+        let call = &request.call;
+        let account = self.existing(&call.resource, &call.namespace, &call.name)?;
+        let mut asked = body_of(request)?;
+        let seconds = int_at(&asked, "spec.expirationSeconds").unwrap_or(SECONDS);
+        let limits = [
+            (seconds < MIN_SECONDS, "may not specify a duration less than 10 minutes"),
+            (seconds > MAX_SECONDS, "may not specify a duration larger than 2^32 seconds"),
+        ];
+        if let Some((_, why)) = limits.into_iter().find(|(beyond, _)| *beyond) {
+            let error = FieldError::invalid("spec.expirationSeconds", seconds, why);
+            return Err(Refusal::invalid_kind("authentication.k8s.io", "TokenRequest", "", &[error]));
+        }
+        let mut audiences: Vec<String> =
+            list_at(&asked, "spec.audiences").iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        if audiences.is_empty() {
+            audiences.push(ISSUER.to_owned());
+        }
+        let namespace = call.namespace.clone();
+        let of = Reference { name: call.name.clone(), uid: account.uid().to_owned() };
+        let mut bound = Bound { namespace: namespace.clone(), serviceaccount: of, ..Bound::default() };
+        self.bind_token(&asked["spec"]["boundObjectRef"], &mut bound)?;
+        let now = self.clock().now();
+        let expires = now.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
+        let token = self.signer().sign(&Claims {
+            aud: audiences.clone(),
+            exp: expires.as_second(),
+            iat: now.as_second(),
+            iss: ISSUER.to_owned(),
+            jti: Uid::random().to_string(),
+            bound,
+            nbf: now.as_second(),
+            sub: format!("system:serviceaccount:{namespace}:{}", call.name),
+        });
+        asked["apiVersion"] = "authentication.k8s.io/v1".into();
+        asked["kind"] = "TokenRequest".into();
+        asked["metadata"] = json!({
+            "name": call.name, "namespace": namespace, "creationTimestamp": meta::stamp(now),
+        });
+        asked["spec"]["audiences"] = json!(audiences);
+        asked["spec"]["expirationSeconds"] = seconds.into();
+        asked["status"] = json!({"token": token, "expirationTimestamp": meta::stamp(expires)});
+        value_answer(StatusCode::CREATED, &asked, shape)
+    }
+
+    /// Binds a token to an object that must be there, under the uid that is asked for.
+    fn bind_token(&self, to: &Value, bound: &mut Bound) -> Result<()> {
+        if !to.is_object() {
+            return Ok(());
+        }
+        let (kind, name, wanted) = (text_at(to, "kind"), text_at(to, "name"), text_at(to, "uid"));
+        let (plural, slot) = match kind.as_str() {
+            "Pod" => ("pods", &mut bound.pod),
+            "Secret" => ("secrets", &mut bound.secret),
+            _ => {
+                let why = format!("cannot bind token for serviceaccount to object of kind {kind:?}");
+                return Err(Refusal::bad_request(why));
+            }
+        };
+        let resources = self.resources();
+        let resource = resources.get("", "v1", plural).expect("the schema table must have pods and secrets");
+        let object = self.existing(resource, &bound.namespace, &name)?;
+        if !wanted.is_empty() && wanted != object.uid() {
+            let why = format!(
+                "the UID in the bound object reference ({wanted}) does not match the UID in record. \
+                 The object might have been deleted and then recreated"
+            );
+            return Err(Refusal::conflict(resource, &name, why));
+        }
+        *slot = Some(Reference { name, uid: object.uid().to_owned() });
+        let node = text_at(&object.value, "spec.nodeName");
+        if kind == "Pod" && !node.is_empty() {
+            let found = self.store().get(&"nodes".into(), &ObjectKey::new("", node.as_str()));
+            let uid = found.map(|found| found.uid().to_owned()).unwrap_or_default();
+            bound.node = Some(Reference { name: node, uid });
+        }
+        Ok(())
+    }
+}

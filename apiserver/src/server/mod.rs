@@ -1,0 +1,182 @@
+//! The server for people: over HTTPS, with a data folder, and for those only whom rules allow it.
+
+mod pki;
+mod tls;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext};
+
+pub use pki::{Pair, PkiError};
+
+use self::pki::Pki;
+use crate::access::{Access, Guard, Identity, MASTERS, Signer};
+use crate::in_memory::InMemory;
+use crate::rest::{ApiServer, Settings};
+use crate::serve::Listening;
+use crate::store::OpenError;
+
+/// What clusters, users and contexts are called in kubeconfigs.
+const NAME: &str = "steersman";
+
+/// Where a [`Server`] lives, and how it behaves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How requests are answered.
+    pub settings: Settings,
+    /// Where objects, keys and certificates are kept. Made with mode 0700 where it is missing.
+    pub data_folder: PathBuf,
+    /// Where it listens. Port 0 picks a free one.
+    pub address: SocketAddr,
+    /// Names and addresses under which clients may reach it, beside the one it listens at and the loopback.
+    pub names: Vec<String>,
+}
+
+/// Why a server does not start. Each is one line for whoever starts it.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Objects can't be had.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Keys and certificates can't be had.
+    #[error(transparent)]
+    Pki(#[from] PkiError),
+    /// They are not good for TLS.
+    #[error("setting up TLS: {0}")]
+    Tls(String),
+    /// The address can't be had.
+    #[error("serving at {address}: {source}")]
+    Listen {
+        /// As given.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A Kubernetes API server over HTTPS whose objects last.
+///
+/// Clients are known by certificates of its own authority, or by tokens; RBAC says what they may do, and the administrator
+/// of its [kubeconfig](Self::kubeconfig) may do everything. Who does not say who it is gets health and version.
+///
+/// Dropping it ends all connections and tasks.
+pub struct Server {
+    server: ApiServer,
+    listening: Listening,
+    ca: String,
+    admin: Pair,
+}
+
+impl Server {
+    /// Opens the data folder, and listens.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let Options { settings, data_folder, address, names } = options;
+        // The folder's own lock first: a second server must not touch anything.
+        let opened = ApiServer::opening(&data_folder)?;
+        let pki = Pki::open(&data_folder)?;
+        let signer = Signer::new(&pki.token_key()?).map_err(PkiError::from)?;
+        let access = Access::Guarded(Arc::new(Guard::new(&pki.admin_token()?)));
+        let server = ApiServer::open(settings, &data_folder, opened, access, signer)?;
+        let tls = tls::config(&pki, names_of(address.ip(), names))?;
+        let listening = Listening::open(server.clone(), address, Some(tls)).await;
+        let listening = listening.map_err(|source| StartError::Listen { address, source })?;
+        let admin = pki.client("admin", "admin", &[MASTERS])?;
+        Ok(Self { server, listening, ca: pki.ca, admin })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.listening.address()
+    }
+
+    /// How clients on this machine name it.
+    pub fn url(&self) -> String {
+        let address = self.address();
+        let reachable = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
+            IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
+            ip => ip,
+        };
+        format!("https://{}", SocketAddr::new(reachable, address.port()))
+    }
+
+    /// The authority's certificate, as PEM.
+    pub fn ca(&self) -> &str {
+        &self.ca
+    }
+
+    /// The administrator's kubeconfig, with all that it needs within.
+    pub fn kubeconfig(&self) -> Kubeconfig {
+        let name = NAME.to_owned();
+        let cluster = Cluster {
+            server: Some(self.url()),
+            certificate_authority_data: Some(STANDARD.encode(&self.ca)),
+            ..Cluster::default()
+        };
+        let user = AuthInfo {
+            client_certificate_data: Some(STANDARD.encode(&self.admin.certificate)),
+            client_key_data: Some(STANDARD.encode(&self.admin.key).into()),
+            ..AuthInfo::default()
+        };
+        let context = Context { cluster: name.clone(), user: Some(name.clone()), ..Context::default() };
+        Kubeconfig {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Config".to_owned()),
+            clusters: vec![NamedCluster { name: name.clone(), cluster: Some(cluster), ..Default::default() }],
+            auth_infos: vec![NamedAuthInfo {
+                name: name.clone(),
+                auth_info: Some(user),
+                ..Default::default()
+            }],
+            contexts: vec![NamedContext { name: name.clone(), context: Some(context), ..Default::default() }],
+            current_context: Some(name),
+            ..Kubeconfig::default()
+        }
+    }
+
+    /// The server as a service without sockets, on behalf of that user: for parts of the same process.
+    pub fn in_memory(&self, who: Identity) -> InMemory {
+        InMemory { server: self.server.clone(), who }
+    }
+
+    /// Resolves when writes can't be stored any more: the server should be stopped then.
+    pub async fn failed(&self) -> String {
+        self.server.store().failed().await.to_string()
+    }
+
+    /// Ends all connections, stores what is under way, and frees port and folder.
+    pub async fn stop(self) {
+        self.server.stop();
+        self.listening.close().await;
+    }
+}
+
+/// The names of the server's certificate.
+fn names_of(address: IpAddr, more: Vec<String>) -> Vec<String> {
+    let mut names: Vec<String> = [
+        "localhost",
+        "127.0.0.1",
+        "::1",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    if !address.is_unspecified() {
+        names.push(address.to_string());
+    }
+    names.extend(more);
+    names.sort();
+    names.dedup();
+    names
+}

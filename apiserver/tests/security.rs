@@ -1,0 +1,246 @@
+//! The server for people: over HTTPS, for those whom rules allow it.
+#![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec, TokenReview, TokenReviewSpec};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
+    SubjectAccessReviewSpec,
+};
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::config::KubeConfigOptions;
+use kube::{Api, Client, Config};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use steersman_apiserver::{Identity, Options, Server, Settings, StartError};
+
+async fn start(folder: &Path) -> Server {
+    Server::start(options(folder)).await.unwrap()
+}
+
+fn options(folder: &Path) -> Options {
+    Options {
+        settings: Settings::default(),
+        data_folder: folder.to_owned(),
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        names: Vec::new(),
+    }
+}
+
+fn object<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+async fn admin(server: &Server) -> Client {
+    let options = KubeConfigOptions::default();
+    Client::try_from(Config::from_custom_kubeconfig(server.kubeconfig(), &options).await.unwrap()).unwrap()
+}
+
+/// One who trusts the server, and says no more of itself than this token, if any.
+async fn with_token(server: &Server, token: Option<&str>) -> Client {
+    let mut kubeconfig = server.kubeconfig();
+    let user = kubeconfig.auth_infos[0].auth_info.as_mut().unwrap();
+    *user = kube::config::AuthInfo::default();
+    user.token = token.map(|token| token.to_owned().into());
+    let options = KubeConfigOptions::default();
+    Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap()).unwrap()
+}
+
+fn refused<T: std::fmt::Debug>(result: kube::Result<T>) -> (u16, String) {
+    match result.unwrap_err() {
+        kube::Error::Api(status) => (status.code, status.message),
+        error => panic!("{error:?}"),
+    }
+}
+
+#[tokio::test]
+async fn the_administrator_of_the_kubeconfig_may_do_everything_and_the_same_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = start(folder.path()).await;
+    let kubeconfig = first.kubeconfig();
+    let maps: Api<ConfigMap> = Api::namespaced(admin(&first).await, "default");
+    maps.create(&Default::default(), &object(json!({"metadata": {"name": "a"}}))).await.unwrap();
+    first.stop().await;
+
+    let second = start(folder.path()).await;
+    let user = |of: &kube::config::Kubeconfig| of.auth_infos[0].auth_info.clone();
+    assert_eq!(
+        serde_json::to_value(user(&kubeconfig)).unwrap(),
+        serde_json::to_value(user(&second.kubeconfig())).unwrap()
+    );
+    let maps: Api<ConfigMap> = Api::namespaced(admin(&second).await, "default");
+    maps.get("a").await.unwrap();
+    for file in ["ca.key", "admin.key", "admin.token", "sa.key"] {
+        let mode = std::fs::metadata(folder.path().join("pki").join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_say_who_it_is_gets_health_and_version_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let nobody = with_token(&server, None).await;
+    nobody.apiserver_version().await.unwrap();
+    let healthz = http::Request::get("/healthz").body(Vec::new()).unwrap();
+    assert_eq!(nobody.request_text(healthz).await.unwrap(), "ok");
+    let maps: Api<ConfigMap> = Api::namespaced(nobody.clone(), "default");
+    assert_eq!(
+        refused(maps.list(&Default::default()).await),
+        (
+            403,
+            "configmaps is forbidden: User \"system:anonymous\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"default\"".to_owned()
+        )
+    );
+    assert_eq!(refused(nobody.list_core_api_versions().await).0, 403);
+    let create = maps.create(&Default::default(), &object(json!({"metadata": {"name": "a"}}))).await;
+    assert_eq!(refused(create).0, 403);
+    for token in ["wrong", "a.b.c"] {
+        let liar = with_token(&server, Some(token)).await;
+        assert_eq!(refused(liar.apiserver_version().await), (401, "Unauthorized".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn the_token_in_the_data_folder_is_the_administrators() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let token = std::fs::read_to_string(folder.path().join("pki/admin.token")).unwrap();
+    let maps: Api<ConfigMap> = Api::all(with_token(&server, Some(&token)).await);
+    maps.list(&Default::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_certificate_of_another_authority_is_not_believed() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (server, foreign) = (start(one.path()).await, start(other.path()).await);
+    let mut kubeconfig = server.kubeconfig();
+    kubeconfig.auth_infos = foreign.kubeconfig().auth_infos;
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    Client::try_from(config).unwrap().apiserver_version().await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_service_account_may_what_roles_allow_while_it_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let client = admin(&server).await;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
+    accounts.create(&Default::default(), &object(json!({"metadata": {"name": "reader"}}))).await.unwrap();
+    let spec = TokenRequestSpec { expiration_seconds: Some(600), ..Default::default() };
+    let asked = TokenRequest { spec: Some(spec), ..Default::default() };
+    let issued = accounts.create_token_request("reader", &Default::default(), &asked).await.unwrap();
+    let token = issued.status.unwrap().token.unwrap();
+
+    let reader = with_token(&server, Some(&token)).await;
+    let maps: Api<ConfigMap> = Api::namespaced(reader.clone(), "default");
+    let (code, message) = refused(maps.list(&Default::default()).await);
+    assert_eq!(code, 403);
+    assert!(message.contains("User \"system:serviceaccount:default:reader\" cannot list"), "{message}");
+
+    let roles: Api<Role> = Api::namespaced(client.clone(), "default");
+    let role = json!({
+        "metadata": {"name": "reads"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}],
+    });
+    roles.create(&Default::default(), &object(role)).await.unwrap();
+    let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), "default");
+    let binding = json!({
+        "metadata": {"name": "reads"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reads"},
+        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}],
+    });
+    bindings.create(&Default::default(), &object(binding)).await.unwrap();
+    maps.list(&Default::default()).await.unwrap();
+    let create = maps.create(&Default::default(), &object(json!({"metadata": {"name": "a"}}))).await;
+    assert_eq!(refused(create).0, 403);
+    let elsewhere: Api<ConfigMap> = Api::namespaced(reader.clone(), "kube-system");
+    assert_eq!(refused(elsewhere.list(&Default::default()).await).0, 403);
+
+    let may = |verb: &str| SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                verb: Some(verb.to_owned()),
+                resource: Some("configmaps".to_owned()),
+                namespace: Some("default".to_owned()),
+                ..Default::default()
+            }),
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(reader);
+    for (verb, allowed) in [("list", true), ("delete", false)] {
+        let answer = reviews.create(&Default::default(), &may(verb)).await.unwrap();
+        assert_eq!(answer.status.unwrap().allowed, allowed, "{verb}");
+    }
+
+    let reviews: Api<TokenReview> = Api::all(client.clone());
+    let review = TokenReview {
+        spec: TokenReviewSpec { token: token.clone(), ..Default::default() },
+        ..Default::default()
+    };
+    let known = reviews.create(&Default::default(), &review).await.unwrap().status.unwrap();
+    assert_eq!(known.authenticated, Some(true));
+    let user = known.user.unwrap();
+    assert_eq!(user.username.as_deref(), Some("system:serviceaccount:default:reader"));
+    accounts.delete("reader", &Default::default()).await.unwrap();
+    let gone = reviews.create(&Default::default(), &review).await.unwrap().status.unwrap();
+    assert_ne!(gone.authenticated, Some(true));
+    assert_eq!(refused(maps.list(&Default::default()).await).0, 401);
+}
+
+#[tokio::test]
+async fn reviews_of_access_are_of_whom_they_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let reviews: Api<SubjectAccessReview> = Api::all(admin(&server).await);
+    let review = |user: &str, groups: &[&str]| SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(user.to_owned()),
+            groups: Some(groups.iter().map(|group| (*group).to_owned()).collect()),
+            resource_attributes: Some(ResourceAttributes {
+                verb: Some("get".to_owned()),
+                resource: Some("nodes".to_owned()),
+                subresource: Some("proxy".to_owned()),
+                ..Default::default()
+            }),
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    for (user, groups, allowed) in
+        [("a", &["system:masters"][..], true), ("a", &["system:authenticated"], false), ("admin", &[], false)]
+    {
+        let answer = reviews.create(&Default::default(), &review(user, groups)).await.unwrap();
+        assert_eq!(answer.status.unwrap().allowed, allowed, "{user} {groups:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_part_of_the_process_asks_as_whom_it_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let of = |who: Identity| Client::new(server.in_memory(who), "default");
+    let maps: Api<ConfigMap> = Api::namespaced(of(Identity::master("manager")), "default");
+    maps.list(&Default::default()).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(of(Identity::authenticated("guest", [])), "default");
+    assert_eq!(refused(maps.list(&Default::default()).await).0, 403);
+}
+
+#[tokio::test]
+async fn a_taken_port_and_a_folder_in_use_are_said_in_one_line() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = start(one.path()).await;
+    let twice = Server::start(Options { address: server.address(), ..options(other.path()) }).await;
+    let Err(error @ StartError::Listen { .. }) = twice else { panic!("two servers share a port") };
+    assert!(error.to_string().starts_with(&format!("serving at {}: ", server.address())), "{error}");
+    let twice = Server::start(options(one.path())).await;
+    let Err(error @ StartError::Open(_)) = twice else { panic!("two servers share a folder") };
+    assert!(error.to_string().ends_with("another server is using it"), "{error}");
+}
