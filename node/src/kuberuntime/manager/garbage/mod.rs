@@ -124,7 +124,7 @@ impl Kuberuntime {
         Ok(())
     }
 
-    async fn remove_sandbox(&self, id: String) {
+    pub(super) async fn remove_sandbox(&self, id: String) {
         debug!(sandbox = id, "Removing sandbox");
         // It has been stopped before, but for rare cases.
         if let Err(error) = self.runtime.stop_pod_sandbox(&id).await {

@@ -6,6 +6,7 @@ mod failures;
 mod garbage;
 mod hooks;
 mod listing;
+mod real;
 mod resizing;
 mod starts;
 mod world;

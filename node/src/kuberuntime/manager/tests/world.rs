@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,13 +17,15 @@ use tokio::time::Instant;
 
 use crate::cgroups::PodCgroups;
 use crate::container::{ContainerStatus, PodStatus, RuntimePod};
-use crate::cri::v1;
+use crate::cri::{Client, v1};
 use crate::events::testing::Kept;
 use crate::images::{ImageError, ImageErrorReason, ImageManager};
 use crate::kuberuntime::actions::ProbeResult;
 use crate::kuberuntime::container_config::{CgroupVersion, NodeFacts};
 use crate::kuberuntime::helper::{ContainerOptions, RuntimeHelper};
-use crate::kuberuntime::manager::{Kuberuntime, Metrics, Options, Parts, RunningPod, SyncInputs};
+use crate::kuberuntime::manager::{
+    Kuberuntime, Metrics, Options, Parts, RunningPod, SyncInputs, WallClock, machine_clock,
+};
 use crate::kuberuntime::sync_result::PodSyncResult;
 use crate::pleg::PodLister;
 use crate::probes::Results;
@@ -43,7 +45,7 @@ pub(super) struct World {
     pub(super) liveness: Results,
     pub(super) startup: Results,
     pub(super) folder: TempDir,
-    clock: super::super::WallClock,
+    clock: WallClock,
 }
 
 /// What the rest of the node says when it is asked, and what it was told.
@@ -159,6 +161,14 @@ pub(super) fn node_facts() -> NodeFacts {
     }
 }
 
+fn options(folder: &Path, facts: NodeFacts) -> Options {
+    Options {
+        pod_logs: folder.join("logs"),
+        container_log_links: folder.join("links"),
+        ..Options::new("test", RootDir::new(folder.join("root")), facts)
+    }
+}
+
 impl World {
     /// A node on the simulated runtime, whose stamps follow tokio's clock.
     pub(super) fn new() -> Self {
@@ -172,25 +182,28 @@ impl World {
         let began = Instant::now();
         let clock = move || wall + SignedDuration::try_from(began.elapsed()).unwrap();
         let (runtime, images) = (Arc::new(simulated.clone()), Arc::new(simulated.clone()));
-        Self::on(runtime, images, simulated, Arc::new(clock))
+        Self::on(runtime, images, simulated, Arc::new(clock), node_facts())
+    }
+
+    /// A node on a real runtime; the simulated one stands by.
+    pub(super) fn real(client: Client) -> Self {
+        let runtime = Arc::new(client);
+        let simulated = SimulatedRuntime::new(SimulatedConfig::default());
+        let facts = NodeFacts::of_this_machine(Path::new("/var/lib/kubelet"));
+        Self::on(runtime.clone(), runtime, simulated, machine_clock(), facts)
     }
 
     fn on(
         runtime: Arc<dyn RuntimeService>,
         image_service: Arc<dyn ImageService>,
         simulated: SimulatedRuntime,
-        clock: super::super::WallClock,
+        clock: WallClock,
+        facts: NodeFacts,
     ) -> Self {
         let folder = TempDir::new().unwrap();
+        std::fs::create_dir(folder.path().join("links")).unwrap();
         let (events, node) = (Arc::new(Kept::default()), Arc::new(Node::default()));
         let metrics = Metrics::new().unwrap();
-        let root = RootDir::new(folder.path().join("root"));
-        std::fs::create_dir(folder.path().join("links")).unwrap();
-        let options = Options {
-            pod_logs: folder.path().join("logs"),
-            container_log_links: folder.path().join("links"),
-            ..Options::new("test", root, node_facts())
-        };
         let parts = Parts {
             runtime,
             image_service,
@@ -200,7 +213,7 @@ impl World {
             events: events.clone(),
             metrics: metrics.clone(),
             clock: clock.clone(),
-            options,
+            options: options(folder.path(), facts),
         };
         Self {
             simulated,
@@ -218,25 +231,18 @@ impl World {
     /// The same node after its agent was started again: what it only remembered is lost.
     pub(super) fn restarted(self) -> Self {
         let runtime = Arc::new(self.simulated.clone());
-        let next = Self::on(runtime.clone(), runtime, self.simulated.clone(), self.clock.clone());
-        // The folders stay as well.
-        let options = Options {
-            pod_logs: self.folder.path().join("logs"),
-            container_log_links: self.folder.path().join("links"),
-            ..Options::new("test", RootDir::new(self.folder.path().join("root")), node_facts())
-        };
         let parts = Parts {
-            runtime: Arc::new(next.simulated.clone()),
-            image_service: Arc::new(next.simulated.clone()),
-            images: next.node.clone(),
-            helper: next.node.clone(),
-            cgroups: next.node.clone(),
-            events: next.events.clone(),
-            metrics: next.metrics.clone(),
-            clock: next.clock.clone(),
-            options,
+            runtime: runtime.clone(),
+            image_service: runtime,
+            images: self.node.clone(),
+            helper: self.node.clone(),
+            cgroups: self.node.clone(),
+            events: self.events.clone(),
+            metrics: self.metrics.clone(),
+            clock: self.clock.clone(),
+            options: options(self.folder.path(), node_facts()),
         };
-        Self { kuberuntime: Arc::new(Kuberuntime::new(parts)), folder: self.folder, ..next }
+        Self { kuberuntime: Arc::new(Kuberuntime::new(parts)), ..self }
     }
 
     /// The pod as listed.
