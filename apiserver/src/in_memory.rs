@@ -51,8 +51,8 @@ where
 {
     let (mut parts, body) = request.into_parts();
     // Before the body: nobody has us read what nobody may say.
-    if let Err(refused) = server.let_in(&mut parts) {
-        return Ok(refused);
+    if let Err(refusal) = server.let_in(&mut parts) {
+        return Ok(refuse(&refusal, Format::Json));
     }
     let limit = server.settings().body_limit;
     let body = match Limited::new(body, limit).collect().await {

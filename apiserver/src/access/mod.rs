@@ -141,9 +141,10 @@ pub(crate) fn is_allowed(store: &Store, who: &Identity, wanted: &Attributes) -> 
         Target::Path(_) => "",
     };
     let clusterwide = bindings(store, "clusterrolebindings.rbac.authorization.k8s.io", "");
-    let within = (!namespace.is_empty())
-        .then(|| bindings(store, "rolebindings.rbac.authorization.k8s.io", namespace))
-        .unwrap_or_default();
+    let within = match namespace {
+        "" => Vec::new(),
+        namespace => bindings(store, "rolebindings.rbac.authorization.k8s.io", namespace),
+    };
     clusterwide.iter().any(|binding| grants(store, binding, who, wanted, ""))
         || within.iter().any(|binding| grants(store, binding, who, wanted, namespace))
 }

@@ -211,9 +211,9 @@ impl ApiServer {
     /// Lets a request in whose body has not been read yet, and notes who asks.
     ///
     /// # Errors
-    /// Nobody knows who asks, or who asks may not: what is to be answered.
-    pub(crate) fn let_in(&self, parts: &mut Parts) -> std::result::Result<(), Response<ResponseBody>> {
-        let who = self.admit(parts).map_err(|refusal| refuse(&refusal, Format::Json))?;
+    /// Nobody knows who asks, or who asks may not.
+    pub(crate) fn let_in(&self, parts: &mut Parts) -> Result<()> {
+        let who = self.admit(parts)?;
         parts.extensions.insert(who);
         Ok(())
     }
