@@ -5,6 +5,20 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 
+mod no_api;
+mod references;
+mod reflection;
+mod service_lister;
+#[cfg(test)]
+mod tests;
+mod watched_object;
+mod watched_objects;
+
+pub use no_api::NoApi;
+pub use references::References;
+pub use service_lister::ServiceLister;
+pub use watched_objects::WatchedObjects;
+
 /// Config maps and secrets as the API server has them, watched one by one while a pod that refers to them is registered.
 #[async_trait]
 pub trait Objects: Send + Sync + 'static {
