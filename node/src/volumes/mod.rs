@@ -6,6 +6,21 @@ use std::path::PathBuf;
 use k8s_openapi::api::core::v1::{Pod, VolumeMount};
 use steersman_api::Uid;
 
+mod back_off;
+mod disk;
+mod error;
+mod kinds;
+mod manager;
+mod payload;
+mod set_up;
+mod tear_down;
+#[cfg(test)]
+mod tests;
+pub mod tokens;
+
+pub use error::{MountError, Orphans, UnmountError};
+pub use manager::{Parts, VolumeManager};
+
 /// The volumes of a pod as containers can mount them.
 pub trait MountedVolumes: Send + Sync + 'static {
     /// The pod's volumes that are mounted, by the name that the pod's spec gives them.

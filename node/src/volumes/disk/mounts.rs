@@ -1,0 +1,148 @@
+//! Mount points: found, made, taken away.
+
+use std::ffi::{CString, OsString};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statfs, statx};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+
+use super::{DiskError, During, is_missing};
+
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+
+/// Whether a file or folder is the root of a mount. One that is not there is none.
+pub(in crate::volumes) fn is_mount_point(path: &Path) -> Result<bool, DiskError> {
+    match statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, StatxFlags::TYPE) {
+        Ok(stat) if stat.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
+            Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+        }
+        Err(Errno::NOENT) => Ok(false),
+        // Kernels before 5.8 don't say.
+        Ok(_) => {
+            let path = std::fs::canonicalize(path).during("resolving", path)?;
+            Ok(all()?.contains(&path))
+        }
+        Err(error) => Err(error).during("looking at", path),
+    }
+}
+
+/// Whether a folder is the root of a file system in memory.
+pub(in crate::volumes) fn is_tmpfs(path: &Path) -> Result<bool, DiskError> {
+    if !is_mount_point(path)? {
+        return Ok(false);
+    }
+    let kind = statfs(path).during("looking at the file system of", path)?.f_type;
+    // The type's width differs from machine to machine.
+    #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
+    Ok(kind as i64 == TMPFS_MAGIC)
+}
+
+/// Mounts a file system in memory over a folder, of at most `size` bytes (0: as the kernel has it), never swapped out where
+/// the kernel knows how.
+pub(in crate::volumes) fn mount_tmpfs(path: &Path, size: u64) -> Result<(), DiskError> {
+    let size = (size > 0).then(|| format!("size={size}"));
+    let options = |noswap: Option<&str>| {
+        let options: Vec<&str> = size.as_deref().into_iter().chain(noswap).collect();
+        CString::new(options.join(",")).expect("options of a mount must not contain NUL")
+    };
+    let attempt = |options: CString| mount("tmpfs", path, "tmpfs", MountFlags::empty(), options.as_c_str());
+    match attempt(options(Some("noswap"))) {
+        Err(Errno::INVAL) => attempt(options(None)),
+        other => other,
+    }
+    .during("mounting tmpfs over", path)
+}
+
+/// Mounts what is open over a file or folder.
+pub(in crate::volumes) fn bind(source: impl AsFd, target: &Path) -> Result<(), DiskError> {
+    // The open file can't be exchanged for another, as its path could.
+    let source = format!("/proc/self/fd/{}", source.as_fd().as_raw_fd());
+    mount_bind(source, target).during("mounting over", target)
+}
+
+/// Takes away whatever is mounted on a file or folder, one over the other.
+pub(in crate::volumes) fn unmount_all(path: &Path) -> Result<(), DiskError> {
+    while is_mount_point(path)? {
+        unmount(path, UnmountFlags::NOFOLLOW).during("unmounting", path)?;
+    }
+    Ok(())
+}
+
+/// Removes a file, or a folder with all that is in it; never through a mount. That there is none is no error.
+pub(in crate::volumes) fn remove_tree(path: &Path) -> Result<(), DiskError> {
+    let found = std::fs::symlink_metadata(path);
+    if is_missing(&found) {
+        return Ok(());
+    }
+    if !found.during("looking at", path)?.is_dir() {
+        return std::fs::remove_file(path).during("removing file", path);
+    }
+    if let Some(mount) = below(path)?.into_iter().next() {
+        return Err(DiskError::Mounted { mount, path: path.to_owned() });
+    }
+    std::fs::remove_dir_all(path).during("removing directory", path)
+}
+
+/// The mount points in a folder, itself among them, in the order in which they were mounted.
+pub(in crate::volumes) fn below(path: &Path) -> Result<Vec<PathBuf>, DiskError> {
+    let real = std::fs::canonicalize(path).during("resolving", path)?;
+    Ok(all()?.into_iter().filter(|mount| mount.starts_with(&real)).collect())
+}
+
+/// All mount points, as the process sees them.
+fn all() -> Result<Vec<PathBuf>, DiskError> {
+    const TABLE: &str = "/proc/self/mountinfo";
+    let table = std::fs::read(TABLE).during("reading", Path::new(TABLE))?;
+    Ok(mount_points(&table))
+}
+
+/// The fifth field of each line of `mountinfo`.
+fn mount_points(table: &[u8]) -> Vec<PathBuf> {
+    let fields = |line: &[u8]| line.split(|byte| *byte == b' ').nth(4).map(<[u8]>::to_vec);
+    let lines = table.split(|byte| *byte == b'\n').filter_map(fields);
+    lines.map(|field| PathBuf::from(OsString::from_vec(unescaped(&field)))).collect()
+}
+
+/// Blanks and the like are written as a backslash and three octal digits.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = (*first == b'\\').then(|| after.get(..3)).flatten();
+        let octal = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        match octal {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_are_read_with_their_blanks() {
+        let table =
+            b"22 1 0:21 / /proc rw - proc proc rw\n23 1 0:22 / /a\\040b\\134c rw shared:1 - tmpfs tmpfs rw\n";
+        assert_eq!(mount_points(table), [Path::new("/proc"), Path::new("/a b\\c")]);
+    }
+
+    #[test]
+    fn a_mount_point_is_told_from_a_folder() {
+        assert!(is_mount_point(Path::new("/proc")).unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!is_mount_point(dir.path()).unwrap());
+        assert!(!is_mount_point(&dir.path().join("none")).unwrap());
+    }
+}

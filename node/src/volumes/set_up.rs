@@ -1,0 +1,72 @@
+//! One volume, from nothing to what a container can mount. Blocking.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use steersman_api::Uid;
+
+use super::MountedVolume;
+use super::disk::ownership::{Access, give_to_group};
+use super::disk::{DiskError, atomic_writer, make_dirs, nested};
+use super::kinds::empty_dir::{self, Medium, Place};
+use super::kinds::{Kind, group_of, host_path};
+use super::payload::Payload;
+use crate::root_dir::RootDir;
+
+/// A volume to be made, or filled anew.
+pub(super) struct SetUp {
+    pub(super) pod: std::sync::Arc<Pod>,
+    pub(super) volume: String,
+    pub(super) kind: Kind,
+    /// What it shall hold, for kinds that the pod does not fill.
+    pub(super) payload: Option<Payload>,
+    /// How large it may be, if it is in memory.
+    pub(super) memory_size: u64,
+    pub(super) now: Timestamp,
+}
+
+impl SetUp {
+    /// Makes the volume as it should be, whatever is there of it already.
+    pub(super) fn run(&self, root: &RootDir, uid: &Uid) -> Result<MountedVolume, DiskError> {
+        for folder in [root.pod(uid), root.pod_volumes(uid), root.pod(uid).join("plugins")] {
+            make_dirs(&folder, 0o750)?;
+        }
+        if let Kind::HostPath(source) = &self.kind {
+            host_path::set_up(source)?;
+            return Ok(MountedVolume { path: source.path.clone().into(), read_only: false, relabel: false });
+        }
+        let plugin = self.kind.plugin().unwrap_or(empty_dir::PLUGIN);
+        let place = place(root, uid, plugin, &self.volume);
+        let medium = if self.kind.in_memory() { Medium::Memory(self.memory_size) } else { Medium::Disk };
+        let group = group_of(&self.pod);
+        let is_new = !place.dir.exists();
+        empty_dir::set_up(&place, medium, group)?;
+        if let Some(payload) = &self.payload
+            && let Err(error) = self.fill(&place, payload, group)
+        {
+            // What is there already may be in use.
+            if is_new && let Err(error) = empty_dir::tear_down(&place) {
+                tracing::warn!(volume = %self.volume, %error, "a volume that could not be filled is left");
+            }
+            return Err(error);
+        }
+        Ok(MountedVolume { path: place.dir, read_only: self.payload.is_some(), relabel: true })
+    }
+
+    fn fill(&self, place: &Place, payload: &Payload, group: Option<u32>) -> Result<(), DiskError> {
+        nested::make_mount_points(&self.pod, &self.volume, &place.dir)?;
+        atomic_writer::write(&place.dir, payload, self.now, || match group {
+            Some(group) => give_to_group(&place.dir, group, Access::ReadOnly),
+            None => Ok(()),
+        })
+    }
+}
+
+/// Where a volume with a folder of its own is. Volumes that are filled from objects stand on an empty directory named
+/// after them.
+pub(super) fn place(root: &RootDir, uid: &Uid, plugin: &str, volume: &str) -> Place {
+    let inner = if plugin == empty_dir::PLUGIN { volume.to_owned() } else { format!("wrapped_{volume}") };
+    Place {
+        dir: root.pod_volume(uid, plugin, volume),
+        notes: root.pod_plugin(uid, empty_dir::PLUGIN, &inner),
+    }
+}

@@ -1,0 +1,127 @@
+//! How volumes go.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::*;
+
+fn of_all_kinds(host: &Path) -> Arc<Pod> {
+    pod(json!([
+        { "name": "data", "emptyDir": {} },
+        { "name": "fast", "emptyDir": { "medium": "Memory" } },
+        { "name": "host", "hostPath": { "path": host } },
+        { "name": "map", "configMap": { "name": "settings", "defaultMode": 0o644 } },
+        { "name": "keys", "secret": { "secretName": "keys", "defaultMode": 0o644 } },
+        { "name": "info", "downwardAPI": { "defaultMode": 0o644, "items": [
+            { "path": "name", "fieldRef": { "fieldPath": "metadata.name" } } ] } },
+        { "name": "both", "projected": { "defaultMode": 0o644, "sources": [
+            { "secret": { "name": "keys" } }, { "serviceAccountToken": { "path": "token" } } ] } },
+    ]))
+}
+
+#[tokio::test]
+async fn all_volumes_go_by_what_is_on_disk_alone() {
+    if !is_root() {
+        return;
+    }
+    let mut bench = Bench::new();
+    bench.set_config_map("settings", &[("a", "1")]);
+    bench.set_secret("keys", &[("a", "1")]);
+    let host = bench.outside("host");
+    std::fs::write(host.join("file"), "x").unwrap();
+    let pod = of_all_kinds(&host);
+    bench.volumes.mount(&pod).await.unwrap();
+    std::fs::create_dir(bench.path("data").join("part")).unwrap();
+    for (index, (volume, part)) in [("data", "part"), ("host", "file"), ("map", "a")].into_iter().enumerate()
+    {
+        let mount = read(json!({ "name": volume, "mountPath": "/x" }));
+        bench.volumes.prepare_sub_path(&pod, "c", index, &mount, part).unwrap();
+    }
+    assert_eq!(mounts::below(bench.root.path()).unwrap().len(), 6);
+    bench.restart();
+    assert_eq!(bench.volumes.pods_on_disk().unwrap(), [uid()]);
+    bench.volumes.unmount(&uid()).await.unwrap();
+    assert!(mounts::below(bench.root.path()).unwrap().is_empty());
+    assert!(disk::names(&bench.root.pod_volumes(&uid())).unwrap().is_empty());
+    assert!(disk::names(&bench.root.pod(&uid()).join("plugins/kubernetes.io~empty-dir")).unwrap().is_empty());
+    assert!(!bench.root.pod_sub_paths(&uid()).exists());
+    assert!(host.join("file").is_file(), "what is the node's own stays");
+    // Once more does no harm.
+    bench.volumes.unmount(&uid()).await.unwrap();
+    assert!(bench.volumes.mounted(&uid()).is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_removed_through_a_mount() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let precious = bench.outside("precious");
+    std::fs::write(precious.join("file"), "x").unwrap();
+    bench.volumes.mount(&pod(json!([{ "name": "data", "emptyDir": {} }]))).await.unwrap();
+    let inner = bench.path("data").join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    mounts::bind(std::fs::File::open(&precious).unwrap(), &inner).unwrap();
+    let error = bench.volumes.unmount(&uid()).await.unwrap_err().to_string();
+    assert!(error.starts_with("volumes of pod u-1 are still there: "), "{error}");
+    assert!(error.contains("inner\" is still mounted"), "{error}");
+    assert!(precious.join("file").is_file());
+    // Nor by those who clean up after pods that are gone.
+    let nobody = HashSet::new();
+    assert_eq!(bench.volumes.clean_orphans(&nobody).await, Orphans { found: 1, failed: 1 });
+    mounts::unmount_all(&inner).unwrap();
+    assert_eq!(bench.volumes.clean_orphans(&nobody).await, Orphans { found: 1, failed: 0 });
+    assert!(bench.volumes.pods_on_disk().unwrap().is_empty());
+    assert!(precious.join("file").is_file());
+}
+
+#[tokio::test]
+async fn what_pods_that_are_gone_left_goes_and_nothing_else() {
+    let bench = Bench::new();
+    let folder = |pod: &str, below: &str| {
+        let path = bench.root.pods().join(pod).join(below);
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    };
+    // Left by a kubelet, half removed.
+    std::fs::write(folder("gone", "volumes/kubernetes.io~empty-dir/data").join("file"), "x").unwrap();
+    std::fs::write(folder("gone", "containers/c").join("log"), "x").unwrap();
+    folder("gone", "volumes/kubernetes.io~csi/empty");
+    folder("known", "volumes/kubernetes.io~empty-dir/data");
+    std::fs::write(folder("foreign", "volumes/kubernetes.io~csi/pvc-1/mount").join("precious"), "x").unwrap();
+    bench.volumes.mount(&pod(json!([{ "name": "data", "emptyDir": {} }]))).await.unwrap();
+    let known = HashSet::from([Uid::from("known")]);
+    let orphans = bench.volumes.clean_orphans(&known).await;
+    assert_eq!(orphans, Orphans { found: 2, failed: 1 });
+    let left = bench.volumes.pods_on_disk().unwrap();
+    assert_eq!(left, ["foreign", "known", "u-1"].map(Uid::from));
+    assert!(bench.root.pods().join("foreign/volumes/kubernetes.io~csi/pvc-1/mount/precious").is_file());
+    assert!(bench.path("data").is_dir());
+    // Once its volumes are unmounted it is an orphan as any other.
+    bench.volumes.unmount(&uid()).await.unwrap();
+    bench.volumes.clean_orphans(&known).await;
+    assert_eq!(bench.volumes.pods_on_disk().unwrap(), ["foreign", "known"].map(Uid::from));
+}
+
+#[test]
+fn nothing_of_a_mount_that_was_given_up_comes_after_the_unmount() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let bench = Bench::new();
+        let pod = pod(json!([{ "name": "data", "emptyDir": {} }]));
+        // The only thread that may block is taken, so that the mount waits for it.
+        let (release, taken) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || taken.recv());
+        let given_up = tokio::time::timeout(Duration::from_millis(1), bench.volumes.mount(&pod)).await;
+        assert!(given_up.is_err());
+        let uid = uid();
+        let (unmounted, ()) = tokio::join!(bench.volumes.unmount(&uid), async { release.send(()).unwrap() });
+        unmounted.unwrap();
+        busy.await.unwrap().unwrap();
+        // Whatever was queued has run before this.
+        tokio::task::spawn_blocking(|| ()).await.unwrap();
+        assert!(!bench.root.pod(&uid).exists());
+    });
+}
