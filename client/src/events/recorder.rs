@@ -44,14 +44,22 @@ pub struct Broadcaster {
 /// Records events on behalf of one component. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    component: ArcStr,
+    source: Source,
     broadcaster: Broadcaster,
+}
+
+/// Who says it.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    pub(super) component: ArcStr,
+    /// The node that the component runs on, if it speaks for that node.
+    host: Option<ArcStr>,
 }
 
 /// One thing that happened, before correlation.
 #[derive(Debug)]
 pub(super) struct Occurrence {
-    pub(super) component: ArcStr,
+    pub(super) source: Source,
     involved: ObjectReference,
     kind: EventType,
     reason: Cow<'static, str>,
@@ -70,7 +78,16 @@ pub fn broadcaster(client: kube::Client, metrics: Metrics) -> (Broadcaster, Writ
 impl Broadcaster {
     /// A recorder whose events say that they come from `component`, for instance `job-controller`.
     pub fn recorder(&self, component: &str) -> Recorder {
-        Recorder { component: component.into(), broadcaster: self.clone() }
+        Recorder { source: Source { component: component.into(), host: None }, broadcaster: self.clone() }
+    }
+
+    /// As [`recorder`](Self::recorder), for a component that speaks for one node: its events name `host` as well, as source
+    /// and as reporting instance.
+    pub fn recorder_on(&self, component: &str, host: &str) -> Recorder {
+        Recorder {
+            source: Source { component: component.into(), host: Some(host.into()) },
+            broadcaster: self.clone(),
+        }
     }
 }
 
@@ -88,7 +105,7 @@ impl Recorder {
         message: impl Into<String>,
     ) {
         let occurrence = Occurrence {
-            component: self.component.clone(),
+            source: self.source.clone(),
             involved: involved.clone(),
             kind,
             reason: reason.into(),
@@ -109,7 +126,7 @@ impl Recorder {
             Err(TrySendError::Full(_)) => Dropped::QueueFull,
             Err(TrySendError::Closed(_)) => Dropped::Stopped,
         };
-        self.broadcaster.metrics.dropped(&self.component, why);
+        self.broadcaster.metrics.dropped(&self.source.component, why);
     }
 }
 
@@ -131,7 +148,8 @@ pub fn reference(kind: &GroupVersionKind, meta: &Meta) -> ObjectReference {
 impl Occurrence {
     /// The event as it is written if it is the first of its kind.
     pub(super) fn into_event(self) -> Event {
-        let component = self.component.to_string();
+        let component = self.source.component.to_string();
+        let host = self.source.host.map(|host| host.to_string());
         let stamp = Time(self.at);
         Event {
             metadata: ObjectMeta {
@@ -146,9 +164,9 @@ impl Occurrence {
             last_timestamp: Some(stamp),
             count: Some(1),
             type_: Some(self.kind.as_str().to_owned()),
-            source: Some(EventSource { component: Some(component.clone()), host: None }),
+            source: Some(EventSource { component: Some(component.clone()), host: host.clone() }),
             reporting_component: Some(component),
-            reporting_instance: Some(String::new()),
+            reporting_instance: Some(host.unwrap_or_default()),
             ..Event::default()
         }
     }
@@ -191,7 +209,7 @@ mod tests {
 
     fn occurrence(involved: ObjectReference) -> Occurrence {
         Occurrence {
-            component: "job-controller".into(),
+            source: Source { component: "job-controller".into(), host: None },
             involved,
             kind: EventType::Warning,
             reason: "FailedCreate".into(),
@@ -225,6 +243,16 @@ mod tests {
                 "reportingInstance": "",
             })
         );
+    }
+
+    #[test]
+    fn an_event_of_a_node_agent_names_its_node() {
+        let source = Source { component: "kubelet".into(), host: Some("n1".into()) };
+        let event = Occurrence { source, ..occurrence(pod("web-1")) }.into_event();
+        let source = event.source.unwrap();
+        assert_eq!((source.component.as_deref(), source.host.as_deref()), (Some("kubelet"), Some("n1")));
+        assert_eq!(event.reporting_component.as_deref(), Some("kubelet"));
+        assert_eq!(event.reporting_instance.as_deref(), Some("n1"));
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Writer {
         }
         self.queue.close();
         while let Ok(left) = self.queue.try_recv() {
-            self.metrics.dropped(&left.component, Dropped::Stopped);
+            self.metrics.dropped(&left.source.component, Dropped::Stopped);
         }
         if let Some(component) = self.in_hand.take() {
             self.metrics.dropped(&component, Dropped::Stopped);
@@ -72,7 +72,7 @@ impl Writer {
                 next = self.queue.recv() => next,
             };
             let Some(occurrence) = next else { return };
-            let component = occurrence.component.clone();
+            let component = occurrence.source.component.clone();
             self.in_hand = Some(component.clone());
             if let Err(reason) = self.write(occurrence, stop).await {
                 self.metrics.dropped(&component, reason);

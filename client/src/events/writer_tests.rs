@@ -136,6 +136,21 @@ fn refusal(code: u16, reason: &str) -> Answer {
 }
 
 #[tokio::test(start_paused = true)]
+async fn recorders_of_one_queue_say_each_for_itself_who_speaks_and_where() {
+    let server = Server::default();
+    let (broadcaster, mut writer) = events::broadcaster(server.client(), Metrics::new());
+    let node = ObjectReference { name: Some("n1".to_owned()), ..ObjectReference::default() };
+    broadcaster.recorder_on("kubelet", "n1").event(&node, EventType::Normal, "Starting", "a");
+    broadcaster.recorder("job-controller").event(&node, EventType::Normal, "Starting", "b");
+    let mut next = || {
+        let event = writer.try_next().unwrap();
+        (event.source.unwrap().host, event.reporting_component.unwrap(), event.reporting_instance.unwrap())
+    };
+    assert_eq!(next(), (Some("n1".to_owned()), "kubelet".to_owned(), "n1".to_owned()));
+    assert_eq!(next(), (None, "job-controller".to_owned(), String::new()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_is_posted_and_its_repetition_patched() {
     let mut bench = Bench::new([]);
     bench.say("a", "hello");
