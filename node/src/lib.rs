@@ -11,6 +11,7 @@ pub mod events;
 pub mod images;
 pub mod kuberuntime;
 pub mod lifecycle;
+pub mod machine;
 pub mod node_info;
 pub mod objects;
 pub mod pleg;
