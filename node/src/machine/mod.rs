@@ -14,7 +14,7 @@ mod usage;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use facts::{CgroupVersion, Facts, architecture};
+pub use facts::{CgroupVersion, Facts, HugePages, architecture};
 pub use interfaces::Interface;
 pub use routes::{Family, Route};
 pub use usage::{Amount, FileSystem};

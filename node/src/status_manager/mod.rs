@@ -16,6 +16,7 @@ mod patch;
 pub mod phase;
 pub mod pods;
 pub mod statuses;
+pub(crate) mod strategic;
 mod terminate;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,8 @@
 use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::{Map, Value, json};
 
+use super::strategic::diff;
+
 /// Lists of a pod's status whose items are merged, and by which member.
 const MERGED: [(&str, &str); 4] =
     [("conditions", "type"), ("hostIPs", "ip"), ("podIPs", "ip"), ("resourceClaimStatuses", "name")];
@@ -16,7 +18,7 @@ pub(super) fn status_patch(
     old: &PodStatus,
     new: &PodStatus,
 ) -> Result<Option<Vec<u8>>, serde_json::Error> {
-    let changes = diff(&as_go_writes(old)?, &as_go_writes(new)?);
+    let changes = diff(&as_go_writes(old)?, &as_go_writes(new)?, &MERGED);
     if changes.is_empty() {
         return Ok(None);
     }
@@ -97,63 +99,6 @@ fn is_unset(name: &str, value: &Value, always: &[&str]) -> bool {
         Value::Object(members) => members.is_empty(),
     };
     empty && !always.contains(&name)
-}
-
-fn diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Map<String, Value> {
-    let mut patch = Map::new();
-    for (name, value) in new {
-        let merge_key = MERGED.iter().find(|(list, _)| list == name).map(|(_, key)| *key);
-        match (old.get(name), value) {
-            (Some(before), after) if before == after => {}
-            (Some(Value::Object(before)), Value::Object(after)) => {
-                let changes = diff(before, after);
-                if !changes.is_empty() {
-                    patch.insert(name.clone(), changes.into());
-                }
-            }
-            (Some(Value::Array(before)), Value::Array(after)) if merge_key.is_some() => {
-                let key = merge_key.unwrap_or_default();
-                if let Some((changes, order)) = diff_list(before, after, key) {
-                    if !changes.is_empty() {
-                        patch.insert(name.clone(), changes.into());
-                    }
-                    patch.insert(format!("$setElementOrder/{name}"), order.into());
-                }
-            }
-            _ => _ = patch.insert(name.clone(), value.clone()),
-        }
-    }
-    for name in old.keys().filter(|name| !new.contains_key(*name)) {
-        patch.insert(name.clone(), Value::Null);
-    }
-    patch
-}
-
-/// What changes in a list whose items have a key: the changed and added in their new order, then the deleted by their
-/// keys; and the new order. `None` if nothing changes.
-fn diff_list(old: &[Value], new: &[Value], key: &str) -> Option<(Vec<Value>, Vec<Value>)> {
-    let keys = |items: &[Value]| items.iter().map(|item| item[key].clone()).collect::<Vec<_>>();
-    let mut changes = Vec::new();
-    for item in new {
-        match (old.iter().find(|old| old[key] == item[key]), item) {
-            (Some(Value::Object(before)), Value::Object(after)) => {
-                let mut change = diff(before, after);
-                if !change.is_empty() {
-                    change.insert(key.to_owned(), item[key].clone());
-                    changes.push(Value::Object(change));
-                }
-            }
-            _ => changes.push(item.clone()),
-        }
-    }
-    let mut gone: Vec<_> =
-        keys(old).into_iter().filter(|gone| !new.iter().any(|item| item[key] == *gone)).collect();
-    gone.sort_by_key(Value::to_string);
-    changes.extend(gone.into_iter().map(|gone| json!({ "$patch": "delete", key: gone })));
-    if changes.is_empty() && keys(old) == keys(new) {
-        return None;
-    }
-    Some((changes, keys(new).into_iter().map(|value| json!({ key: value })).collect()))
 }
 
 /// Members in the order of their names, as Go writes maps, whatever the map keeps.

@@ -1,0 +1,75 @@
+//! A machine, a runtime that can be told how it is, and builders.
+
+mod live_node;
+mod registration;
+mod runtime;
+mod setters;
+mod statuses;
+
+use k8s_openapi::api::core::v1::Node;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{RuntimeState, Settings};
+use crate::configuration::KubeletConfiguration;
+use crate::cri::v1;
+use crate::machine::{CgroupVersion, Facts};
+
+fn read<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn node(value: Value) -> Node {
+    read(value)
+}
+
+/// Of a node whose host is called by its address, and that watches its memory alone.
+fn settings() -> Settings {
+    let eviction_hard = [("memory.available".to_owned(), "100Mi".to_owned())].into();
+    let configuration = KubeletConfiguration { eviction_hard, ..KubeletConfiguration::default() };
+    let mut settings = Settings::new("n", "v1.36.3", &configuration).unwrap();
+    settings.hostname = "192.0.2.10".to_owned();
+    settings
+}
+
+fn facts() -> Facts {
+    Facts {
+        cpus: 4,
+        memory: 8 << 30,
+        swap: 0,
+        huge_pages: Vec::new(),
+        ephemeral_storage: 100 << 30,
+        machine_id: "m-1".to_owned(),
+        system_uuid: "u-1".to_owned(),
+        boot_id: "b-1".to_owned(),
+        boot_time: Some(1_700_000_000),
+        kernel_version: "6.1.0".to_owned(),
+        os_image: "Debian".to_owned(),
+        architecture: "amd64",
+        cgroup_version: CgroupVersion::V2,
+    }
+}
+
+fn conditions(ready: bool, network: bool) -> v1::StatusResponse {
+    let condition = |kind: &str, status| v1::RuntimeCondition {
+        r#type: kind.to_owned(),
+        status,
+        reason: if status { "" } else { "Why" }.to_owned(),
+        message: if status { "" } else { "not yet" }.to_owned(),
+    };
+    let conditions = vec![condition("RuntimeReady", ready), condition("NetworkReady", network)];
+    v1::StatusResponse { status: Some(v1::RuntimeStatus { conditions }), ..v1::StatusResponse::default() }
+}
+
+/// A runtime that is well.
+fn well() -> RuntimeState {
+    let state = RuntimeState::new();
+    state.set_status(&conditions(true, true), Instant::now());
+    state.change(|inventory| inventory.version = Some(("containerd".to_owned(), "1.6.20~ds1".to_owned())));
+    state
+}
+
+fn status_of(node: &Node) -> Value {
+    json!(node.status)
+}
