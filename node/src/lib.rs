@@ -13,6 +13,7 @@ pub mod kuberuntime;
 pub mod lease;
 pub mod lifecycle;
 pub mod machine;
+pub mod logs;
 pub mod node_info;
 pub mod node_status;
 pub mod objects;

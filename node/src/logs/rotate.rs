@@ -1,0 +1,253 @@
+//! Keeping logs small and few.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures::StreamExt;
+use futures::stream;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tokio::task::spawn_blocking;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use super::rotated::{COMPRESSED, TEMPORARY, part_unused, rotated};
+use crate::cri::v1;
+use crate::runtime::{self, RuntimeService};
+
+/// When logs are rotated, and what is kept of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RotatePolicy {
+    /// The size in bytes from which a log is rotated (`containerLogMaxSize`), by default 10 Mi; below zero none is.
+    pub max_size: i64,
+    /// How many files a container may have, that being written included (`containerLogMaxFiles`), by default 5; at least 2.
+    pub max_files: u32,
+    /// How many logs are rotated at a time (`containerLogMaxWorkers`), by default 1; at least 1.
+    pub max_workers: u32,
+    /// How often logs are looked at (`containerLogMonitorInterval`), by default 10 s; at least 3 s.
+    pub interval: Duration,
+}
+
+impl Default for RotatePolicy {
+    fn default() -> Self {
+        Self { max_size: 10 << 20, max_files: 5, max_workers: 1, interval: Duration::from_secs(10) }
+    }
+}
+
+/// A policy that can't be followed. Worded as upstream.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPolicy {
+    /// Too few files.
+    #[error("invalid MaxFiles {0}, must be > 1")]
+    MaxFiles(u32),
+    /// No worker.
+    #[error("invalid configuration: containerLogMaxWorkers must be greater than 0")]
+    MaxWorkers,
+    /// Too often.
+    #[error(
+        "invalid configuration: containerLogMonitorInterval must be a positive time duration greater than or equal to 3s"
+    )]
+    Interval,
+}
+
+/// Why a log was not rotated. It is tried again in the next round.
+#[derive(Debug, thiserror::Error)]
+enum RotateError {
+    #[error("failed to get container status: {0}")]
+    Status(#[source] runtime::Error),
+    #[error("container status is nil")]
+    NoStatus,
+    #[error("failed to stat container log {0:?}: {1}")]
+    Stat(PathBuf, #[source] io::Error),
+    #[error("failed to prepare rotation of {0:?}: {1}")]
+    Prepare(PathBuf, #[source] io::Error),
+    #[error("failed to rotate log {0:?} to {1:?}: {2}")]
+    Rename(PathBuf, PathBuf, #[source] io::Error),
+    #[error("failed to reopen container log: {0}")]
+    Reopen(#[source] runtime::Error),
+}
+
+/// Rotates the logs of running containers: the file is renamed by the time, the runtime opens a new one. Files of earlier
+/// rotations are compressed, that of the last one is not, so that those who still read it can finish; the oldest go.
+pub struct LogRotator {
+    runtime: Arc<dyn RuntimeService>,
+    policy: RotatePolicy,
+}
+
+impl LogRotator {
+    /// One by that policy.
+    ///
+    /// # Errors
+    /// The policy can't be followed.
+    pub fn new(runtime: Arc<dyn RuntimeService>, policy: RotatePolicy) -> Result<Self, InvalidPolicy> {
+        if policy.max_files < 2 {
+            return Err(InvalidPolicy::MaxFiles(policy.max_files));
+        }
+        if policy.max_workers == 0 {
+            return Err(InvalidPolicy::MaxWorkers);
+        }
+        if policy.interval < Duration::from_secs(3) {
+            return Err(InvalidPolicy::Interval);
+        }
+        Ok(Self { runtime, policy })
+    }
+
+    /// Rotates what must be, every interval, until `stop`.
+    pub async fn run(&self, stop: CancellationToken) {
+        let rounds = async {
+            if self.policy.max_size < 0 {
+                return std::future::pending().await;
+            }
+            let mut ticks = tokio::time::interval(self.policy.interval);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                self.rotate_logs().await;
+            }
+        };
+        let _: Option<std::convert::Infallible> = stop.run_until_cancelled(rounds).await;
+    }
+
+    /// One round. What fails is logged, and hurts no other log.
+    pub async fn rotate_logs(&self) {
+        // A container that ended writes no more: its log stays whole.
+        let running = v1::ContainerFilter {
+            state: Some(v1::ContainerStateValue { state: v1::ContainerState::ContainerRunning.into() }),
+            ..Default::default()
+        };
+        let containers = match self.runtime.list_containers(&running).await {
+            Ok(containers) => containers,
+            Err(error) => {
+                tracing::error!(%error, "Failed to rotate container logs: failed to list containers");
+                return;
+            }
+        };
+        let workers = usize::try_from(self.policy.max_workers).unwrap_or(usize::MAX);
+        stream::iter(containers)
+            .for_each_concurrent(workers, |container| async move {
+                if let Err(error) = self.rotate_if_large(&container.id).await {
+                    tracing::error!(container_id = container.id, %error, "Failed to rotate log for container");
+                }
+            })
+            .await;
+    }
+
+    async fn rotate_if_large(&self, id: &str) -> Result<(), RotateError> {
+        let answer = self.runtime.container_status(id).await.map_err(RotateError::Status)?;
+        let log = PathBuf::from(answer.status.ok_or(RotateError::NoStatus)?.log_path);
+        if log.as_os_str().is_empty() {
+            return Ok(());
+        }
+        let size = match size(&log).await {
+            // Somebody took the file away; the runtime still writes to it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.runtime.reopen_container_log(id).await.map_err(RotateError::Reopen)?;
+                size(&log).await
+            }
+            size => size,
+        };
+        let size = size.map_err(|error| RotateError::Stat(log.clone(), error))?;
+        if i64::try_from(size).unwrap_or(i64::MAX) < self.policy.max_size {
+            return Ok(());
+        }
+        self.rotate(id, log).await
+    }
+
+    async fn rotate(&self, id: &str, log: PathBuf) -> Result<(), RotateError> {
+        // Besides the new file and the one that is rotated now.
+        let keep = usize::try_from(self.policy.max_files - 2).unwrap_or(usize::MAX);
+        let prepared = {
+            let log = log.clone();
+            blocking(move || prepare(&log, keep)).await
+        };
+        prepared.map_err(|error| RotateError::Prepare(log.clone(), error))?;
+        let to = rotated_name(&log, Timestamp::now());
+        let renamed = rename(&log, &to).await;
+        renamed.map_err(|error| RotateError::Rename(log.clone(), to.clone(), error))?;
+        if let Err(error) = self.runtime.reopen_container_log(id).await {
+            // So that it is tried again; what the container says meanwhile goes to this file in any case.
+            if let Err(error) = rename(&to, &log).await {
+                tracing::error!(rotated = %to.display(), new = %log.display(), %error, "Failed to rename rotated log");
+            }
+            return Err(RotateError::Reopen(error));
+        }
+        Ok(())
+    }
+}
+
+/// `<log>.20060102-150405`, in UTC.
+fn rotated_name(log: &Path, at: Timestamp) -> PathBuf {
+    let mut name = log.as_os_str().to_owned();
+    name.push(at.to_zoned(TimeZone::UTC).strftime(".%Y%m%d-%H%M%S").to_string());
+    name.into()
+}
+
+/// Takes away what broken-off rotations left and what is too old, and compresses the rest.
+fn prepare(log: &Path, keep: usize) -> io::Result<()> {
+    let (mut files, unused) = part_unused(rotated(log)?);
+    for file in unused {
+        fs::remove_file(file)?;
+    }
+    for file in files.drain(..files.len().saturating_sub(keep)) {
+        fs::remove_file(file)?;
+    }
+    for file in files {
+        if !file.to_string_lossy().ends_with(COMPRESSED) {
+            compress(&file)?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts `<file>.gz` in the place of `file`, with the same permissions. Wherever it breaks off, one of the two is whole.
+fn compress(file: &Path) -> io::Result<()> {
+    let with = |suffix: &str| PathBuf::from(format!("{}{suffix}", file.display()));
+    let (temporary, compressed) = (with(TEMPORARY), with(COMPRESSED));
+    let written = (|| {
+        let mut source = File::open(file)?;
+        let mode = source.metadata()?.permissions().mode();
+        let target =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+        let mut encoder = GzEncoder::new(target, Compression::default());
+        io::copy(&mut source, &mut encoder)?;
+        encoder.finish()?;
+        fs::rename(&temporary, &compressed)
+    })();
+    if written.is_err() {
+        // Best effort; the next round does it otherwise.
+        let _ = fs::remove_file(&temporary);
+    }
+    written?;
+    fs::remove_file(file)
+}
+
+async fn size(log: &Path) -> io::Result<u64> {
+    let log = log.to_owned();
+    blocking(move || Ok(fs::metadata(log)?.len())).await
+}
+
+async fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    let (from, to) = (from.to_owned(), to.to_owned());
+    blocking(move || fs::rename(from, to)).await
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    spawn_blocking(work).await.expect("work on files must not panic")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rotated_logs_are_named_by_the_second() {
+        let at = "2026-11-21T10:56:06.9Z".parse().unwrap();
+        assert_eq!(rotated_name(Path::new("/l/0.log"), at), Path::new("/l/0.log.20261121-105606"));
+    }
+}

@@ -1,0 +1,132 @@
+use std::fs;
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flate2::read::GzDecoder;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::runtime::simulated::Fault;
+use crate::runtime::{Code, Operation};
+
+fn rotator(container: &Running, max_files: u32) -> LogRotator {
+    let policy = RotatePolicy { max_size: 50, max_files, ..Default::default() };
+    LogRotator::new(Arc::new(container.runtime.clone()), policy).unwrap()
+}
+
+fn names(container: &Running) -> Vec<String> {
+    let folder = container.log.parent().unwrap();
+    let mut names: Vec<_> =
+        folder.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_policy_that_can_not_be_followed_is_refused() {
+    let runtime = |policy| {
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let _entered = tokio.enter();
+        LogRotator::new(Arc::new(SimulatedRuntime::new(SimulatedConfig::default())), policy).err()
+    };
+    let policy = RotatePolicy::default();
+    assert_eq!(runtime(policy.clone()), None);
+    assert_eq!(runtime(RotatePolicy { max_files: 1, ..policy.clone() }), Some(InvalidPolicy::MaxFiles(1)));
+    assert_eq!(runtime(RotatePolicy { max_workers: 0, ..policy.clone() }), Some(InvalidPolicy::MaxWorkers));
+    let often = RotatePolicy { interval: Duration::from_secs(2), ..policy };
+    assert_eq!(runtime(often), Some(InvalidPolicy::Interval));
+}
+
+#[tokio::test]
+async fn a_log_is_rotated_once_it_is_large() {
+    let container = Running::start().await;
+    let rotator = rotator(&container, 3);
+    append(&container.log, &line(1, "stdout", "F", ""));
+    rotator.rotate_logs().await;
+    assert_eq!(names(&container), ["0.log"]);
+    append(&container.log, &line(2, "stdout", "F", "two"));
+    rotator.rotate_logs().await;
+    assert_eq!(fs::metadata(&container.log).unwrap().len(), 0, "the runtime has opened a new one");
+    let logs = all_logs(&container.log).unwrap();
+    assert_eq!(logs.len(), 2);
+    assert!(fs::read_to_string(&logs[0]).unwrap().ends_with(" two\n"));
+}
+
+#[tokio::test]
+async fn earlier_files_are_compressed_the_oldest_and_leftovers_go() {
+    let container = Running::start().await;
+    let at = |suffix: &str| container.log.with_extension(format!("log.{suffix}"));
+    for (suffix, text) in [
+        ("20250101-000000.gz", "oldest"),
+        ("20250102-000000.gz", "old"),
+        ("20250103-000000", "plain"),
+        // Left by a rotation that broke off.
+        ("20250102-000000", "compressed already"),
+        ("20250104-000000.gz.tmp", "half"),
+    ] {
+        fs::write(at(suffix), text).unwrap();
+    }
+    append(&container.log, &line(1, "stdout", "F", &"x".repeat(60)));
+    assert_eq!(all_logs(&container.log).unwrap().len(), 4);
+    rotator(&container, 4).rotate_logs().await;
+    let names = names(&container);
+    assert_eq!(names.len(), 4, "{names:?}");
+    assert_eq!(names[..3], ["0.log", "0.log.20250102-000000.gz", "0.log.20250103-000000.gz"]);
+    let mut text = String::new();
+    GzDecoder::new(fs::File::open(at("20250103-000000.gz")).unwrap()).read_to_string(&mut text).unwrap();
+    assert_eq!(text, "plain");
+    tokio::task::spawn_blocking({
+        let log = container.log.clone();
+        move || remove_logs(&log).unwrap()
+    })
+    .await
+    .unwrap();
+    assert_eq!(all_logs(&container.log).unwrap(), std::slice::from_ref(&container.log));
+    assert!(!container.log.exists());
+}
+
+#[tokio::test]
+async fn a_log_goes_back_to_its_name_when_the_runtime_does_not_open_a_new_one() {
+    let container = Running::start().await;
+    append(&container.log, &line(1, "stdout", "F", &"x".repeat(60)));
+    let fault = Fault::Fails { code: Code::Internal, message: "no".into() };
+    container.runtime.inject(Operation::ReopenContainerLog, 1, fault);
+    let rotator = rotator(&container, 3);
+    rotator.rotate_logs().await;
+    assert_eq!(names(&container), ["0.log"]);
+    rotator.rotate_logs().await;
+    assert_eq!(names(&container).len(), 2);
+}
+
+#[tokio::test]
+async fn a_log_that_was_taken_away_is_made_again() {
+    let container = Running::start().await;
+    fs::remove_file(&container.log).unwrap();
+    rotator(&container, 3).rotate_logs().await;
+    assert_eq!(names(&container), ["0.log"]);
+}
+
+#[tokio::test]
+async fn a_container_that_ended_keeps_its_log_whole() {
+    let container = Running::start().await;
+    append(&container.log, &line(1, "stdout", "F", &"x".repeat(60)));
+    container.end();
+    rotator(&container, 3).rotate_logs().await;
+    assert_eq!(names(&container), ["0.log"]);
+}
+
+#[tokio::test]
+async fn rotation_runs_until_it_is_stopped() {
+    let container = Running::start().await;
+    append(&container.log, &line(1, "stdout", "F", &"x".repeat(60)));
+    let (rotator, stop) = (rotator(&container, 3), CancellationToken::new());
+    let rotated = async {
+        while names(&container).len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        stop.cancel();
+    };
+    let both = async { tokio::join!(rotator.run(stop.clone()), rotated) };
+    tokio::time::timeout(Duration::from_secs(10), both).await.expect("a stopped rotator must return");
+}
