@@ -33,7 +33,8 @@
 //! A crash loop is `exit-after: 1s` and `exit-code: 1`; one that gets over it is `exit-after: 1s,1s,never`. Those of
 //! sandboxes go by the sandbox's attempt, and stand on the pod.
 //!
-//! There is no streaming: `exec`, `attach`, `port_forward` and `checkpoint_container` are `Unimplemented`.
+//! There is no streaming: `exec`, `attach` and `port_forward` are `Unimplemented`, unless
+//! [somebody else streams](SimulatedRuntime::stream_from); `checkpoint_container` always is.
 
 mod address_pool;
 mod behaviour;
@@ -252,6 +253,12 @@ impl SimulatedRuntime {
         handler: impl Fn(&v1::ContainerStatus, &[String]) -> Option<v1::ExecSyncResponse> + Send + Sync + 'static,
     ) {
         self.0.shared.with(|state, _| state.exec = Some(Arc::new(handler)));
+    }
+
+    /// Has `exec`, `attach` and `port_forward` say from now on that their streams are to be had at `url`.
+    pub fn stream_from(&self, url: impl Into<String>) {
+        let url = url.into();
+        self.0.shared.with(|state, _| state.streaming = Some(url));
     }
 
     /// Ends a running container as if by itself; without a `reason` it is `Completed` or `Error`.

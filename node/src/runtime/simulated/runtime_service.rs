@@ -121,7 +121,8 @@ impl RuntimeService for SimulatedRuntime {
     }
 
     async fn port_forward(&self, request: &v1::PortForwardRequest) -> Result<v1::PortForwardResponse> {
-        self.refuse(Operation::PortForward, Deadline::Default, &request.pod_sandbox_id).await
+        let url = self.stream(Operation::PortForward, &request.pod_sandbox_id).await?;
+        Ok(v1::PortForwardResponse { url })
     }
 
     async fn update_pod_sandbox_resources(
@@ -227,11 +228,13 @@ impl RuntimeService for SimulatedRuntime {
     }
 
     async fn exec(&self, request: &v1::ExecRequest) -> Result<v1::ExecResponse> {
-        self.refuse(Operation::Exec, Deadline::Default, &request.container_id).await
+        let url = self.stream(Operation::Exec, &request.container_id).await?;
+        Ok(v1::ExecResponse { url })
     }
 
     async fn attach(&self, request: &v1::AttachRequest) -> Result<v1::AttachResponse> {
-        self.refuse(Operation::Attach, Deadline::Default, &request.container_id).await
+        let url = self.stream(Operation::Attach, &request.container_id).await?;
+        Ok(v1::AttachResponse { url })
     }
 
     async fn reopen_container_log(&self, id: &str) -> Result<()> {
@@ -324,7 +327,17 @@ impl RuntimeService for SimulatedRuntime {
 }
 
 impl SimulatedRuntime {
-    /// What needs a streaming server or real processes.
+    /// Where the streams of a container or sandbox are to be had.
+    async fn stream(&self, operation: Operation, id: &str) -> Result<String> {
+        let work = async {
+            let url = self.with(|state, _| state.streaming.clone());
+            let message = || format!("the simulated runtime has no {}", operation.as_str());
+            url.ok_or_else(|| Error::status(Code::Unimplemented, message()))
+        };
+        self.call(operation, Deadline::Default, self.targets(id), work).await
+    }
+
+    /// What needs real processes.
     async fn refuse<T: Send>(&self, operation: Operation, deadline: Deadline, id: &str) -> Result<T> {
         let message = format!("the simulated runtime has no {}", operation.as_str());
         let work = async { Err(Error::status(Code::Unimplemented, message)) };

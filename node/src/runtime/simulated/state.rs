@@ -44,6 +44,8 @@ pub(super) struct State {
     pub(super) images: Images,
     pub(super) conditions: Vec<v1::RuntimeCondition>,
     pub(super) exec: Option<Arc<ExecHandler>>,
+    /// Where streams are to be had.
+    pub(super) streaming: Option<String>,
     pub(super) sandboxes: BTreeMap<String, Sandbox>,
     pub(super) containers: BTreeMap<String, Container>,
     /// Who has a name that may be used once at a time, by that name.
@@ -73,6 +75,7 @@ impl State {
                 .map(|kind| v1::RuntimeCondition { r#type: kind.into(), status: true, ..Default::default() })
                 .to_vec(),
             exec: None,
+            streaming: None,
             sandboxes: BTreeMap::new(),
             containers: BTreeMap::new(),
             names: BTreeMap::new(),

@@ -1,0 +1,126 @@
+//! When a connection has had its time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+/// How long a connection may be idle of which nobody has been authenticated: also to send its first request.
+const STRANGER: Duration = Duration::from_secs(10);
+/// How long others may be idle; as long as clients in Go keep theirs.
+const KNOWN: Duration = Duration::from_secs(90);
+/// How long requests may take (upstream: read and write timeouts). Upgraded connections are not bounded by it.
+const BUSY: Duration = Duration::from_secs(4 * 60 * 60);
+
+/// What happens on one connection.
+pub(super) struct Activity {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+struct State {
+    /// Requests under way, until the last byte of their answers.
+    requests: usize,
+    /// When the connection became idle, or stopped being so.
+    since: Instant,
+    /// Somebody was authenticated on it.
+    known: bool,
+}
+
+/// A request under way.
+pub(super) struct Busy(Arc<Activity>);
+
+impl Activity {
+    pub(super) fn new() -> Arc<Self> {
+        let state = State { requests: 0, since: Instant::now(), known: false };
+        Arc::new(Self { state: Mutex::new(state), changed: Notify::new() })
+    }
+
+    /// A request begins.
+    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+        let mut state = self.state.lock();
+        state.requests += 1;
+        if state.requests == 1 {
+            state.since = Instant::now();
+            self.changed.notify_one();
+        }
+        Busy(self.clone())
+    }
+
+    /// A request was somebody's.
+    pub(super) fn authenticated(&self) {
+        self.state.lock().known = true;
+    }
+
+    /// Returns once the connection has been idle, or busy, for too long. For one who waits.
+    pub(super) async fn over(&self) {
+        loop {
+            let end = self.state.lock().end();
+            tokio::select! {
+                () = sleep_until(end) => if self.state.lock().end() <= Instant::now() {
+                    return;
+                },
+                () = self.changed.notified() => {}
+            }
+        }
+    }
+}
+
+impl State {
+    fn end(&self) -> Instant {
+        self.since
+            + match self.requests {
+                0 if self.known => KNOWN,
+                0 => STRANGER,
+                _ => BUSY,
+            }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.requests -= 1;
+        if state.requests == 0 {
+            state.since = Instant::now();
+            self.0.changed.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn lasts(activity: &Activity) -> Duration {
+        let begin = Instant::now();
+        activity.over().await;
+        begin.elapsed()
+    }
+
+    fn about(found: Duration, expected: Duration) -> bool {
+        found >= expected && found < expected + Duration::from_millis(10)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn strangers_go_soon_others_later_and_who_is_served_stays() {
+        assert!(about(lasts(&Activity::new()).await, STRANGER));
+        let activity = Activity::new();
+        activity.authenticated();
+        assert!(about(lasts(&activity).await, KNOWN));
+        let busy = [activity.begin(), activity.begin()];
+        assert!(about(lasts(&activity).await, BUSY));
+        drop(busy);
+        assert!(about(lasts(&activity).await, KNOWN));
+        let activity = Activity::new();
+        let (lasted, ()) = tokio::join!(lasts(&activity), async {
+            tokio::time::sleep(STRANGER / 2).await;
+            let busy = activity.begin();
+            tokio::time::sleep(STRANGER * 2).await;
+            drop(busy);
+        });
+        assert!(about(lasted, STRANGER * 7 / 2));
+    }
+}

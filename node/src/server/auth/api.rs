@@ -1,0 +1,169 @@
+//! Reviews by the API server.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::api::{Api, PostParams};
+use kube::{Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::{sleep, timeout};
+
+use super::{AccessReviewer, Attributes, ReviewError, TokenReviewer, User};
+
+/// Upstream: `DefaultAuthWebhookRetryBackoff`.
+const TRIES: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGER_BY: f64 = 1.5;
+const JITTER: f64 = 0.2;
+/// How long a review may take in all.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Asks the API server by TokenReviews and SubjectAccessReviews, which the node must be allowed to create (the cluster role
+/// `system:node` is).
+#[derive(Clone)]
+pub struct ApiReviewer {
+    client: Client,
+}
+
+impl ApiReviewer {
+    /// One who asks with that client.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Creates a review, which changes nothing and so may be tried again.
+    async fn create<K>(&self, review: &K) -> Result<K, ReviewError>
+    where
+        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+    {
+        let reviews: Api<K> = Api::all(self.client.clone());
+        let tries = async {
+            let mut pause = FIRST_PAUSE;
+            for _ in 1..TRIES {
+                match reviews.create(&PostParams::default(), review).await {
+                    Err(error) if may_pass(&error) => {
+                        tracing::debug!(kind = %K::kind(&()), %error, "Review is tried again");
+                        sleep(pause.mul_f64(1.0 + JITTER * rand::random::<f64>())).await;
+                        pause = pause.mul_f64(LONGER_BY);
+                    }
+                    result => return result,
+                }
+            }
+            reviews.create(&PostParams::default(), review).await
+        };
+        match timeout(PATIENCE, tries).await {
+            Ok(result) => result.map_err(|error| ReviewError(error.to_string())),
+            Err(_) => Err(ReviewError(format!("no {} in {PATIENCE:?}", K::kind(&())))),
+        }
+    }
+}
+
+/// Whether the same review may succeed a little later.
+fn may_pass(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => matches!(status.code, 429 | 500 | 502 | 503 | 504),
+        kube::Error::Service(_) | kube::Error::HyperError(_) => true,
+        _ => false,
+    }
+}
+
+#[async_trait]
+impl TokenReviewer for ApiReviewer {
+    async fn review(&self, token: &str) -> Result<Option<User>, ReviewError> {
+        let review = TokenReview {
+            spec: TokenReviewSpec { token: token.to_owned(), audiences: None },
+            ..TokenReview::default()
+        };
+        Ok(reviewed(self.create(&review).await?))
+    }
+}
+
+/// Whom a review found.
+fn reviewed(review: TokenReview) -> Option<User> {
+    let status = review.status?;
+    if status.authenticated != Some(true) {
+        return None;
+    }
+    let user = status.user?;
+    Some(User {
+        name: user.username.unwrap_or_default(),
+        uid: user.uid.unwrap_or_default(),
+        groups: user.groups.unwrap_or_default(),
+        extra: user.extra.unwrap_or_default().into_iter().collect(),
+    })
+}
+
+#[async_trait]
+impl AccessReviewer for ApiReviewer {
+    async fn review(&self, user: &User, attributes: &Attributes) -> Result<bool, ReviewError> {
+        let status = self.create(&access_review(user, attributes)).await?.status;
+        Ok(status.is_some_and(|status| status.allowed && status.denied != Some(true)))
+    }
+}
+
+fn access_review(user: &User, attributes: &Attributes) -> SubjectAccessReview {
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: text(&user.name),
+            uid: text(&user.uid),
+            groups: (!user.groups.is_empty()).then(|| user.groups.clone()),
+            extra: (!user.extra.is_empty()).then(|| user.extra.iter().cloned().collect()),
+            resource_attributes: Some(ResourceAttributes {
+                verb: text(attributes.verb),
+                version: text("v1"),
+                resource: text("nodes"),
+                subresource: text(attributes.subresource),
+                name: text(&attributes.node),
+                ..ResourceAttributes::default()
+            }),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_its_users_where_the_review_says_so() {
+        let review =
+            |status| serde_json::from_value(json!({ "spec": { "token": "t" }, "status": status })).unwrap();
+        let known = json!({ "username": "u", "uid": "1", "groups": ["g"], "extra": { "k": ["v"] } });
+        let user = User {
+            name: "u".into(),
+            uid: "1".into(),
+            groups: vec!["g".into()],
+            extra: vec![("k".into(), vec!["v".into()])],
+        };
+        assert_eq!(reviewed(review(json!({ "authenticated": true, "user": known }))), Some(user));
+        assert_eq!(reviewed(review(json!({ "authenticated": false, "user": known }))), None);
+        assert_eq!(reviewed(review(json!({ "user": known }))), None);
+        assert_eq!(reviewed(review(json!({ "authenticated": true }))), None);
+        assert_eq!(reviewed(TokenReview::default()), None);
+    }
+
+    #[test]
+    fn an_access_review_is_about_the_node() {
+        let user = User { name: "u".into(), groups: vec!["g".into()], ..User::default() };
+        let attributes = Attributes { verb: "create", subresource: "proxy", node: "n".into() };
+        let spec = serde_json::to_value(access_review(&user, &attributes).spec).unwrap();
+        assert_eq!(
+            spec,
+            json!({
+                "user": "u",
+                "groups": ["g"],
+                "resourceAttributes": {
+                    "verb": "create", "version": "v1", "resource": "nodes", "subresource": "proxy", "name": "n",
+                },
+            })
+        );
+    }
+}

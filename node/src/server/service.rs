@@ -1,0 +1,217 @@
+//! From a request to its answer.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use http::{Method, Request, StatusCode, Version};
+use http_body::Body;
+use parking_lot::Mutex;
+use percent_encoding::percent_decode_str;
+use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
+use rustls::pki_types::CertificateDer;
+
+use super::activity::Activity;
+use super::answers::{self, Answer, error, json, keeping, last, not_found, text};
+use super::auth::{Auth, Refusal};
+use super::container_logs::container_logs;
+use super::health;
+use super::host::Host;
+use super::metrics::Metrics;
+use super::pods::{pod_list, running_pods};
+use super::query::{Query, is_upgrade};
+use super::route::{Check, Route, route, route_without_debugging};
+use super::streaming;
+use super::tls::{MinVersion, ServingCertificate};
+use super::tunnel::{Dialed, Upgrade, dial};
+use crate::runtime::RuntimeService;
+
+/// What the server is made of.
+pub struct Parts {
+    /// The agent.
+    pub host: Arc<dyn Host>,
+    /// What runs containers.
+    pub runtime: Arc<dyn RuntimeService>,
+    /// Who may ask.
+    pub auth: Auth,
+    /// What the server shows clients.
+    pub certificate: Arc<ServingCertificate>,
+    /// The oldest TLS it speaks.
+    pub min_version: MinVersion,
+    /// Where requests are counted.
+    pub metrics: Metrics,
+    /// What `/metrics` shows.
+    pub registry: Registry,
+    /// What is served.
+    pub handlers: Handlers,
+    /// Connections that may be open, tunnels included; others wait. Some 1,000 is plenty.
+    pub max_connections: usize,
+}
+
+/// What is served (`enableDebuggingHandlers`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Handlers {
+    /// Everything, the default.
+    #[default]
+    All,
+    /// Nothing that looks into containers.
+    WithoutDebugging,
+}
+
+/// [`Parts`] at work.
+pub(super) struct Server {
+    pub(super) host: Arc<dyn Host>,
+    pub(super) runtime: Arc<dyn RuntimeService>,
+    pub(super) auth: Auth,
+    pub(super) metrics: Metrics,
+    pub(super) registry: Registry,
+    pub(super) handlers: Handlers,
+}
+
+/// The other end of a connection.
+pub(super) struct Peer {
+    pub(super) address: IpAddr,
+    /// What it showed, its own certificate first.
+    pub(super) certificates: Vec<CertificateDer<'static>>,
+    pub(super) activity: Arc<Activity>,
+    /// What the connection is for once it has been upgraded. Set with the answer that upgrades it.
+    pub(super) tunnel: Mutex<Option<BoxFuture<'static, ()>>>,
+}
+
+impl Server {
+    /// Answers a request.
+    pub(super) async fn answer<B: Body>(&self, peer: &Peer, request: Request<B>) -> Answer {
+        let Ok(path) = percent_decode_str(request.uri().path()).decode_utf8() else {
+            return last(text(StatusCode::BAD_REQUEST, "the path must be UTF-8"));
+        };
+        let path = path.into_owned();
+        let under_way = (peer.activity.begin(), self.metrics.begin(request.method(), &path));
+        let answer = self.answer_path(peer, request, &path).await;
+        let mut tunnel = peer.tunnel.lock();
+        match tunnel.take_if(|_| answer.status() == StatusCode::SWITCHING_PROTOCOLS) {
+            Some(carrying) => {
+                *tunnel = Some(Box::pin(async move {
+                    carrying.await;
+                    drop(under_way);
+                }));
+                answer
+            }
+            None => keeping(answer, under_way),
+        }
+    }
+
+    async fn answer_path<B: Body>(&self, peer: &Peer, request: Request<B>, path: &str) -> Answer {
+        let leads_to = match self.handlers {
+            Handlers::All => route(request.method(), path),
+            Handlers::WithoutDebugging => route_without_debugging(request.method(), path),
+        };
+        if leads_to == Route::Healthz {
+            return self.healthz(request.uri().query().unwrap_or_default());
+        }
+        match self.admit(peer, &request, path).await {
+            Ok(()) => self.serve(peer, request, leads_to).await,
+            Err(refusal) => refusal,
+        }
+    }
+
+    fn healthz(&self, query: &str) -> Answer {
+        let checks = [("ping", Ok(())), ("log", Ok(())), ("syncloop", self.host.sync_loop_health())];
+        health::healthz(&checks, &Query::parse(query))
+    }
+
+    /// Whether the request is somebody's who may.
+    async fn admit<B>(&self, peer: &Peer, request: &Request<B>, path: &str) -> Result<(), Answer> {
+        let method: &Method = request.method();
+        let user = match self.auth.authenticate(&peer.certificates, request.headers()).await {
+            Ok(user) => user,
+            Err(reason) => {
+                tracing::debug!(peer = %peer.address, path, reason = reason.0, "Unauthorized");
+                let answer = text(StatusCode::UNAUTHORIZED, "Unauthorized");
+                // Strangers ask once. HTTP/2 has no such header; there it is the idle connection that is closed.
+                return Err(if request.version() < Version::HTTP_2 { last(answer) } else { answer });
+            }
+        };
+        peer.activity.authenticated();
+        self.auth.authorize(&user, method, path).await.map_err(|refusal| match refusal {
+            Refusal::Forbidden(message) => text(StatusCode::FORBIDDEN, message),
+            Refusal::Unknown(message) => text(StatusCode::INTERNAL_SERVER_ERROR, message),
+        })
+    }
+
+    async fn serve<B: Body>(&self, peer: &Peer, request: Request<B>, leads_to: Route) -> Answer {
+        let query = Query::parse(request.uri().query().unwrap_or_default());
+        let internal = |message: String| text(StatusCode::INTERNAL_SERVER_ERROR, message);
+        match leads_to {
+            Route::Healthz => self.healthz(request.uri().query().unwrap_or_default()),
+            Route::HealthzCheck(Check::Ping | Check::Log) => health::check(Ok(())),
+            Route::HealthzCheck(Check::SyncLoop) => health::check(self.host.sync_loop_health()),
+            Route::Pods => match pod_list(&self.host.pods()) {
+                Ok(list) => json(list),
+                Err(error) => internal(error.to_string()),
+            },
+            Route::RunningPods => match running_pods(&*self.runtime).await {
+                Ok(pods) => pod_list(&pods).map_or_else(|error| internal(error.to_string()), json),
+                Err(error) => internal(error.to_string()),
+            },
+            Route::Configz => {
+                json(serde_json::json!({ "kubeletconfig": self.host.configuration() }).to_string())
+            }
+            Route::Metrics => self.metrics(),
+            Route::ContainerLogs(path) => container_logs(self, &path, &query).await,
+            Route::Run(path) => streaming::run(self, &path, &query).await.unwrap_or_else(|refusal| *refusal),
+            Route::Exec(path) => match streaming::exec(self, &path, &query).await {
+                Ok(url) => upgrade(peer, request, &url).await,
+                Err(refusal) => *refusal,
+            },
+            Route::Attach(path) => match streaming::attach(self, &path, &query).await {
+                Ok(url) => upgrade(peer, request, &url).await,
+                Err(refusal) => *refusal,
+            },
+            Route::PortForward(path) => {
+                match streaming::port_forward(self, &path, &query, request.headers()).await {
+                    Ok(url) => upgrade(peer, request, &url).await,
+                    Err(refusal) => *refusal,
+                }
+            }
+            Route::Disabled(words) => error(StatusCode::METHOD_NOT_ALLOWED, words),
+            Route::WrongMethod => text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed"),
+            Route::NotFound => not_found(),
+        }
+    }
+
+    fn metrics(&self) -> Answer {
+        match TextEncoder::new().encode_to_string(&self.registry.gather()) {
+            Ok(metrics) => {
+                let mut answer = text(StatusCode::OK, metrics);
+                let format = http::HeaderValue::from_static(TEXT_FORMAT);
+                answer.headers_mut().insert(http::header::CONTENT_TYPE, format);
+                answer
+            }
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        }
+    }
+}
+
+/// Passes an upgrade on to `url`. Where it succeeds, `peer` gets what is to follow.
+async fn upgrade<B: Body>(peer: &Peer, mut request: Request<B>, url: &str) -> Answer {
+    if !is_upgrade(request.headers()) || request.version() >= Version::HTTP_2 {
+        return streaming::upgrade_required();
+    }
+    let upgrade = Upgrade {
+        client: hyper::upgrade::on(&mut request),
+        method: request.method().clone(),
+        headers: request.headers().clone(),
+        address: peer.address,
+    };
+    match dial(url, upgrade).await {
+        Ok(Dialed::Upgraded(answer, tunnel)) => {
+            *peer.tunnel.lock() = Some(tunnel);
+            answer
+        }
+        Ok(Dialed::Refused(answer)) => answer,
+        Err(failure) => {
+            tracing::error!(error = %failure, "Error while proxying request");
+            answers::error(StatusCode::INTERNAL_SERVER_ERROR, &failure.to_string())
+        }
+    }
+}

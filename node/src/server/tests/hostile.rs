@@ -1,0 +1,113 @@
+//! Those who want no good, or know no better.
+
+use http_body_util::Full;
+use hyper::client::conn::http2;
+use hyper_util::rt::TokioExecutor;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+
+async fn healthy(node: &Node) {
+    assert_eq!(node.ask(request("GET", "/healthz", "")).await, (200, "ok".into()));
+}
+
+/// What bytes over TLS are answered with until the connection ends.
+async fn raw(node: &Node, bytes: &[u8]) -> String {
+    let mut stream = node.connect(client_config(None)).await.unwrap();
+    let sent = stream.write_all(bytes).await;
+    let mut answer = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("it must end");
+    assert!(sent.is_ok() || read.is_err() || !answer.is_empty());
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn one_malformed_request_hurts_nobody() {
+    let node = Node::start().await;
+    let mut neighbour = Client::over(node.connect(client_config(None)).await.unwrap()).await;
+    assert!(raw(&node, b"nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
+    assert!(raw(&node, b"GET /%ff HTTP/1.1\r\nHost: x\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
+    let long = format!("GET /healthz HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "y".repeat(200_000));
+    let answer = raw(&node, long.as_bytes()).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    let many: String = (0..5000).map(|n| format!("x{n}: y\r\n")).collect();
+    let answer = raw(&node, format!("GET /healthz HTTP/1.1\r\n{many}\r\n").as_bytes()).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    // Not TLS at all.
+    let mut plain = TcpStream::connect(node.address).await.unwrap();
+    plain.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").await.unwrap();
+    plain.read_to_end(&mut Vec::new()).await.unwrap();
+    assert_eq!(neighbour.ask(request("GET", "/healthz", "")).await, (200, "ok".into()));
+    healthy(&node).await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn strangers_are_answered_once_and_their_bodies_are_not_waited_for() {
+    let node = Node::start().await;
+    let request = "POST /exec/ns/p/c HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n";
+    let answer = raw(&node, request.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 401 ") && answer.contains("connection: close\r\n"), "{answer}");
+    healthy(&node).await;
+}
+
+#[tokio::test]
+async fn connections_beyond_the_bound_wait_for_their_turn() {
+    let node = Node::start_with(|parts, _| parts.max_connections = 2).await;
+    let first = Client::over(node.connect(client_config(None)).await.unwrap()).await;
+    let mut second = Client::over(node.connect(client_config(None)).await.unwrap()).await;
+    let third = async {
+        healthy(&node).await;
+    };
+    let mut third = std::pin::pin!(third);
+    tokio::select! {
+        biased;
+        () = &mut third => panic!("there was no room"),
+        answer = second.ask(request("GET", "/healthz", "")) => assert_eq!(answer.0, 200),
+    }
+    drop(first);
+    tokio::time::timeout(PATIENCE, third).await.expect("there is room now");
+}
+
+#[tokio::test]
+async fn http_2_is_spoken_with_those_who_ask_for_it() {
+    let node = Node::start().await;
+    let mut config = client_config(None);
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = node.connect(config).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (mut sender, connection) =
+        http2::handshake::<_, _, Full<Bytes>>(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let _ = connection.await;
+    });
+    for (path, token, status) in [
+        ("/healthz", "", 200),
+        ("/pods", "", 401),
+        ("/pods", "good", 200),
+        ("/exec/ns/p/c?output=1", "good", 500),
+    ] {
+        let request = Request::builder()
+            .uri(format!("https://node-1{path}"))
+            .header("authorization", format!("Bearer {token}"))
+            .body(Full::default())
+            .unwrap();
+        let answer = tokio::time::timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap();
+        assert_eq!(answer.status(), status, "{path}");
+    }
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn old_tls_is_refused_where_it_is_to_be() {
+    let node = Node::start_with(|parts, _| parts.min_version = MinVersion::Tls13).await;
+    let config =
+        rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS12])
+            .unwrap()
+            .with_root_certificates(rustls::RootCertStore::empty())
+            .with_no_client_auth();
+    assert!(node.connect(config).await.unwrap_err().to_string().contains("ProtocolVersion"));
+    healthy(&node).await;
+}
