@@ -59,6 +59,8 @@ impl Default for KubeletConfiguration {
             registry_burst: 10,
             serialize_image_pulls: true,
             max_parallel_image_pulls: None,
+            image_pull_credentials_verification_policy: "NeverVerifyPreloadedImages".to_owned(),
+            preloaded_images_verification_allowlist: Vec::new(),
             max_pods: 110,
             pods_per_core: 0,
             pod_cidr: None,

@@ -12,7 +12,7 @@ const GATES: [(&str, bool); 16] = [
     ("GracefulNodeShutdown", false),
     ("InPlacePodVerticalScaling", true),
     ("KubeletCrashLoopBackOffMax", true),
-    ("KubeletEnsureSecretPulledImages", false),
+    ("KubeletEnsureSecretPulledImages", true),
     ("MemoryQoS", false),
     ("PodLifecycleSleepAction", true),
     ("PodObservedGenerationTracking", true),

@@ -110,6 +110,12 @@ pub struct KubeletConfiguration {
     /// How many images are pulled at a time; at least 1. Default: any number, unless they are pulled one at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel_image_pulls: Option<u32>,
+    /// Whose images a pod may use that are there already and that it did not pull: `NeverVerify` all,
+    /// `NeverVerifyPreloadedImages` those that were not pulled for pods, `NeverVerifyAllowlistedImages` of these the ones
+    /// on the list, `AlwaysVerify` none. Default: `NeverVerifyPreloadedImages`.
+    pub image_pull_credentials_verification_policy: String,
+    /// That list: repositories, or `host/path/*`. Default: none.
+    pub preloaded_images_verification_allowlist: Vec<String>,
 
     // Pods and containers.
     /// How many pods the node takes; pods of all kinds count. Default: 110.

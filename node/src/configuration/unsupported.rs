@@ -47,7 +47,7 @@ const NO_BUFFERS: &str = r#"{"json":{"infoBufferSize":"0"},"text":{"infoBufferSi
 /// A field not heeded: its path, its type, and what calls for no warning.
 type Row = (&'static str, Shape, Quiet);
 
-const FIELDS: [Row; 65] = [
+const FIELDS: [Row; 63] = [
     ("configMapAndSecretChangeDetectionStrategy", Text, Only(&["\"Watch\""])),
     // Requests follow what each part speaks.
     ("contentType", Text, Only(&["\"application/vnd.kubernetes.protobuf\""])),
@@ -71,7 +71,6 @@ const FIELDS: [Row; 65] = [
     ("imageGCLowThresholdPercent", Integer, All),
     ("imageMaximumGCAge", Duration, NO_TIME),
     ("imageMinimumGCAge", Duration, All),
-    ("imagePullCredentialsVerificationPolicy", Text, Only(&["\"NeverVerify\""])),
     ("iptablesDropBit", Integer, All),
     ("iptablesMasqueradeBit", Integer, All),
     ("kernelMemcgNotification", Boolean, FALSE),
@@ -89,7 +88,6 @@ const FIELDS: [Row; 65] = [
     // Needs the gate MemoryQoS, which can't be had.
     ("memoryThrottlingFactor", Number, All),
     ("oomScoreAdj", Integer, Never),
-    ("preloadedImagesVerificationAllowlist", List, Only(&["[]"])),
     ("protectKernelDefaults", Boolean, FALSE),
     ("qosReserved", Object, Only(&["{}"])),
     ("readOnlyPort", Integer, Only(&["0"])),

@@ -11,6 +11,7 @@ use super::kubelet_configuration::KubeletConfiguration;
 use super::labels;
 use super::sections::Enforcement;
 use crate::cri::Endpoint;
+use crate::images::VerificationPolicy;
 
 /// What may be reserved.
 const RESERVABLE: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
@@ -85,6 +86,17 @@ impl KubeletConfiguration {
             &parallel.unwrap_or(0),
             "cannot be larger than 1 unless serializeImagePulls is set to false",
         );
+        let policy = &self.image_pull_credentials_verification_policy;
+        let list = &self.preloaded_images_verification_allowlist;
+        faults.check(
+            list.is_empty() || policy == "NeverVerifyAllowlistedImages",
+            "preloadedImagesVerificationAllowlist",
+            &format!("{list:?}"),
+            "can't be set unless imagePullCredentialsVerificationPolicy is NeverVerifyAllowlistedImages",
+        );
+        if let Err(why) = VerificationPolicy::new(policy, list) {
+            faults.0.push(Fault::new("imagePullCredentialsVerificationPolicy", format!("{policy}: {why}")));
+        }
         let longest = self.crash_loop_back_off.max_container_restart_period;
         faults.check(
             (Duration::from_secs(1)..=Duration::from_secs(300)).contains(&longest.0),

@@ -20,6 +20,10 @@ fn values_that_cannot_be_are_named_with_the_reason() {
             "crashLoopBackOff: {maxContainerRestartPeriod: 999ms}",
             "crashLoopBackOff.maxContainerRestartPeriod: 999ms: must be set between 1s and 300s",
         ),
+        (
+            "preloadedImagesVerificationAllowlist: [a.b/c]",
+            "preloadedImagesVerificationAllowlist: [\"a.b/c\"]: can't be set unless imagePullCredentialsVerificationPolicy is NeverVerifyAllowlistedImages",
+        ),
         ("containerLogMaxFiles: 1", "containerLogMaxFiles: 1: must be greater than 1"),
         ("containerLogMaxWorkers: 0", "containerLogMaxWorkers: 0: must be greater than or equal to 1"),
         (
