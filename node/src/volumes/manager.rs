@@ -22,6 +22,7 @@ use super::set_up::SetUp;
 use super::tear_down;
 use super::tokens::{TokenManager, WallClock};
 use super::{MountedVolume, MountedVolumes};
+use crate::blocking::blocking;
 use crate::events::{EventType, Events, pod_reference};
 use crate::node_info::NodeInfo;
 use crate::objects::Objects;
@@ -360,14 +361,11 @@ async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
 ) -> Result<T, String> {
     let state = Arc::clone(state);
-    let done = tokio::task::spawn_blocking(move || {
+    let done = blocking(move || {
         let _disk = state.disk.lock();
         work()
     });
-    match done.await {
-        Ok(done) => done.map_err(|error| error.to_string()),
-        Err(ended) => Err(format!("work on disk broke off: {ended}")),
-    }
+    done.await.map_err(|error| error.to_string())
 }
 
 fn uid_of(pod: &Pod) -> Uid {

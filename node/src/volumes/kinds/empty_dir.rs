@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, ResourceRequirements};
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use steersman_api::quantity::Quantity;
 
 use crate::node_info::NodeInfo;
+use crate::resources::{amount, every_container_limits, limits, pod_level, pod_limits};
 use crate::volumes::disk::ownership::{Access, give_to_group};
 use crate::volumes::disk::{DiskError, During, make_dirs, mounts, set_mode};
 
@@ -87,34 +88,46 @@ pub(in crate::volumes) fn memory_size(
 
 /// The memory that the pod as a whole may have: its own limit, or the sum of its containers' if all have one.
 fn memory_limit(pod: &Pod) -> Option<u64> {
-    let spec = pod.spec.as_ref()?;
-    let limit = |resources: Option<&ResourceRequirements>| {
-        let limits = resources.and_then(|resources| resources.limits.as_ref());
-        limits.and_then(|limits| limits.get("memory")).map(bytes).filter(|limit| *limit > 0)
-    };
-    let overhead = spec.overhead.as_ref().and_then(|overhead| overhead.get("memory")).map_or(0, bytes);
-    if let Some(own) = limit(spec.resources.as_ref()) {
-        return own.checked_add(overhead);
-    }
-    let mut sum = 0u64;
-    for container in &spec.containers {
-        sum = sum.checked_add(limit(container.resources.as_ref())?)?;
-    }
-    let (mut sidecars, mut most) = (0u64, 0);
-    for container in spec.init_containers.iter().flatten() {
-        let own = limit(container.resources.as_ref())?;
-        if container.restart_policy.as_deref() == Some("Always") {
-            sidecars = sidecars.checked_add(own)?;
-            most = most.max(sidecars);
-        } else {
-            most = most.max(sidecars.checked_add(own)?);
-        }
-    }
-    most.max(sum.checked_add(sidecars)?).checked_add(overhead)
+    let own = !amount(&limits(pod_level(pod)), "memory").is_zero();
+    let limited = own || every_container_limits(pod, "memory");
+    limited.then(|| u64::try_from(amount(&pod_limits(pod), "memory").value()).ok())?
 }
 
 /// What can't be read limits nothing.
 fn bytes(text: &Text) -> u64 {
     let amount = text.0.parse().map(Quantity::value);
     amount.ok().and_then(|amount| u64::try_from(amount).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_pods_memory_is_limited_if_it_or_each_of_its_containers_is() {
+        let limit = |amount: &str| json!({ "limits": { "memory": amount } });
+        let one = |resources: Value| json!({ "containers": [{ "name": "c", "resources": resources }] });
+        for (spec, expected) in [
+            (one(json!({})), None),
+            (one(limit("10")), Some(10)),
+            (json!({ "containers": [{ "name": "a", "resources": limit("10") }, { "name": "b" }] }), None),
+            (json!({ "containers": [{ "name": "a" }], "resources": limit("30") }), Some(30)),
+            (
+                json!({
+                    "initContainers": [
+                        { "name": "s", "restartPolicy": "Always", "resources": limit("5") },
+                        { "name": "i", "resources": limit("50") },
+                    ],
+                    "containers": [{ "name": "a", "resources": limit("10") }],
+                    "overhead": { "memory": "1" },
+                }),
+                Some(56),
+            ),
+        ] {
+            let pod: Pod = serde_json::from_value(json!({ "metadata": {}, "spec": spec })).unwrap();
+            assert_eq!(memory_limit(&pod), expected, "{spec}");
+        }
+    }
 }
