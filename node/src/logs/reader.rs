@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::error::Error;
@@ -16,6 +15,7 @@ use super::format::Formatter;
 use super::options::LogOptions;
 use super::tail::tail_start;
 use super::watch::Watch;
+use crate::blocking::blocking;
 use crate::cri::v1;
 use crate::runtime::{Code, RuntimeService};
 
@@ -249,8 +249,4 @@ async fn is_running(container: &Followed) -> Result<bool, Error> {
         Err(error) if error.is_not_found() => Ok(false),
         Err(error) => Err(Error::Status(error)),
     }
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    spawn_blocking(work).await.expect("reading a file must not panic")
 }

@@ -13,11 +13,11 @@ use futures::StreamExt;
 use futures::stream;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use tokio::task::spawn_blocking;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::rotated::{COMPRESSED, TEMPORARY, part_unused, rotated};
+use crate::blocking::blocking;
 use crate::cri::v1;
 use crate::runtime::{self, RuntimeService};
 
@@ -235,10 +235,6 @@ async fn size(log: &Path) -> io::Result<u64> {
 async fn rename(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (from.to_owned(), to.to_owned());
     blocking(move || fs::rename(from, to)).await
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    spawn_blocking(work).await.expect("work on files must not panic")
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +19,7 @@ use super::connection::serve_connection;
 use super::error::Error;
 use super::service::{Parts, Server};
 use super::tls::{ServingCertificate, server_config};
+use crate::blocking::blocking;
 
 /// How often it is looked whether certificates have changed.
 const LOOK: Duration = Duration::from_secs(60);
@@ -108,11 +109,11 @@ impl Files {
         let mut ticks = interval(LOOK);
         loop {
             ticks.tick().await;
-            let looking = spawn_blocking(move || {
+            let looking = blocking(move || {
                 self.look();
                 self
             });
-            self = looking.await.expect("reading certificates must not panic");
+            self = looking.await;
         }
     }
 
