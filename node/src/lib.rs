@@ -1,5 +1,6 @@
 //! Node-side pod sync, as the kubelet does it, over the Container Runtime Interface.
 
+pub mod admission;
 mod blocking;
 pub mod cgroups;
 pub mod configuration;

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::events::NodeEvent;
 use super::pressure::Pressure;
+use crate::sync_loop::runtime_state::aggregate;
 
 /// What a pressure's condition says, under it and without it: event, reason, message.
 type Words = [(&'static str, &'static str, &'static str); 2];
@@ -89,21 +90,6 @@ pub fn set_ready(
     condition.reason = Some(reason.to_owned());
     condition.message = Some(message);
     (changed && known).then(|| NodeEvent::status(&name, event))
-}
-
-/// Several errors as one text, each once; `None` for none.
-pub fn aggregate(errors: Vec<String>) -> Option<String> {
-    let mut unique: Vec<String> = Vec::new();
-    for error in errors {
-        if !unique.contains(&error) {
-            unique.push(error);
-        }
-    }
-    match unique.len() {
-        0 => None,
-        1 => unique.pop(),
-        _ => Some(format!("[{}]", unique.join(", "))),
-    }
 }
 
 /// The condition of that type.

@@ -19,13 +19,13 @@ use super::addresses::{self, HostNetwork};
 use super::change::has_changed;
 use super::events::{NodeEvent, node_reference};
 use super::initial;
+use super::inventory::{Inventory, RuntimeInventory};
 use super::live_node::LiveNode;
 use super::metrics::Metrics;
 use super::patch::status_patch;
 use super::pressure::{LastSeen, Pressure, Usage, pressures};
 use super::register::reconcile;
 use super::report::Reports;
-use super::runtime_state::{RuntimeInventory, RuntimeState};
 use super::settings::Settings;
 use super::{capacity, conditions, images, system_info};
 use crate::blocking::blocking;
@@ -34,6 +34,7 @@ use crate::events::Events;
 use crate::machine::{Facts, Machine};
 use crate::node_info::NodeInfo;
 use crate::runtime::RuntimeService;
+use crate::sync_loop::RuntimeState;
 
 /// How often a status is tried to be written at once (upstream: `nodeStatusUpdateRetry`).
 const TRIES: u32 = 5;
@@ -43,8 +44,8 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 const FIRST_STATUS_WAIT: Duration = Duration::from_secs(2);
 /// How long after the start a node that becomes ready is told of at once (upstream: `nodeReadyGracePeriod`).
 const READY_GRACE_PERIOD: Duration = Duration::from_secs(120);
-/// How often health checks are looked at in that time.
-const READY_POLL: Duration = Duration::from_millis(500);
+/// How often it is looked at in that time.
+const READY_POLL: Duration = Duration::from_millis(100);
 /// How long the resolution of the node's name may take.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The wait before a registration, and the longest one.
@@ -62,8 +63,10 @@ pub struct Parts {
     pub root_dir: PathBuf,
     /// The runtime, to be told of the pods' range of addresses.
     pub runtime: Arc<dyn RuntimeService>,
-    /// What is known of the runtime; somebody runs [`watch_runtime`](super::watch_runtime).
+    /// Whether the runtime is well; somebody runs [`watch_runtime`](super::watch_runtime).
     pub runtime_state: RuntimeState,
+    /// What the runtime has, from the same source.
+    pub inventory: Inventory,
     /// The Node as others read it; somebody runs it.
     pub live_node: LiveNode,
     /// Where events go.
@@ -183,7 +186,7 @@ impl NodeStatus {
         self.say([NodeEvent::starting()]);
         let start = Instant::now();
         // Else the first status would say that the node is not ready, of one that was only restarted.
-        let _ = tokio::time::timeout(FIRST_STATUS_WAIT, self.parts().runtime_state.told()).await;
+        let _ = tokio::time::timeout(FIRST_STATUS_WAIT, self.parts().inventory.told()).await;
         let mut progress = Progress::default();
         loop {
             self.sync(client, &mut progress).await;
@@ -200,12 +203,11 @@ impl NodeStatus {
             return std::future::pending().await;
         }
         let state = &self.parts().runtime_state;
-        let mut changed = state.subscribe();
-        while !state.errors(Instant::now()).is_empty() {
+        while !state.all_errors().is_empty() {
             if start.elapsed() >= READY_GRACE_PERIOD {
                 return std::future::pending().await;
             }
-            let _ = tokio::time::timeout(READY_POLL, changed.changed()).await;
+            tokio::time::sleep(READY_POLL).await;
         }
     }
 
@@ -352,7 +354,7 @@ impl NodeStatus {
 
     async fn observe(&self) -> Observed {
         let Parts { settings, machine, root_dir, runtime_state, .. } = self.parts();
-        let inventory = runtime_state.inventory();
+        let inventory = self.parts().inventory.get();
         let (machine, root_dir, image_fs) = (machine.clone(), root_dir.clone(), inventory.image_fs.clone());
         let (mut network, usage) =
             blocking(move || (network(&machine), Usage::measure(&machine, &root_dir, image_fs.as_deref())))
@@ -367,7 +369,7 @@ impl NodeStatus {
             known.1 = known.0.update(&seen, settings.eviction_pressure_transition_period, now);
             known.1.clone()
         };
-        let wrong = runtime_state.errors(now);
+        let wrong = runtime_state.all_errors();
         Observed { now: whole_second(Timestamp::now()), network, pressures, inventory, wrong }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Each part of the status has a setter of its own, pure: [`addresses`], [`capacity`], [`system_info`], [`images`],
 //! [`conditions`]. [`NodeStatus`] observes the machine and the runtime, has all of them set, and writes what changed.
-//! [`LiveNode`] is the Node as others may read it; [`RuntimeState`] is what is known of the runtime's health, and
-//! [`pressure`] whether the machine runs short of something.
+//! [`LiveNode`] is the Node as others may read it; [`Inventory`] is what the runtime told of itself, and [`pressure`] whether
+//! the machine runs short of something.
 
 pub mod addresses;
 pub mod capacity;
@@ -12,6 +12,7 @@ pub mod conditions;
 pub mod events;
 pub mod images;
 mod initial;
+mod inventory;
 mod live_node;
 mod manager;
 pub mod metrics;
@@ -19,16 +20,15 @@ mod patch;
 pub mod pressure;
 mod register;
 mod report;
-mod runtime_state;
 mod runtime_watch;
 mod settings;
 pub mod system_info;
 #[cfg(test)]
 mod tests;
 
+pub use inventory::{Inventory, RuntimeInventory};
 pub use live_node::LiveNode;
 pub use manager::{Error, NodeStatus, Parts};
 pub use metrics::Metrics;
-pub use runtime_state::{HealthCheck, RuntimeInventory, RuntimeState};
 pub use runtime_watch::watch_runtime;
 pub use settings::Settings;

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::events::NodeEvent;
-use super::runtime_state::RuntimeInventory;
+use super::inventory::RuntimeInventory;
 use super::settings::Settings;
 use crate::machine::Facts;
 

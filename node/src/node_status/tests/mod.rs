@@ -11,10 +11,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{RuntimeState, Settings};
+use super::{Inventory, Settings};
 use crate::configuration::KubeletConfiguration;
 use crate::cri::v1;
 use crate::machine::{CgroupVersion, Facts};
+use crate::sync_loop::RuntimeState;
 
 fn read<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
@@ -51,23 +52,25 @@ fn facts() -> Facts {
     }
 }
 
-fn conditions(ready: bool, network: bool) -> v1::StatusResponse {
-    let condition = |kind: &str, status| v1::RuntimeCondition {
+/// What a runtime that is well says of itself.
+fn well_status() -> v1::RuntimeStatus {
+    let conditions = ["RuntimeReady", "NetworkReady"].map(|kind| v1::RuntimeCondition {
         r#type: kind.to_owned(),
-        status,
-        reason: if status { "" } else { "Why" }.to_owned(),
-        message: if status { "" } else { "not yet" }.to_owned(),
-    };
-    let conditions = vec![condition("RuntimeReady", ready), condition("NetworkReady", network)];
-    v1::StatusResponse { status: Some(v1::RuntimeStatus { conditions }), ..v1::StatusResponse::default() }
+        status: true,
+        ..v1::RuntimeCondition::default()
+    });
+    v1::RuntimeStatus { conditions: conditions.into() }
 }
 
 /// A runtime that is well.
-fn well() -> RuntimeState {
-    let state = RuntimeState::new();
-    state.set_status(&conditions(true, true), Instant::now());
-    state.change(|inventory| inventory.version = Some(("containerd".to_owned(), "1.6.20~ds1".to_owned())));
-    state
+fn well() -> (RuntimeState, Inventory) {
+    let (state, inventory) = (RuntimeState::new(), Inventory::new());
+    state.observe(&well_status(), Instant::now());
+    inventory.change(|known| {
+        known.said_how_it_is = true;
+        known.version = Some(("containerd".to_owned(), "1.6.20~ds1".to_owned()));
+    });
+    (state, inventory)
 }
 
 fn status_of(node: &Node) -> Value {

@@ -200,19 +200,19 @@ fn huge_pages_are_no_memory_and_nothing_is_less_than_nothing() {
 
 #[test]
 fn the_node_tells_what_it_runs() {
-    let state = well();
-    state.change(|inventory| {
+    let (_, inventory) = well();
+    inventory.change(|known| {
         let features =
             Some(v1::RuntimeHandlerFeatures { recursive_read_only_mounts: true, user_namespaces: false });
-        inventory.handlers = vec![v1::RuntimeHandler { name: String::new(), features }];
-        inventory.features = Some(v1::RuntimeFeatures {
+        known.handlers = vec![v1::RuntimeHandler { name: String::new(), features }];
+        known.features = Some(v1::RuntimeFeatures {
             supplemental_groups_policy: true,
             user_namespaces_host_network: false,
         });
     });
     let mut node = Node::default();
     let swapping = Facts { swap: 1 << 30, ..facts() };
-    let rebooted = system_info::set(&mut node, &swapping, &state.inventory(), &settings());
+    let rebooted = system_info::set(&mut node, &swapping, &inventory.get(), &settings());
     assert_eq!(rebooted, None, "it was not there before");
     assert_eq!(
         status_of(&node),
@@ -231,7 +231,7 @@ fn the_node_tells_what_it_runs() {
         })
     );
     let again = Facts { boot_id: "b-2".to_owned(), ..facts() };
-    let rebooted = system_info::set(&mut node, &again, &state.inventory(), &settings()).unwrap();
+    let rebooted = system_info::set(&mut node, &again, &inventory.get(), &settings()).unwrap();
     assert_eq!(
         (rebooted.kind.as_str(), rebooted.reason, rebooted.message.as_str()),
         ("Warning", "Rebooted", "Node n has been rebooted, boot id: b-2")

@@ -28,6 +28,7 @@ struct Bench {
     recording: Recording,
     runtime: SimulatedRuntime,
     state: RuntimeState,
+    inventory: Inventory,
     live: LiveNode,
     events: Arc<Kept>,
     metrics: Metrics,
@@ -58,7 +59,8 @@ impl Bench {
         let root = tempfile::tempdir().unwrap();
         write_memory(root.path(), 512);
         let runtime = SimulatedRuntime::new(SimulatedConfig::default());
-        let (state, live, events) = (well(), LiveNode::new("n"), Arc::new(Kept::default()));
+        let ((state, inventory), live) = (well(), LiveNode::new("n"));
+        let events = Arc::new(Kept::default());
         let metrics = Metrics::new(Timestamp::now());
         let status = NodeStatus::new(Parts {
             settings,
@@ -67,6 +69,7 @@ impl Bench {
             root_dir: root.path().to_owned(),
             runtime: Arc::new(runtime.clone()),
             runtime_state: state.clone(),
+            inventory: inventory.clone(),
             live_node: live.clone(),
             events: events.clone(),
             metrics: metrics.clone(),
@@ -74,7 +77,21 @@ impl Bench {
         let nodes = Api::all(server.in_memory_client());
         let recording = server.record();
         let (stop, tasks) = (CancellationToken::new(), JoinSet::new());
-        Self { server, nodes, recording, runtime, state, live, events, metrics, status, root, stop, tasks }
+        Self {
+            server,
+            nodes,
+            recording,
+            runtime,
+            state,
+            inventory,
+            live,
+            events,
+            metrics,
+            status,
+            root,
+            stop,
+            tasks,
+        }
     }
 
     fn run(&mut self) {
@@ -95,8 +112,8 @@ impl Bench {
     /// Keeps the runtime well, and lets that much time go by.
     async fn wait(&self, seconds: u64) {
         for _ in 0..seconds {
-            if self.state.runtime_errors(Instant::now()).is_empty() {
-                self.state.set_status(&conditions(true, true), Instant::now());
+            if self.state.runtime_errors().is_empty() {
+                self.state.observe(&well_status(), Instant::now());
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
@@ -189,7 +206,7 @@ async fn a_status_is_written_when_something_changes_else_every_five_minutes() {
     }
     bench.recording.clear();
     let image = v1::Image { id: "i".to_owned(), size: 7, ..v1::Image::default() };
-    bench.state.change(|inventory| inventory.images = vec![image]);
+    bench.inventory.change(|known| known.images = vec![image]);
     bench.wait(11).await;
     assert_eq!(bench.stored().unwrap()["status"]["images"][0]["sizeBytes"], 7);
     assert_eq!(bench.patches().len(), 1);
@@ -213,10 +230,10 @@ async fn pressures_and_readiness_are_told_and_said_once_they_are_written() {
     assert_eq!(bench.status.pressures(), [Pressure::Memory].into());
     assert_eq!(bench.condition("Ready")["status"], "True", "a node under pressure is ready");
 
-    bench.state.set_storage(Some("no disk".to_owned()));
+    bench.state.set_storage_error(Some("no disk".to_owned()));
     bench.wait(11).await;
     assert_eq!(bench.condition("Ready")["message"], "no disk");
-    bench.state.set_storage(None);
+    bench.state.set_storage_error(None);
     bench.wait(11).await;
     assert_eq!(bench.events.reasons()[before + 1..], ["NodeNotReady", "NodeReady"]);
     write_memory(bench.root.path(), 512);
@@ -230,11 +247,11 @@ async fn pressures_and_readiness_are_told_and_said_once_they_are_written() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_becomes_ready_after_its_start_is_told_of_at_once() {
     let mut bench = Bench::new(settings()).await;
-    bench.state.set_storage(Some("not yet".to_owned()));
+    bench.state.set_storage_error(Some("not yet".to_owned()));
     bench.run();
     bench.wait(3).await;
     assert_eq!(bench.condition("Ready")["status"], "False");
-    bench.state.set_storage(None);
+    bench.state.set_storage_error(None);
     bench.wait(1).await;
     assert_eq!(bench.condition("Ready")["status"], "True");
     assert!(bench.events.reasons().contains(&"NodeReady"));
@@ -382,7 +399,7 @@ async fn a_write_without_an_answer_is_given_up_in_time() {
     let bench = Bench::started(settings()).await;
     bench.wait(10).await;
     bench.server.faults().fail(1, Calls::to("nodes").verb(Verb::Patch), Failure::Hang);
-    bench.state.set_storage(Some("no disk".to_owned()));
+    bench.state.set_storage_error(Some("no disk".to_owned()));
     bench.wait(22).await;
     assert_eq!(bench.condition("Ready")["message"], "no disk");
     bench.end().await;

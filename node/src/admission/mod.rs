@@ -1,0 +1,137 @@
+//! Whether a pod can run on this node, beside those that do. Pure.
+//!
+//! [`admit`] asks, in upstream's order: pressure of the node, sysctls, what the node must be able to do for the pod, room
+//! and place (resources, node affinity, node name, host ports, taints), AppArmor, declared features. Reasons and messages are
+//! upstream's. A critical pod that finds no room is refused like others: no pod is ended here to make room for it.
+
+mod app_armor;
+mod features;
+mod node_affinity;
+mod ports;
+mod pressure;
+mod resources;
+pub mod sysctl;
+mod taints;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+pub use crate::sync_loop::Rejection;
+
+use crate::node_status::pressure::Pressure;
+use crate::pod_config::is_static_pod;
+use sysctl::Allowlist;
+
+/// What the node allows, whatever the pod.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// Which sysctls pods may set.
+    pub sysctls: Allowlist,
+    /// Whether the kernel can enforce AppArmor profiles; see [`app_armor_enabled`].
+    pub app_armor: bool,
+}
+
+/// What the node is like at the moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'a> {
+    /// The Node, as the API server told it or as it would be registered; `None` if neither is known.
+    pub node: Option<&'a Node>,
+    /// What the machine runs short of.
+    pub pressures: &'a BTreeSet<Pressure>,
+    /// All pods that were admitted and have not ended. The pod in question may be among them.
+    pub others: &'a [Arc<Pod>],
+}
+
+/// Why a pod has no place on the node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Unfit {
+    /// A rule that fails, by the name of the scheduler's plugin for it, and what is wrong.
+    Predicate(&'static str, &'static str),
+    /// Too little of a resource: what is asked for, what is taken, what there is. Thousandths for `cpu`.
+    Insufficient { resource: String, requested: i64, used: i64, capacity: i64 },
+}
+
+/// Whether the pod can run here.
+///
+/// # Errors
+/// Why not: the pod fails with it.
+pub fn admit(pod: &Pod, policy: &Policy, situation: Situation<'_>) -> Result<(), Rejection> {
+    pressure::check(pod, situation.pressures)?;
+    policy.sysctls.check(pod)?;
+    let node = situation.node.ok_or_else(|| rejection("InvalidNodeInfo", "Kubelet cannot get node info."))?;
+    features::check_operating_system(pod)?;
+    features::check_supplemental_groups(pod, node)?;
+    check_place(pod, node, situation.others)?;
+    app_armor::check(pod, policy.app_armor)?;
+    features::check_declared(pod, node)
+}
+
+/// Whether there is room for the pod, and whether it wants to be here.
+fn check_place(pod: &Pod, node: &Node, others: &[Arc<Pod>]) -> Result<(), Rejection> {
+    let others: Vec<_> =
+        others.iter().map(|other| &**other).filter(|other| other.metadata.uid != pod.metadata.uid).collect();
+    let mut unfit = resources::unfit(pod, node, &others);
+    let resources = unfit.len();
+    unfit.extend(node_affinity::unfit(pod, node));
+    unfit.extend(is_elsewhere(pod, node));
+    unfit.extend(ports::unfit(pod, &others));
+    // Static pods were put here by the node's owner.
+    if !is_static_pod(pod) {
+        unfit.extend(taints::unfit(pod, node));
+    }
+    // Of a critical pod, what making room would not help comes first.
+    let first = match is_critical(pod) && unfit.len() > resources {
+        true => unfit.swap_remove(resources),
+        false => match unfit.into_iter().next() {
+            Some(first) => first,
+            None => return Ok(()),
+        },
+    };
+    Err(first.into())
+}
+
+fn is_elsewhere(pod: &Pod, node: &Node) -> Option<Unfit> {
+    let wanted = pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())?;
+    let here = node.metadata.name.as_deref() == Some(wanted);
+    (!here).then_some(Unfit::Predicate("NodeName", "node(s) didn't match the requested node name"))
+}
+
+impl From<Unfit> for Rejection {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Predicate(name, what) => rejection(name, format!("Predicate {name} failed: {what}")),
+            Unfit::Insufficient { resource, requested, used, capacity } => rejection(
+                format!("OutOf{resource}"),
+                format!(
+                    "Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: \
+                     {capacity}"
+                ),
+            ),
+        }
+    }
+}
+
+fn rejection(reason: impl Into<String>, message: impl Into<String>) -> Rejection {
+    Rejection { reason: reason.into(), message: message.into() }
+}
+
+/// Whether the system depends on the pod: a static one, a mirror of one, or one of the system's priorities.
+pub fn is_critical(pod: &Pod) -> bool {
+    /// The lowest of the system's priorities.
+    const SYSTEM_CRITICAL: i32 = 2_000_000_000;
+    let priority = pod.spec.as_ref().and_then(|spec| spec.priority);
+    is_static_pod(pod)
+        || crate::pod_config::is_mirror_pod(pod)
+        || priority.is_some_and(|priority| priority >= SYSTEM_CRITICAL)
+}
+
+/// Whether the kernel of this machine can enforce AppArmor profiles. Reads two files.
+pub fn app_armor_enabled() -> bool {
+    let enabled = std::fs::read("/sys/module/apparmor/parameters/enabled");
+    std::path::Path::new("/sys/kernel/security/apparmor").exists()
+        && enabled.is_ok_and(|text| text.first() == Some(&b'Y'))
+}
