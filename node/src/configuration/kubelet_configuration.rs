@@ -11,6 +11,7 @@ use steersman_api::Quantity;
 use super::duration::GoDuration;
 use super::sections::{
     Authentication, Authorization, CgroupDriver, CrashLoopBackOff, Enforcement, LoggingConfiguration,
+    TlsMinVersion,
 };
 
 /// `KubeletConfiguration` of `kubelet.config.k8s.io/v1beta1`: what an agent is told that may hold for many nodes alike.
@@ -52,6 +53,9 @@ pub struct KubeletConfiguration {
     /// PEM file of that certificate's key. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_private_key_file: Option<PathBuf>,
+    /// The oldest version of TLS that clients may speak. Default: not set, which is 1.2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_min_version: Option<TlsMinVersion>,
     /// Who is there.
     pub authentication: Authentication,
     /// Who may do what.
@@ -71,6 +75,8 @@ pub struct KubeletConfiguration {
     /// What a cloud calls this machine (`spec.providerID`). Default: none.
     #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
+    /// Whether a controller attaches volumes to this node (an annotation of the node asks for that). Default: true.
+    pub enable_controller_attach_detach: bool,
     /// How often the node's status is worked out. Default: 10 seconds.
     pub node_status_update_frequency: GoDuration,
     /// How often it is written although nothing changed. Default: 5 minutes, or `nodeStatusUpdateFrequency` where a file
@@ -185,12 +191,14 @@ pub struct KubeletConfiguration {
     /// The cgroup of Kubernetes's own daemons, for enforcement. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kube_reserved_cgroup: Option<String>,
+    /// Whether ephemeral storage is a resource that pods may ask for. Default: true.
+    pub local_storage_capacity_isolation: bool,
     /// Whether the start fails where memory is swapped. Default: true.
     pub fail_swap_on: bool,
     /// Whether the start fails on a machine with cgroup v1. Default: true.
     pub fail_cgroup_v1: bool,
 
-    // Eviction. See `thresholds` for these put together.
+    // Pressure on the node. See `thresholds` for these put together. Conditions tell of it; nothing is evicted yet.
     /// By signal, what the node must always have: an amount or a percentage. Default: `memory.available` 100Mi,
     /// `nodefs.available` 10%, `nodefs.inodesFree` 5%, `imagefs.available` 15%, `imagefs.inodesFree` 5%.
     pub eviction_hard: BTreeMap<String, String>,

@@ -31,7 +31,7 @@ pub use labels::{is_label_value, is_qualified_name};
 pub use load::{Loaded, Setting, Sources, load};
 pub use sections::{
     AnonymousAuthentication, Authentication, Authorization, AuthorizationMode, CgroupDriver,
-    CrashLoopBackOff, Enforcement, LogFormat, LoggingConfiguration, WebhookAuthentication,
+    CrashLoopBackOff, Enforcement, LogFormat, LoggingConfiguration, TlsMinVersion, WebhookAuthentication,
     WebhookAuthorization, X509Authentication,
 };
 

@@ -130,6 +130,17 @@ pub enum LogFormat {
     Json,
 }
 
+/// A version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TlsMinVersion {
+    /// 1.2; older ones are never spoken, whoever allows them.
+    #[serde(rename = "VersionTLS12", alias = "VersionTLS10", alias = "VersionTLS11")]
+    Tls12,
+    /// 1.3.
+    #[serde(rename = "VersionTLS13")]
+    Tls13,
+}
+
 /// Who makes the cgroups of pods, and how they are called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -38,7 +38,6 @@ use Quiet::{All, None as Never, Only};
 use Shape::{AnyDuration, Boolean, Duration, Integer, List, Map as Object, Number, Text, Typed};
 
 const FALSE: Quiet = Only(&["false"]);
-const TRUE: Quiet = Only(&["true"]);
 const NO_TIME: Quiet = Only(&["\"0s\"", "\"0\""]);
 
 /// How upstream's tools write options that ask for nothing.
@@ -47,7 +46,7 @@ const NO_BUFFERS: &str = r#"{"json":{"infoBufferSize":"0"},"text":{"infoBufferSi
 /// A field not heeded: its path, its type, and what calls for no warning.
 type Row = (&'static str, Shape, Quiet);
 
-const FIELDS: [Row; 63] = [
+const FIELDS: [Row; 57] = [
     ("configMapAndSecretChangeDetectionStrategy", Text, Only(&["\"Watch\""])),
     // Requests follow what each part speaks.
     ("contentType", Text, Only(&["\"application/vnd.kubernetes.protobuf\""])),
@@ -55,17 +54,13 @@ const FIELDS: [Row; 63] = [
     ("cpuManagerPolicyOptions", Object, Only(&["{}"])),
     ("cpuManagerReconcilePeriod", Duration, All),
     ("enableContentionProfiling", Boolean, FALSE),
-    ("enableControllerAttachDetach", Boolean, TRUE),
     ("enableDebugFlagsHandler", Boolean, FALSE),
     ("enableProfilingHandler", Boolean, FALSE),
     ("enableSystemLogHandler", Boolean, FALSE),
     ("enableSystemLogQuery", Boolean, FALSE),
-    // Thresholds are read and kept back from what pods may have; nothing is evicted.
+    // Thresholds are kept back from what pods may have, and make conditions; nothing is evicted.
     ("evictionMaxPodGracePeriod", Typed, Only(&["0"])),
     ("evictionMinimumReclaim", Typed, Only(&["{}"])),
-    ("evictionPressureTransitionPeriod", Typed, Never),
-    ("evictionSoft", Typed, Only(&["{}"])),
-    ("evictionSoftGracePeriod", Typed, Only(&["{}"])),
     ("hairpinMode", Text, Only(&["\"promiscuous-bridge\""])),
     ("imageGCHighThresholdPercent", Integer, Only(&["100"])),
     ("imageGCLowThresholdPercent", Integer, All),
@@ -75,7 +70,6 @@ const FIELDS: [Row; 63] = [
     ("iptablesMasqueradeBit", Integer, All),
     ("kernelMemcgNotification", Boolean, FALSE),
     ("kubeletCgroups", Text, Never),
-    ("localStorageCapacityIsolation", Boolean, TRUE),
     // Lines are written one by one.
     ("logging.flushFrequency", AnyDuration, All),
     ("logging.options", Object, Only(&["{}", NO_BUFFERS])),
@@ -104,7 +98,6 @@ const FIELDS: [Row; 63] = [
     ("systemCgroups", Text, Never),
     ("tlsCipherSuites", List, Only(&["[]"])),
     ("tlsCurvePreferences", List, Only(&["[]"])),
-    ("tlsMinVersion", Text, Only(&["\"VersionTLS12\""])),
     ("topologyManagerPolicy", Text, Only(&["\"none\""])),
     ("topologyManagerPolicyOptions", Object, Only(&["{}"])),
     ("topologyManagerScope", Text, All),

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{Folder, HEAD, configuration, load, refused, warnings};
-use crate::configuration::{AuthorizationMode, CgroupDriver, Enforcement, LogFormat};
+use crate::configuration::{AuthorizationMode, CgroupDriver, Enforcement, LogFormat, TlsMinVersion};
 
 #[test]
 fn fields_are_read_from_yaml() {
@@ -14,7 +14,7 @@ fn fields_are_read_from_yaml() {
          systemReserved: {cpu: 200m, memory: 1Gi, pid: '1000'}\nlogging: {format: json, verbosity: 4}\n\
          registerWithTaints: [{key: a.b/c, value: d, effect: NoSchedule}]\nmaxParallelImagePulls: 3\n\
          staticPodURLHeader: {X-Token: [a, b]}\ncrashLoopBackOff: {maxContainerRestartPeriod: 30s}\n\
-         podPidsLimit: 100\nserializeImagePulls: no\nproviderID: x://y\n",
+         podPidsLimit: 100\nserializeImagePulls: no\ntlsMinVersion: VersionTLS11\nproviderID: x://y\n",
     );
     assert_eq!((found.address.to_string(), found.port), ("::".to_owned(), 10260));
     assert_eq!(found.cluster_dns[0].to_string(), "10.96.0.10");
@@ -30,6 +30,7 @@ fn fields_are_read_from_yaml() {
     assert_eq!(found.static_pod_url_header["X-Token"], ["a", "b"]);
     assert_eq!(found.crash_loop_back_off.max_container_restart_period.0, Duration::from_secs(30));
     assert_eq!((found.pod_pids_limit, found.serialize_image_pulls), (100, false));
+    assert_eq!(found.tls_min_version, Some(TlsMinVersion::Tls12));
     assert_eq!(found.provider_id.as_deref(), Some("x://y"));
 }
 
@@ -127,15 +128,14 @@ fn a_file_that_is_none_is_refused() {
 fn a_field_not_heeded_is_warned_of_unless_it_says_what_happens_anyway() {
     let lines = "cpuManagerPolicy: static\nshutdownGracePeriod: 30s\nimageGCHighThresholdPercent: 85\n\
                  memorySwap: {swapBehavior: LimitedSwap}\nlogging: {vmodule: [{filePattern: a, verbosity: 3}]}\n\
-                 evictionSoft: {memory.available: 1Gi}\nevictionSoftGracePeriod: {memory.available: 1m}\n";
+                 evictionMaxPodGracePeriod: 10\n";
     let line =
         |what: &str| format!("file kubelet.yaml: {what} is not supported in this version and has no effect");
     assert_eq!(
         warnings(lines),
         [
             line("cpuManagerPolicy: \"static\""),
-            line("evictionSoft: {\"memory.available\":\"1Gi\"}"),
-            line("evictionSoftGracePeriod: {\"memory.available\":\"1m\"}"),
+            line("evictionMaxPodGracePeriod: 10"),
             line("imageGCHighThresholdPercent: 85"),
             line("logging.vmodule: [{\"filePattern\":\"a\",\"verbosity\":3}]"),
             line("memorySwap.swapBehavior: \"LimitedSwap\""),
