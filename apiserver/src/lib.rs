@@ -19,7 +19,8 @@
 //! |---|---|
 //! | Who may do what | No admission webhooks, no node authorizer; a [`TestServer`] lets everybody do everything |
 //! | Server-side apply | Refused with 415; `managedFields` are not kept |
-//! | `kubectl`'s tables, OpenAPI, YAML bodies, compression | Not served: clients fall back or are refused |
+//! | Columns of tables | Without descriptions; flow schemas in the order of their names |
+//! | OpenAPI, YAML bodies, compression | Not served: clients fall back or are refused |
 //! | Evictions | Delete as their options say; disruption budgets are not looked at |
 //! | Streams and proxies (`exec`, `log`, `proxy`), `bindings` | Refused with 501 |
 //! | `autoscaling/v1` | Not served; `autoscaling/v2` is |
@@ -48,6 +49,7 @@ mod select;
 mod serve;
 mod server;
 mod store;
+mod table;
 mod test_server;
 mod watch;
 

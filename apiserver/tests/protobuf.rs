@@ -154,7 +154,7 @@ async fn refusals_are_protobuf_where_it_was_asked_for() {
     assert_eq!(answer.refusal().0, 406);
     let fallback = send(
         &server,
-        accepting(PODS, "text/html,application/json;as=Table;v=v1;g=meta.k8s.io,application/json"),
+        accepting(PODS, "text/html,application/json;as=Chart;v=v1;g=meta.k8s.io,application/json"),
     )
     .await;
     assert_eq!(fallback.expect(200)["kind"], "PodList");

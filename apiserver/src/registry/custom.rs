@@ -14,6 +14,7 @@ use crate::names;
 use crate::object::{self, default_text, default_to, members, members_at};
 use crate::refusal::Result;
 use crate::store::TableId;
+use crate::table::{CustomColumns, Layout};
 
 /// The table of the definitions.
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -82,6 +83,7 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
             schema: None,
             traits: Traits::COUNTED,
             strategy: &Custom,
+            layout: Layout::Custom(CustomColumns::of_version(version)),
         })
     };
     served.map(resource).collect()

@@ -8,6 +8,7 @@ use steersman_api::wire;
 
 use super::strategy::{Strategy, Traits};
 use crate::store::{TableId, View};
+use crate::table::Layout;
 
 /// A resource in one version: how it is named, what it can do, and who knows the rules of its kind.
 pub(crate) struct Resource {
@@ -45,6 +46,8 @@ pub(crate) struct Resource {
     pub(crate) traits: Traits,
     /// What sets its kind apart, as code.
     pub(crate) strategy: &'static dyn Strategy,
+    /// How its objects are shown as rows.
+    pub(crate) layout: Layout,
 }
 
 /// A resource of one object.
@@ -93,6 +96,7 @@ impl Resource {
             subresources: subresources.collect(),
             table: table.map_or_else(|| qualified.clone(), ArcStr::from),
             schema: of.kind(),
+            layout: Layout::of(of.group, of.kind),
             group,
             version,
             qualified,

@@ -5,6 +5,7 @@ use http::{HeaderMap, header};
 use crate::codec::Format;
 use crate::refusal::{Refusal, Result};
 use crate::store::View;
+use crate::table::{Include, MetaVersion, TableShape};
 
 /// The media type of JSON.
 pub(crate) const JSON: &str = "application/json";
@@ -18,6 +19,8 @@ pub(crate) struct Shape {
     pub(crate) format: Format,
     /// The whole objects, or their metadata.
     pub(crate) view: View,
+    /// Rows of a table instead; always JSON then.
+    pub(crate) table: Option<TableShape>,
 }
 
 impl Shape {
@@ -39,7 +42,7 @@ impl Shape {
 }
 
 /// Chooses the first encoding that the client accepts and that can be written. `has_schema`: whether whole objects
-/// have a protobuf form; `transforms`: whether metadata alone makes sense here.
+/// have a protobuf form; `kind`: whether metadata alone, or a table, makes sense here.
 pub(crate) fn answer_shape(headers: &HeaderMap, has_schema: HasSchema, kind: Answered) -> Result<Shape> {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
     for clause in accept.split(',') {
@@ -55,13 +58,25 @@ pub(crate) fn answer_shape(headers: &HeaderMap, has_schema: HasSchema, kind: Ans
                 (key == name).then_some(value)
             })
         };
+        if parameter("as") == Some("Table") && kind != Answered::Other {
+            let version = match (parameter("g"), parameter("v")) {
+                (Some("meta.k8s.io"), Some("v1")) => MetaVersion::V1,
+                (Some("meta.k8s.io"), Some("v1beta1")) => MetaVersion::V1Beta1,
+                _ => continue,
+            };
+            if format != Format::Json {
+                continue;
+            }
+            let table = Some(TableShape { version, include: Include::default() });
+            return Ok(Shape { format, view: View::Whole, table });
+        }
         let view = match (parameter("as"), kind) {
             (None, _) => View::Whole,
             (Some("PartialObjectMetadata"), Answered::Object)
             | (Some("PartialObjectMetadataList"), Answered::List)
             // A watch of metadata; clients that list with this name get a list all the same.
             | (Some("PartialObjectMetadata"), Answered::Watch) => View::Metadata,
-            // Tables and what else is not made here: the next clause may do.
+            // What is not made here: the next clause may do.
             _ => continue,
         };
         if view == View::Metadata
@@ -73,7 +88,7 @@ pub(crate) fn answer_shape(headers: &HeaderMap, has_schema: HasSchema, kind: Ans
         if format == Format::Protobuf && view == View::Whole && has_schema == HasSchema::No {
             continue;
         }
-        return Ok(Shape { format, view });
+        return Ok(Shape { format, view, table: None });
     }
     Err(Refusal::not_acceptable())
 }

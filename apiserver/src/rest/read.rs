@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::Response;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 use steersman_api::ObjectKey;
 use steersman_api::wire;
@@ -20,6 +21,7 @@ use crate::faults::Spoiled;
 use crate::refusal::{Refusal, Result};
 use crate::registry::{ENVELOPE_TAIL, Resource, envelope_head, length_delimited};
 use crate::store::{self, Object, View};
+use crate::table::{Heads, TableShape, Tabulator};
 
 /// How long a read waits for a version that is not yet reached. From upstream's watch cache.
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
@@ -71,7 +73,10 @@ impl ApiServer {
         let spoiled = self.faults().spoiled(&request.call, request.user_agent());
         let served = page.objects.iter().map(|object| object.served_as(resource)).collect();
         let list = Listed { resource: Arc::clone(resource), shape, page, served, spoiled };
-        list.answer()
+        match shape.table {
+            Some(table) => Ok(list.table(&self.tabulator(resource, table), self.clock().now())),
+            None => list.answer(),
+        }
     }
 
     /// The objects that a list gives.
@@ -137,8 +142,19 @@ impl ApiServer {
         object: &Object,
         shape: Shape,
     ) -> Result<Response<ResponseBody>> {
-        let body = ResponseBody::pieces(object_bytes(object, shape)?);
+        let body = match shape.table {
+            Some(table) => {
+                let tabulator = self.tabulator(&object.resource, table);
+                ResponseBody::full(tabulator.single(object, self.clock().now(), Heads::Shown).freeze())
+            }
+            None => ResponseBody::pieces(object_bytes(object, shape)?),
+        };
         Ok(super::server::answer(code, shape.media_type(), body))
+    }
+
+    /// Makes rows of a resource's objects.
+    pub(super) fn tabulator(&self, resource: &Arc<Resource>, shape: TableShape) -> Tabulator {
+        Tabulator { resource: Arc::clone(resource), storage: self.stored_as(resource), shape }
     }
 }
 
@@ -197,6 +213,19 @@ impl Listed {
             ResponseBody::pieces(pieces)
         };
         Ok(super::server::answer(http::StatusCode::OK, media_type, body))
+    }
+
+    /// As a table. Objects that were to be spoiled are shown as they are: rows are not what faults are about.
+    fn table(&self, tabulator: &Tabulator, now: Timestamp) -> Response<ResponseBody> {
+        let mut out = Pieces::default();
+        tabulator.begin(&self.resource.layout, &self.list_meta(), Heads::Shown, &mut out.open);
+        for (at, object) in self.served.iter().enumerate() {
+            out.put(if at > 0 { b"," } else { b"" });
+            tabulator.row(object, now, &mut out.open);
+        }
+        out.put(Tabulator::END);
+        let body = ResponseBody::pieces(out.finish());
+        super::server::answer(http::StatusCode::OK, self.shape.media_type(), body)
     }
 
     fn list_meta(&self) -> Map<String, Value> {

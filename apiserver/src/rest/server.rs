@@ -25,6 +25,7 @@ use crate::recorder::Recorder;
 use crate::refusal::{Refusal, Result};
 use crate::registry::{Context, ENVELOPE_TAIL, Resource, Resources, envelope_head};
 use crate::store::{Journal, Loaded, OpenError, Store};
+use crate::table::Include;
 
 /// How a server behaves.
 #[derive(Debug, Clone)]
@@ -375,7 +376,11 @@ pub(super) fn shape_of(request: &Request, answered: Answered) -> Result<Shape> {
     let call = &request.call;
     let kind_has_schema = call.resource.schema.is_some() || call.subresource == "scale";
     let has_schema = if kind_has_schema { HasSchema::Yes } else { HasSchema::No };
-    negotiate::answer_shape(&request.headers, has_schema, answered)
+    let mut shape = negotiate::answer_shape(&request.headers, has_schema, answered)?;
+    if let Some(table) = &mut shape.table {
+        table.include = Include::parse(request.query.get("includeObject"))?;
+    }
+    Ok(shape)
 }
 
 /// Refusals are protobuf where the client asked for it.

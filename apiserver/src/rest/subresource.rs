@@ -16,6 +16,7 @@ use crate::object;
 use crate::patch::Patch;
 use crate::refusal::{Refusal, Result};
 use crate::store::Object;
+use crate::table::{self, Heads};
 
 impl ApiServer {
     /// Does to an object what a POST to its subresource asks for.
@@ -85,7 +86,7 @@ impl ApiServer {
     /// How many replicas an object wants and has.
     pub(super) fn get_scale(&self, request: &Request, object: &Object) -> Result<Response<ResponseBody>> {
         let shape = shape_of(request, Answered::Object)?;
-        value_answer(StatusCode::OK, &scale_of(&object.value), shape)
+        self.scale_answer(request, &scale_of(&object.value), shape)
     }
 
     pub(super) fn update_scale(&self, request: &Request) -> Result<Response<ResponseBody>> {
@@ -121,7 +122,14 @@ impl ApiServer {
             object::metadata(&mut new).insert("resourceVersion".to_owned(), version.into());
             Ok(new)
         })?;
-        value_answer(StatusCode::OK, &scale_of(&written.value), shape)
+        self.scale_answer(request, &scale_of(&written.value), shape)
+    }
+
+    fn scale_answer(&self, request: &Request, scale: &Value, shape: Shape) -> Result<Response<ResponseBody>> {
+        let Some(table) = shape.table else { return value_answer(StatusCode::OK, scale, shape) };
+        let tabulator = self.tabulator(&request.call.resource, table);
+        let table = tabulator.single_value(&table::scale(), scale, self.clock().now(), Heads::Shown);
+        Ok(answer(StatusCode::OK, shape.media_type(), ResponseBody::full(table.freeze())))
     }
 }
 

@@ -12,7 +12,7 @@ use super::options::ListOptions;
 use super::request::Request;
 use super::server::{ApiServer, answer, shape_of};
 use crate::refusal::Result;
-use crate::watch::{Encoder, Start, Watcher};
+use crate::watch::{Encoder, Rows, Start, Watcher};
 
 impl ApiServer {
     /// Changes as they happen.
@@ -29,6 +29,7 @@ impl ApiServer {
         let encoder = Encoder {
             resource: Arc::clone(&call.resource),
             shape,
+            rows: shape.table.map(|table| Rows::new(self.tabulator(&call.resource, table), self.clock())),
             spoiled: self.faults().spoiled(call, request.user_agent()),
         };
         let faults = self.faults().of_watch(call, request.user_agent());

@@ -6,12 +6,14 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use steersman_api::schema;
 
+use crate::clock::Clock;
 use crate::codec::{self, Format};
 use crate::faults::Spoiled;
 use crate::refusal::Refusal;
 use crate::registry::{ENVELOPE_TAIL, Resource, envelope_head, length_delimited};
 use crate::rest::{ObjectShape, object_bytes};
 use crate::store::{Object, View};
+use crate::table::{Heads, Tabulator};
 
 /// Writes the events of one watch.
 pub(crate) struct Encoder {
@@ -19,14 +21,46 @@ pub(crate) struct Encoder {
     pub(crate) resource: Arc<Resource>,
     /// How they are written.
     pub(crate) shape: ObjectShape,
+    /// Makes rows of them, where the client wants a table.
+    pub(crate) rows: Option<Rows>,
     /// Objects that the client shall not be able to read.
     pub(crate) spoiled: Spoiled,
 }
 
+/// The rows of one watch. Its first event says what the columns are.
+pub(crate) struct Rows {
+    tabulator: Tabulator,
+    clock: Clock,
+    heads: Heads,
+}
+
+impl Rows {
+    /// Ages are told by that clock.
+    pub(crate) fn new(tabulator: Tabulator, clock: &Clock) -> Self {
+        Self { tabulator, clock: clock.clone(), heads: Heads::Shown }
+    }
+
+    fn object(&mut self, object: &Object) -> Vec<Bytes> {
+        let heads = std::mem::replace(&mut self.heads, Heads::Left);
+        vec![self.tabulator.single(object, self.clock.now(), heads).freeze()]
+    }
+
+    /// The row of a bookmark, which is that of an object without a name.
+    fn marker(&mut self, marker: &Value) -> Vec<Bytes> {
+        let heads = std::mem::replace(&mut self.heads, Heads::Left);
+        let layout = &self.tabulator.resource.layout;
+        vec![self.tabulator.single_value(layout, marker, self.clock.now(), heads).freeze()]
+    }
+}
+
 impl Encoder {
     /// An event about an object. The object's own bytes are shared with all who watch it.
-    pub(crate) fn object(&self, kind: &str, object: &Arc<Object>) -> Result<Vec<Bytes>, Refusal> {
+    pub(crate) fn object(&mut self, kind: &str, object: &Arc<Object>) -> Result<Vec<Bytes>, Refusal> {
         let object = object.served_as(&self.resource);
+        if let Some(rows) = &mut self.rows {
+            let row = rows.object(&object);
+            return Ok(self.framed(kind, row));
+        }
         if self.spoiled.hits(&object) {
             return self.spoiled_object(kind, &object);
         }
@@ -49,21 +83,27 @@ impl Encoder {
     }
 
     /// A bookmark: an object of the kind that has a version only.
-    pub(crate) fn bookmark(&self, version: u64) -> Result<Vec<Bytes>, Refusal> {
+    pub(crate) fn bookmark(&mut self, version: u64) -> Result<Vec<Bytes>, Refusal> {
         let mut metadata = Map::new();
         metadata.insert("resourceVersion".to_owned(), version.to_string().into());
         self.marker(metadata)
     }
 
     /// The bookmark after what was there when the watch began.
-    pub(crate) fn initial_end(&self, version: u64) -> Result<Vec<Bytes>, Refusal> {
+    pub(crate) fn initial_end(&mut self, version: u64) -> Result<Vec<Bytes>, Refusal> {
         let mut metadata = Map::new();
         metadata.insert("resourceVersion".to_owned(), version.to_string().into());
         metadata.insert("annotations".to_owned(), json!({"k8s.io/initial-events-end": "true"}));
         self.marker(metadata)
     }
 
-    fn marker(&self, metadata: Map<String, Value>) -> Result<Vec<Bytes>, Refusal> {
+    fn marker(&mut self, metadata: Map<String, Value>) -> Result<Vec<Bytes>, Refusal> {
+        if let Some(rows) = &mut self.rows {
+            let (api_version, kind) = self.resource.shown_as(View::Whole);
+            let marker = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+            let row = rows.marker(&marker);
+            return Ok(self.framed("BOOKMARK", row));
+        }
         let pieces = match self.shape.format {
             Format::Json => {
                 let head = self.resource.json_head(self.shape.view);

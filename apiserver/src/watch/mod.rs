@@ -3,5 +3,5 @@
 mod event;
 mod watcher;
 
-pub(crate) use event::Encoder;
+pub(crate) use event::{Encoder, Rows};
 pub(crate) use watcher::{Start, Watcher};

@@ -95,7 +95,13 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) async fn of(server: &TestServer, path: &str) -> Self {
-        let answer = begin(server, request("GET", path, JSON, &Value::Null)).await.unwrap();
+        Self::asking(server, path, JSON).await
+    }
+
+    pub(crate) async fn asking(server: &TestServer, path: &str, accept: &'static str) -> Self {
+        let mut request = request("GET", path, JSON, &Value::Null);
+        request.headers_mut().insert("accept", http::HeaderValue::from_static(accept));
+        let answer = begin(server, request).await.unwrap();
         assert_eq!(answer.status(), 200);
         Self { body: answer.into_body(), buffer: Vec::new() }
     }
