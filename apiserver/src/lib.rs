@@ -20,7 +20,8 @@
 //! | Who may do what | No admission webhooks, no node authorizer; a [`TestServer`] lets everybody do everything |
 //! | Server-side apply | Refused with 415; `managedFields` are not kept |
 //! | Columns of tables | Without descriptions; flow schemas in the order of their names |
-//! | OpenAPI, YAML bodies, compression | Not served: clients fall back or are refused |
+//! | OpenAPI | Version 3 in JSON, without descriptions; neither version 2 nor the protobuf form |
+//! | YAML bodies, compression | Not served: clients fall back or are refused |
 //! | Evictions | Delete as their options say; disruption budgets are not looked at |
 //! | Streams and proxies (`exec`, `log`, `proxy`), `bindings` | Refused with 501 |
 //! | `autoscaling/v1` | Not served; `autoscaling/v2` is |
@@ -40,6 +41,7 @@ mod in_memory;
 mod meta;
 mod names;
 mod object;
+mod openapi;
 mod patch;
 mod recorder;
 mod refusal;

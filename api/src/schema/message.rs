@@ -171,7 +171,7 @@ impl Message {
     }
 
     /// The group version it is a kind of; `*` if of every one, as `DeleteOptions` is.
-    pub(super) fn api_version(&self) -> Option<&'static str> {
+    pub fn api_version(&self) -> Option<&'static str> {
         self.attributes.split(' ').find_map(|word| word.strip_prefix('@'))
     }
 
@@ -219,11 +219,21 @@ impl Field {
 
     /// How server-side apply treats its list; lists of which nothing is said are atomic.
     pub fn list_type(&self) -> ListType {
-        match attribute(self.published, "list") {
-            Some("set") => ListType::Set,
-            Some(keyed) if keyed.starts_with("map:") => ListType::Map(keyed[4..].split(',').collect()),
+        self.published_list_type().unwrap_or(ListType::Atomic)
+    }
+
+    /// What OpenAPI says of how server-side apply treats its list.
+    pub fn published_list_type(&self) -> Option<ListType> {
+        Some(match attribute(self.published, "list")? {
+            "set" => ListType::Set,
+            keyed if keyed.starts_with("map:") => ListType::Map(keyed[4..].split(',').collect()),
             _ => ListType::Atomic,
-        }
+        })
+    }
+
+    /// What OpenAPI says of how server-side apply treats its map or message: `atomic` or `granular`.
+    pub fn published_map_type(&self) -> Option<&'static str> {
+        attribute(self.published, "map")
     }
 
     /// Whether server-side apply treats its map or message as one value.

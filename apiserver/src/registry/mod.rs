@@ -13,6 +13,8 @@ mod resources;
 mod strategy;
 
 pub(crate) use custom::{DEFINITIONS, resources_of, table_of};
-pub(crate) use resource::{ENVELOPE_TAIL, Resource, api_version, envelope_head, length_delimited};
+pub(crate) use resource::{
+    ENVELOPE_TAIL, Resource, Subresource, api_version, envelope_head, length_delimited,
+};
 pub(crate) use resources::{Group, Resources, Version};
 pub(crate) use strategy::{Collection, Context};

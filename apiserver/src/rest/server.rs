@@ -21,6 +21,7 @@ use crate::codec::{self, Format};
 use crate::discovery;
 use crate::faults::{Failure, Faults};
 use crate::object;
+use crate::openapi;
 use crate::recorder::Recorder;
 use crate::refusal::{Refusal, Result};
 use crate::registry::{Context, ENVELOPE_TAIL, Resource, Resources, envelope_head};
@@ -268,6 +269,11 @@ impl ApiServer {
         let path = parts.uri.path();
         let call = match route(&resources, &parts.method, path, &query) {
             Ok(Route::Resource(call)) => call,
+            Ok(Route::Other) if path.starts_with("/openapi/") => {
+                let openapi =
+                    openapi::Server { resources: &resources, store: self.store(), now: self.clock().now() };
+                return Ok(openapi.answer(&parts.method, path, &parts.headers, &query));
+            }
             Ok(Route::Other) => {
                 return Ok(discovery::answer_other(&resources, &parts.method, path, &parts.headers, &query));
             }
