@@ -23,7 +23,10 @@
 //! | OpenAPI | Version 3 in JSON, without descriptions; neither version 2 nor the protobuf form |
 //! | YAML bodies, compression | Not served: clients fall back or are refused |
 //! | Evictions | Delete as their options say; disruption budgets are not looked at |
-//! | Streams and proxies (`exec`, `log`, `proxy`), `bindings` | Refused with 501 |
+//! | Streams (`exec`, `attach`, `portforward`) | Carried byte for byte: WebSockets are not translated for nodes that speak SPDY only; they refuse, and clients fall back |
+//! | Addresses of nodes | `InternalIP` first, host names later |
+//! | Proxies | No `OPTIONS`; links within pages are not rewritten; bodies of requests are limited as all others |
+//! | `bindings` | Refused with 501 |
 //! | `autoscaling/v1` | Not served; `autoscaling/v2` is |
 //! | Custom resources | Served at once; their schemas are not enforced, and they have no `scale` |
 //! | Validation | What a wrong manifest or a faulty controller is likely to hit, not all |
@@ -61,7 +64,7 @@ pub use clock::Clock;
 pub use faults::{Failure, Faults};
 pub use in_memory::InMemory;
 pub use recorder::{Recorded, Recording};
-pub use rest::{Reset, ResponseBody, Settings, Verb};
+pub use rest::{OutboundError, Reset, ResponseBody, Settings, Verb};
 pub use server::{Options, Pair, PkiError, Server, StartError};
 pub use store::OpenError;
 pub use test_server::{Builder, TestServer};

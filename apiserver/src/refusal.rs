@@ -300,6 +300,67 @@ impl Refusal {
         refusal
     }
 
+    /// Somebody that is needed for an answer can't be had. Upstream gives no reason here.
+    pub(crate) fn unclassified(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
+    /// Somebody that is asked on behalf of the client can't be had.
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(503, "ServiceUnavailable", message)
+    }
+
+    /// What a node refused, by its code and its own words: upstream keeps these for some codes only.
+    pub(crate) fn passed_on(code: u16, resource: &str, name: &str, text: &str) -> Self {
+        let (reason, message) = match code {
+            500 => return Self::internal(text),
+            400 => return Self::bad_request(text),
+            401 => ("Unauthorized", "the server has asked for the client to provide credentials".to_owned()),
+            403 => ("Forbidden", text.to_owned()),
+            404 => ("NotFound", "the server could not find the requested resource".to_owned()),
+            405 => {
+                let message = "the server does not allow this method on the requested resource";
+                ("MethodNotAllowed", message.to_owned())
+            }
+            406 if text.is_empty() || text == "unknown" => {
+                let message = "the server was unable to respond with a content type that the client supports";
+                ("NotAcceptable", message.to_owned())
+            }
+            406 => ("NotAcceptable", text.to_owned()),
+            409 => ("Conflict", "the server reported a conflict".to_owned()),
+            415 => ("UnsupportedMediaType", text.to_owned()),
+            422 => ("Invalid", "the server rejected our request due to an error in our request".to_owned()),
+            429 => {
+                let message = "the server has received too many requests and has asked us to try again later";
+                ("TooManyRequests", message.to_owned())
+            }
+            503 => {
+                let message = "the server is currently unable to handle the request";
+                ("ServiceUnavailable", message.to_owned())
+            }
+            504 => {
+                let message = "the server was unable to return a response in the time allotted, \
+                    but may still be processing the request";
+                ("Timeout", message.to_owned())
+            }
+            code if code > 500 => {
+                let message =
+                    format!("an error on the server ({text:?}) has prevented the request from succeeding");
+                ("InternalError", message)
+            }
+            code => {
+                let message = format!(
+                    "the server responded with the status code {code} but did not return more information"
+                );
+                ("", message)
+            }
+        };
+        let mut refusal = Self::new(code, reason, format!("{message} ( {resource} {name})"));
+        let (kind, name) = (resource.to_owned(), name.to_owned());
+        refusal.status.details = Some(StatusDetails { name, kind, ..StatusDetails::default() });
+        refusal
+    }
+
     /// Something that must not happen did.
     pub(crate) fn internal(why: impl std::fmt::Display) -> Self {
         let refusal = Self::new(500, "InternalError", format!("Internal error occurred: {why}"));

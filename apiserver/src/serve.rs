@@ -1,7 +1,7 @@
 //! The server behind a socket.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::{Identity, identity_of};
 use crate::in_memory::read_and_answer;
-use crate::rest::ApiServer;
+use crate::rest::{ApiServer, Connection};
 
 /// How long a client may take to say hello.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -70,8 +70,8 @@ async fn accept(server: ApiServer, listener: TcpListener, tls: Option<TlsAccepto
         tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(connected(server.clone(), stream, tls.clone()));
+                Ok((stream, peer)) => {
+                    connections.spawn(connected(server.clone(), stream, peer.ip(), tls.clone()));
                 }
                 Err(error) => {
                     // Out of descriptors, mostly: others must end first.
@@ -87,38 +87,46 @@ async fn accept(server: ApiServer, listener: TcpListener, tls: Option<TlsAccepto
 }
 
 /// One connection, from its first byte to its last.
-async fn connected(server: ApiServer, stream: TcpStream, tls: Option<TlsAcceptor>) {
+async fn connected(server: ApiServer, stream: TcpStream, peer: IpAddr, tls: Option<TlsAcceptor>) {
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return serve(server, stream, None).await };
+    let Some(tls) = tls else { return serve(server, stream, peer, None).await };
     match timeout(HANDSHAKE, tls.accept(stream)).await {
         Ok(Ok(stream)) => {
             let certificates = stream.get_ref().1.peer_certificates();
             let who = certificates.and_then(<[_]>::first).and_then(|of_client| identity_of(of_client));
-            serve(server, stream, who).await;
+            serve(server, stream, peer, who).await;
         }
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
-/// Answers what comes over a connection; all of it from `who`, if that is known.
+/// Answers what comes over a connection; all of it from `who`, if that is known. Where it changes its protocol, carries what
+/// follows.
 async fn serve(
     server: ApiServer,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    peer: IpAddr,
     who: Option<Identity>,
 ) {
+    let connection = Connection::with(peer);
     // A request that ends with `Reset` takes its connection with it over HTTP/1.1, and its stream over HTTP/2.
     let service = service_fn(|mut request| {
         let server = server.clone();
         if let Some(who) = &who {
             request.extensions_mut().insert(who.clone());
         }
+        request.extensions_mut().insert(connection.clone());
         async move { read_and_answer(&server, request).await }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
     builder.http2().timer(TokioTimer::new());
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+    let served = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
+    if let Err(error) = served {
         tracing::debug!(%error, "a connection ended early");
+    }
+    if let Some(tunnel) = connection.take_tunnel() {
+        tunnel.await;
     }
 }

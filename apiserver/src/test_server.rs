@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::faults::Faults;
 use crate::in_memory::InMemory;
 use crate::recorder::Recording;
-use crate::rest::{ApiServer, Settings};
+use crate::rest::{ApiServer, Outbound, Settings};
 use crate::serve::Listening;
 use crate::store::OpenError;
 
@@ -86,12 +86,14 @@ impl Builder {
     /// # Panics
     /// As [`TestServer::start`].
     pub async fn try_start(self) -> Result<TestServer, OpenError> {
+        let outbound = Outbound::new(None, self.settings.kubelet_certificate_authority.as_deref());
+        let outbound = outbound.expect("the authority for nodes must be usable");
         let server = match self.folder {
             Some(folder) => {
                 let opened = ApiServer::opening(&folder)?;
-                ApiServer::open(self.settings, &folder, opened, Access::Open, Signer::fleeting())?
+                ApiServer::open(self.settings, &folder, opened, Access::Open, Signer::fleeting(), outbound)?
             }
-            None => ApiServer::new(self.settings),
+            None => ApiServer::new(self.settings, outbound),
         };
         let listening =
             Listening::open(server.clone(), SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), None).await;

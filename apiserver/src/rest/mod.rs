@@ -2,6 +2,7 @@
 
 mod body;
 mod bootstrap;
+mod connect;
 mod delete;
 mod incoming;
 mod negotiate;
@@ -18,6 +19,8 @@ mod watch;
 mod write;
 
 pub use body::ResponseBody;
+pub use connect::OutboundError;
+pub(crate) use connect::{Connection, Outbound};
 pub(crate) use negotiate::Shape as ObjectShape;
 pub(crate) use read::object_bytes;
 pub use request::Verb;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{Extensions, HeaderMap, Method, Uri};
 use url::form_urlencoded;
 
 use crate::access::Identity;
@@ -70,6 +70,8 @@ pub(crate) struct Call {
     pub(crate) namespace: String,
     /// Which object; empty for all of them.
     pub(crate) name: String,
+    /// What follows a proxy, with a slash at its end where the client put one; empty for all else.
+    pub(crate) path: String,
 }
 
 /// A request with its resource found.
@@ -77,6 +79,10 @@ pub(crate) struct Call {
 pub(crate) struct Request {
     /// What it is about.
     pub(crate) call: Call,
+    /// As sent.
+    pub(crate) method: Method,
+    /// As sent.
+    pub(crate) uri: Uri,
     /// What follows the question mark.
     pub(crate) query: Query,
     /// As sent.
@@ -85,6 +91,8 @@ pub(crate) struct Request {
     pub(crate) body: Bytes,
     /// Who asks.
     pub(crate) who: Identity,
+    /// What came along with it, such as the connection it came over.
+    pub(crate) extensions: Extensions,
 }
 
 impl Request {

@@ -33,6 +33,17 @@ pub(crate) fn route(
     path: &str,
     query: &Query,
 ) -> Result<Route, Refusal> {
+    let mut found = find(resources, method, path, query)?;
+    if let Route::Resource(call) = &mut found
+        && call.subresource == "proxy"
+        && path.ends_with('/')
+    {
+        call.path.push('/');
+    }
+    Ok(found)
+}
+
+fn find(resources: &Resources, method: &Method, path: &str, query: &Query) -> Result<Route, Refusal> {
     let decoded: Vec<String> = path.split('/').skip(1).map(percent_decode).collect();
     let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
     let segments = match segments.split_last() {
@@ -99,7 +110,8 @@ fn call(
         [] => ("", ""),
         [name] => (*name, ""),
         [name, subresource] => (*name, *subresource),
-        // Proxies have paths of their own; none is served yet.
+        // Proxies have paths of their own.
+        [name, "proxy", ..] => (*name, "proxy"),
         _ => return Err(Refusal::no_such_resource()),
     };
     let verb = match (method.as_str(), name.is_empty()) {
@@ -138,6 +150,7 @@ fn call(
         subresource: subresource.to_owned(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
+        path: rest.get(2..).unwrap_or_default().join("/"),
     }))
 }
 

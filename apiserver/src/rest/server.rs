@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
 use super::body::ResponseBody;
+use super::connect::{self, Outbound};
 use super::negotiate::{self, Answered, HasSchema, JSON, PROTOBUF, Shape};
 use super::request::{Call, Query, Request, Verb};
 use super::review::Review;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub body_limit: usize,
     /// What objects are stamped with. Default: a clock that follows tokio's.
     pub clock: Option<Clock>,
+    /// The authority (PEM) that nodes' certificates must be of. Default: none, and they are not looked at.
+    pub kubelet_certificate_authority: Option<String>,
 }
 
 impl Default for Settings {
@@ -52,6 +55,7 @@ impl Default for Settings {
             min_watch_timeout: Duration::from_secs(1800),
             body_limit: 3 * 1024 * 1024,
             clock: None,
+            kubelet_certificate_authority: None,
         }
     }
 }
@@ -80,6 +84,8 @@ struct Shared {
     access: Access,
     /// Signs the tokens of service accounts.
     signer: Arc<Signer>,
+    /// How nodes and pods are spoken to.
+    outbound: Outbound,
     /// Held from choosing what may be had only once (an address, a port) until it is stored.
     turn: Mutex<()>,
     /// Cancelled when the server stops; another takes its place when it starts again.
@@ -88,9 +94,9 @@ struct Shared {
 
 impl ApiServer {
     /// A server in memory, with the objects that are always there.
-    pub(crate) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings, outbound: Outbound) -> Self {
         let store = Store::new(settings.history);
-        let server = Self::with_store(settings, store, Access::Open, Signer::fleeting());
+        let server = Self::with_store(settings, store, Access::Open, Signer::fleeting(), outbound);
         server.bootstrap();
         server
     }
@@ -113,16 +119,23 @@ impl ApiServer {
         (journal, loaded): (Journal, Loaded),
         access: Access,
         signer: Signer,
+        outbound: Outbound,
     ) -> std::result::Result<Self, OpenError> {
         let store = Store::from_revision(settings.history, loaded.revision);
-        let server = Self::with_store(settings, store, access, signer);
+        let server = Self::with_store(settings, store, access, signer, outbound);
         server.restore(loaded, folder)?;
         server.store().keep_in(journal);
         server.bootstrap();
         Ok(server)
     }
 
-    fn with_store(settings: Settings, store: Store, access: Access, signer: Signer) -> Self {
+    fn with_store(
+        settings: Settings,
+        store: Store,
+        access: Access,
+        signer: Signer,
+        outbound: Outbound,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 store: Arc::new(store),
@@ -133,6 +146,7 @@ impl ApiServer {
                 recorder: Recorder::default(),
                 access,
                 signer: Arc::new(signer),
+                outbound,
                 turn: Mutex::new(()),
                 running: Mutex::new(CancellationToken::new()),
             }),
@@ -161,6 +175,10 @@ impl ApiServer {
 
     pub(crate) fn signer(&self) -> &Signer {
         &self.shared.signer
+    }
+
+    pub(super) fn outbound(&self) -> &Outbound {
+        &self.shared.outbound
     }
 
     pub(crate) fn turn(&self) -> &Mutex<()> {
@@ -248,6 +266,11 @@ impl ApiServer {
         let path = parts.uri.path();
         // A path that makes no sense is told so by who answers; only who may see paths learns it.
         let wanted = match route(&self.resources(), &parts.method, path, &query) {
+            Ok(Route::Resource(call)) if connect::is_about_streams(&call) => {
+                let wanted = Attributes::of_call(&call);
+                self.check(&who, &wanted)?;
+                Attributes { verb: Verb::Create.as_str().to_owned(), ..wanted }
+            }
             Ok(Route::Resource(call)) => Attributes::of_call(&call),
             Ok(Route::Other | Route::Unknown) | Err(_) => Attributes::of_path(&parts.method, path),
         };
@@ -281,7 +304,8 @@ impl ApiServer {
             Err(refusal) => return Ok(refuse(&refusal, Format::Json)),
         };
         let who = parts.extensions.get::<Identity>().cloned().unwrap_or_else(Identity::anonymous);
-        let request = Request { call, query, headers: parts.headers, body, who };
+        let http::request::Parts { method, uri, headers, extensions, .. } = parts;
+        let request = Request { call, method, uri, query, headers, body, who, extensions };
         // Who must know the name within a body? Nobody, mostly.
         let name = if self.faults().are_set() || self.recorder().is_on() {
             self.name_of(&request)
@@ -290,7 +314,7 @@ impl ApiServer {
         };
         let named = Call { name: name.clone(), ..request.call.clone() };
         let failure = self.faults().take(&named, request.user_agent());
-        let head = parts.method == Method::HEAD;
+        let head = request.method == Method::HEAD;
         let answer = match failure {
             None => self.carried_out(&request).await,
             Some(failure) => self.failed(&request, failure).await?,
@@ -319,6 +343,9 @@ impl ApiServer {
     async fn carried_out(&self, request: &Request) -> Response<ResponseBody> {
         if let Some(review) = Review::of(&request.call) {
             return self.review(review, request).unwrap_or_else(|no| refuse(&no, status_format(request)));
+        }
+        if connect::leads_out(&request.call) {
+            return self.connect(request).await.unwrap_or_else(|no| refuse(&no, status_format(request)));
         }
         if !is_served(&request.call) {
             return refuse(&Refusal::not_implemented(&request.call), status_format(request));
@@ -365,7 +392,7 @@ impl ApiServer {
     }
 }
 
-/// Whether this server does what discovery promises: streams, proxies, tokens and reviews it does not.
+/// Whether this server does what discovery promises.
 fn is_served(call: &Call) -> bool {
     match call.subresource.as_str() {
         // What can be made but not got is a question, not an object.

@@ -17,7 +17,7 @@ pub use pki::{Pair, PkiError};
 use self::pki::Pki;
 use crate::access::{Access, Guard, Identity, MASTERS, Signer};
 use crate::in_memory::InMemory;
-use crate::rest::{ApiServer, Settings};
+use crate::rest::{ApiServer, Outbound, OutboundError, Settings};
 use crate::serve::Listening;
 use crate::store::OpenError;
 
@@ -49,6 +49,9 @@ pub enum StartError {
     /// They are not good for TLS.
     #[error("setting up TLS: {0}")]
     Tls(String),
+    /// They, or those of nodes, are not good for connections to nodes.
+    #[error(transparent)]
+    Outbound(#[from] OutboundError),
     /// The address can't be had.
     #[error("serving at {address}: {source}")]
     Listen {
@@ -84,7 +87,10 @@ impl Server {
         let pki = Pki::open(&data_folder)?;
         let signer = Signer::new(&pki.token_key()?).map_err(PkiError::from)?;
         let access = Access::Guarded(Arc::new(Guard::new(&pki.admin_token()?)));
-        let server = ApiServer::open(settings, &data_folder, opened, access, signer)?;
+        let for_nodes =
+            pki.client("apiserver-kubelet-client", "kube-apiserver-kubelet-client", &[MASTERS])?;
+        let outbound = Outbound::new(Some(&for_nodes), settings.kubelet_certificate_authority.as_deref())?;
+        let server = ApiServer::open(settings, &data_folder, opened, access, signer, outbound)?;
         let tls = tls::config(&pki, names_of(address.ip(), names))?;
         let listening = Listening::open(server.clone(), address, Some(tls)).await;
         let listening = listening.map_err(|source| StartError::Listen { address, source })?;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `ca.crt`, `ca.key` | the authority; made at the first start, good for ten years |
 //! | `admin.crt`, `admin.key`, `admin.token` | of the administrator |
+//! | `apiserver-kubelet-client.crt`, `apiserver-kubelet-client.key` | by which nodes know the server |
 //! | `sa.key` | signs the tokens of service accounts |
 //!
 //! The server's own certificate is made at each start and stays in memory. All files have mode 0600.
