@@ -22,7 +22,6 @@
 //! | Columns of tables | Without descriptions; flow schemas in the order of their names |
 //! | OpenAPI | Version 3 in JSON, without descriptions; neither version 2 nor the protobuf form |
 //! | YAML bodies, compression | Not served: clients fall back or are refused |
-//! | Evictions | Delete as their options say; disruption budgets are not looked at |
 //! | Streams (`exec`, `attach`, `portforward`) | Carried byte for byte: WebSockets are not translated for nodes that speak SPDY only; they refuse, and clients fall back |
 //! | Addresses of nodes | `InternalIP` first, host names later |
 //! | Proxies | No `OPTIONS`; links within pages are not rewritten; bodies of requests are limited as all others |

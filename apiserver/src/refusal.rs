@@ -404,6 +404,40 @@ impl Refusal {
         }
     }
 
+    /// A disruption budget can't bear an eviction; `message` is for people.
+    pub(crate) fn over_budget(message: String, retry_after: Option<i32>) -> Self {
+        let what = "Cannot evict pod as it would violate the pod's disruption budget.";
+        let refusal = Self::new(429, "TooManyRequests", what).cause("DisruptionBudget", message, "");
+        match retry_after {
+            Some(seconds) => refusal.retry_after(seconds),
+            None => refusal,
+        }
+    }
+
+    /// A disruption budget does not know yet what it can bear.
+    pub(crate) fn budget_is_behind(name: &str, retry_after: i32) -> Self {
+        let why = format!("The disruption budget {name} is still being processed by the server.");
+        Self::over_budget(why, Some(retry_after))
+    }
+
+    /// A disruption budget makes no sense.
+    pub(crate) fn budget_is_broken(name: &str, why: &str) -> Self {
+        let message = format!("poddisruptionbudget.policy {name:?} is forbidden: {why}");
+        let mut refusal = Self::new(403, "Forbidden", message);
+        refusal.status.details = Some(StatusDetails {
+            name: name.to_owned(),
+            group: "policy".to_owned(),
+            kind: "poddisruptionbudget".to_owned(),
+            ..StatusDetails::default()
+        });
+        refusal
+    }
+
+    /// Others got ahead again and again.
+    pub(crate) fn took_too_long(why: impl std::fmt::Display, retry_after: i32) -> Self {
+        Self::new(504, "Timeout", format!("Timeout: {why}")).retry_after(retry_after)
+    }
+
     /// The server gave up waiting.
     pub(crate) fn timed_out() -> Self {
         Self::new(504, "Timeout", "Timeout: request did not complete within the allotted timeout")

@@ -2,11 +2,27 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use steersman_api::{FieldSelector, LabelSelector};
 
+use crate::object;
 use crate::refusal::{Refusal, Result};
 use crate::registry::Resource;
 use crate::store::Object;
+
+/// A `metav1.LabelSelector`; `None` selects nothing, as do one that is absent and one that makes no sense.
+pub(crate) fn selector_of(selector: Option<&Value>) -> Option<LabelSelector> {
+    let selector = selector.filter(|selector| selector.is_object())?;
+    let labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
+    let labels = labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
+    let mut selects = LabelSelector::from_labels(labels);
+    for expression in object::list_at(selector, "matchExpressions") {
+        let (key, operator) = (object::text_at(expression, "key"), object::text_at(expression, "operator"));
+        let values = object::list_at(expression, "values").iter().filter_map(Value::as_str);
+        selects.require(&key, &operator, values).ok()?;
+    }
+    Some(selects)
+}
 
 /// A namespace, labels and fields: all must fit.
 #[derive(Clone)]

@@ -116,7 +116,8 @@ impl ApiServer {
     }
 }
 
-fn check_preconditions(resource: &Resource, seen: &Object, options: &DeleteOptions) -> Result<()> {
+/// The uid and the version that the options name must be the object's.
+pub(super) fn check_preconditions(resource: &Resource, seen: &Object, options: &DeleteOptions) -> Result<()> {
     let version = seen.version.to_string();
     let mismatch = [
         ("UID", &options.uid, seen.uid(), "The object might have been deleted and then recreated"),

@@ -4,6 +4,7 @@ mod body;
 mod bootstrap;
 mod connect;
 mod delete;
+mod eviction;
 mod incoming;
 mod negotiate;
 mod options;

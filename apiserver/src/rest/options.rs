@@ -233,7 +233,11 @@ impl DeleteOptions {
             propagation,
             commit: match crate::object::list_at(options, "dryRun") {
                 [] => Commit::Write,
-                _ => Commit::DryRun,
+                values if values.iter().all(|value| value == "All") => Commit::DryRun,
+                values => {
+                    let error = FieldError::not_supported("dryRun", values.to_vec(), &["All"]);
+                    return Err(Refusal::invalid_kind("meta.k8s.io", "DeleteOptions", "", &[error]));
+                }
             },
         })
     }

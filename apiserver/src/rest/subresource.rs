@@ -1,4 +1,4 @@
-//! Resources of one object that are not its whole: scale, binding, eviction.
+//! Resources of one object that are not its whole: scale, binding.
 
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use steersman_api::schema;
 use super::body::ResponseBody;
 use super::incoming::patch_type;
 use super::negotiate::{Answered, Shape, body_format};
-use super::options::{Commit, DeleteOptions};
+use super::options::Commit;
 use super::request::{Call, Request};
 use super::server::{ApiServer, answer, refuse, shape_of};
 use crate::codec::{self, Format};
@@ -70,16 +70,6 @@ impl ApiServer {
             }
             Ok(pod)
         })?;
-        Ok(done(shape_of(request, Answered::Object)?))
-    }
-
-    /// Deletes the pod as the eviction's own options say. Disruption budgets are not looked at yet.
-    fn evict(&self, request: &Request) -> Result<Response<ResponseBody>> {
-        let call = &request.call;
-        let eviction = body_of(request)?;
-        let options = eviction.get("deleteOptions").map(DeleteOptions::from_value).transpose()?;
-        let options = DeleteOptions { commit: Commit::parse(&request.query)?, ..options.unwrap_or_default() };
-        self.remove(&call.resource, &call.namespace, &call.name, &options)?;
         Ok(done(shape_of(request, Answered::Object)?))
     }
 
@@ -178,7 +168,7 @@ pub(super) fn value_answer(code: StatusCode, object: &Value, shape: Shape) -> Re
 }
 
 /// What upstream answers where there is nothing to show.
-fn done(shape: Shape) -> Response<ResponseBody> {
+pub(super) fn done(shape: Shape) -> Response<ResponseBody> {
     let status =
         steersman_api::Status { status: "Success".to_owned(), code: 201, ..steersman_api::Status::default() };
     refuse(&status.into(), shape.format)

@@ -137,7 +137,7 @@ impl ApiServer {
     }
 
     /// In the canonical form again, after defaults were filled in.
-    fn shown(&self, resource: &Resource, object: Value) -> Result<Value> {
+    pub(super) fn shown(&self, resource: &Resource, object: Value) -> Result<Value> {
         match resource.schema {
             Some(kind) => schema::normalize(kind, &object).map_err(Refusal::internal),
             None => Ok(object),
