@@ -1,6 +1,7 @@
 //! Node-side pod sync, as the kubelet does it, over the Container Runtime Interface.
 
 pub mod admission;
+pub mod agent;
 mod blocking;
 pub mod cgroups;
 pub mod configuration;

@@ -39,9 +39,14 @@ impl RootDir {
         self.pod_volumes(pod).join(plugin.replace('/', "~")).join(volume)
     }
 
+    /// `pods/<uid>/plugins`: what plugins note of the pod's volumes.
+    pub fn pod_plugins(&self, pod: &Uid) -> PathBuf {
+        self.pod(pod).join("plugins")
+    }
+
     /// `pods/<uid>/plugins/<plugin>/<volume>`: what a plugin notes of a volume beside it.
     pub fn pod_plugin(&self, pod: &Uid, plugin: &str, volume: &str) -> PathBuf {
-        self.pod(pod).join("plugins").join(plugin.replace('/', "~")).join(volume)
+        self.pod_plugins(pod).join(plugin.replace('/', "~")).join(volume)
     }
 
     /// `pods/<uid>/volume-subpaths`: what is mounted of volumes' sub-paths.

@@ -3,11 +3,12 @@
 use std::collections::{BTreeSet, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::stream::{FuturesUnordered, StreamExt};
+use futures::stream::{BoxStream, FuturesUnordered, StreamExt};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use steersman_api::Uid;
@@ -67,7 +68,7 @@ pub struct Inputs {
     /// What the PLEG notices.
     pub pod_events: mpsc::Receiver<PodLifecycleEvent>,
     /// What probes find.
-    pub probes: mpsc::Receiver<ProbeUpdate>,
+    pub probes: BoxStream<'static, ProbeUpdate>,
 }
 
 /// The sync loop, not yet running.
@@ -81,6 +82,7 @@ pub struct SyncLoop {
 #[derive(Debug, Clone, Default)]
 pub struct LoopHealth {
     entered: Arc<Mutex<Option<Instant>>>,
+    heard_all: Arc<AtomicBool>,
 }
 
 /// The loop is stuck.
@@ -91,6 +93,11 @@ pub struct Stuck;
 impl LoopHealth {
     fn enter(&self) {
         *self.entered.lock() = Some(Instant::now());
+    }
+
+    /// Whether the loop has seen pods of all sources. Before, a pod that it does not know may still come.
+    pub fn heard_all_sources(&self) -> bool {
+        self.heard_all.load(Ordering::Acquire)
     }
 
     /// Whether it went round in the last five minutes; before its first round all is well.
@@ -163,9 +170,11 @@ impl SyncLoop {
                     let heard = self.inputs.config.seen_all_sources(&round.heard);
                     self.parts.config_changed(update, heard);
                     round.heard.insert(source);
+                    let heard = self.inputs.config.seen_all_sources(&round.heard);
+                    self.health.heard_all.store(heard, Ordering::Release);
                 }
                 Some(event) = self.inputs.pod_events.recv() => self.parts.pod_changed(&event),
-                Some(update) = self.inputs.probes.recv() => self.parts.probed(&update),
+                Some(update) = self.inputs.probes.next() => self.parts.probed(&update),
                 _ = round.sync.tick() => self.parts.sync_due(Timestamp::now()),
                 _ = round.housekeeping.tick() => self.observe(&mut round),
                 Some(done) = round.beside.next(), if !round.beside.is_empty() => self.follow(&mut round, done),

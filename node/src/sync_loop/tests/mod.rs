@@ -5,6 +5,7 @@ mod housekeeping;
 mod pods;
 mod rounds;
 
+use futures::stream::{self, StreamExt};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -246,7 +247,7 @@ impl Rig {
         let (config, from_config) = PodConfig::new(None);
         let (updates, from_sources) = mpsc::channel(50);
         let (pod_events, from_pleg) = mpsc::channel(50);
-        let (probes, from_probes) = mpsc::channel(50);
+        let (probes, mut from_probes) = mpsc::channel(50);
         let parts = Parts {
             pods: pods.clone(),
             workers: workers.clone(),
@@ -261,7 +262,7 @@ impl Rig {
             config: config.clone(),
             updates: from_sources,
             pod_events: from_pleg,
-            probes: from_probes,
+            probes: stream::poll_fn(move |cx| from_probes.poll_recv(cx)).boxed(),
         };
         let sync_loop = SyncLoop::new(parts, inputs);
         let (health, mut tasks) = (sync_loop.health(), JoinSet::new());

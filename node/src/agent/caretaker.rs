@@ -1,0 +1,113 @@
+//! What the sync loop leaves to the agent: who may run here, and what is left over.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Pod;
+use steersman_api::Uid;
+
+use super::parts::Parts;
+use crate::admission::{self, Policy, Situation};
+use crate::blocking::blocking;
+use crate::container::{ContainerId, ContainerState, RuntimePod, SandboxState};
+use crate::kuberuntime::manager::garbage::PodStates;
+use crate::node_status::NodeStatus;
+use crate::pleg::PodLister;
+use crate::sync_loop::{Agent, CleanUp, ContainerRemover, OnNode, Rejection};
+
+/// Admits pods, and tidies up after those that are gone.
+pub(super) struct Caretaker {
+    parts: Arc<Parts>,
+    policy: Policy,
+    node_status: NodeStatus,
+}
+
+impl Caretaker {
+    /// With these parts; pods are admitted by `policy`, and by what the node is like.
+    pub(super) fn new(parts: Arc<Parts>, policy: Policy, node_status: NodeStatus) -> Self {
+        Self { parts, policy, node_status }
+    }
+
+    async fn remove_cgroup(&self, pod: &Uid) {
+        // What its volumes are must be gone first: those in memory are charged to it.
+        if !crate::volumes::MountedVolumes::mounted(&self.parts.volumes, pod).is_empty() {
+            return;
+        }
+        let (cgroups, uid) = (Arc::clone(&self.parts.cgroups), pod.clone());
+        if let Err(error) = blocking(move || cgroups.remove(&uid)).await {
+            tracing::warn!(%pod, %error, "an orphaned cgroup could not be removed yet");
+        }
+    }
+}
+
+#[async_trait]
+impl Agent for Caretaker {
+    fn admit(&self, pod: &Arc<Pod>, others: &[Arc<Pod>]) -> Result<(), Rejection> {
+        let node = self.parts.node.any_way();
+        let pressures = self.node_status.pressures();
+        let situation = Situation { node: node.as_deref(), pressures: &pressures, others };
+        admission::admit(pod, &self.policy, situation)
+    }
+
+    fn keep_only(&self, possibly_running: &HashSet<Uid>) {
+        self.parts.probes.clean_up(possibly_running);
+    }
+
+    async fn observe(&self) -> Result<OnNode, String> {
+        let listed = self.parts.runtime.pods().await.map_err(|error| error.to_string())?;
+        let running = listed.into_iter().filter(runs).collect();
+        let (cgroups, volumes) = (Arc::clone(&self.parts.cgroups), self.parts.volumes.clone());
+        let found = blocking(move || {
+            let cgroups = cgroups.pods()?.into_keys().collect();
+            let folders = volumes.pods_on_disk()?.into_iter().collect();
+            Ok::<_, io::Error>((cgroups, folders))
+        });
+        let (cgroups, folders) = found.await.map_err(|error| error.to_string())?;
+        Ok(OnNode { running, cgroups, folders })
+    }
+
+    async fn clean_up(&self, work: CleanUp) {
+        let gone = |pod: &Uid| !self.parts.states.could_have_running_containers(pod);
+        for pod in work.cgroups.iter().filter(|pod| gone(pod)) {
+            self.remove_cgroup(pod).await;
+        }
+        if !work.folders.is_empty() {
+            let orphans: HashSet<&Uid> = work.folders.iter().filter(|pod| gone(pod)).collect();
+            let there = self.parts.volumes.pods_on_disk().unwrap_or_default();
+            let known = there.into_iter().filter(|pod| !orphans.contains(pod)).collect();
+            self.parts.volumes.clean_orphans(&known).await;
+        }
+        let Some(client) = &self.parts.mirrors else { return };
+        for mirror in &work.mirrors {
+            let uid = mirror.metadata.uid.as_deref();
+            if let Err(error) = client.delete(mirror, uid).await {
+                tracing::error!(%error, "an orphaned mirror pod could not be deleted");
+            }
+        }
+    }
+}
+
+/// Whether anything of the pod runs.
+fn runs(pod: &RuntimePod) -> bool {
+    pod.containers.iter().any(|container| container.state == ContainerState::Running)
+        || pod.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)
+}
+
+#[async_trait]
+impl ContainerRemover for Caretaker {
+    async fn remove_container(&self, container: &ContainerId) -> Result<(), String> {
+        self.parts.runtime.delete_container(container).await
+    }
+}
+
+impl PodStates for Caretaker {
+    fn content_should_be_removed(&self, pod: &Uid) -> bool {
+        self.parts.states.should_pod_content_be_removed(pod)
+    }
+
+    fn runtime_should_be_removed(&self, pod: &Uid) -> bool {
+        self.parts.states.should_pod_runtime_be_removed(pod)
+    }
+}

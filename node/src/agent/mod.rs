@@ -1,0 +1,29 @@
+//! The node agent: all parts of a node, put together and kept running.
+//!
+//! ```text
+//! build    machine measured ─> folders, cgroups ─> parts, each given what it needs; nothing runs yet
+//! run      runtime answers ─> PLEG, workers, sync loop ─> Node registered and known ─> sources of pods ─> server
+//! stop     sources, loop ─> workers ─> the rest; containers go on
+//! ```
+//!
+//! [`Agent`] is the whole. [`syncer`] says what is done to one pod, [`caretaker`] who may run here and what is tidied up,
+//! [`host`] what the server shows.
+
+mod assembly;
+mod caretaker;
+mod error;
+mod host;
+mod maintenance;
+mod observe;
+mod options;
+mod parts;
+mod serving;
+mod sources;
+mod start_failures;
+mod syncer;
+#[cfg(test)]
+mod tests;
+
+pub use assembly::Agent;
+pub use error::Error;
+pub use options::{Connections, Options};

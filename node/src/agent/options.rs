@@ -1,0 +1,54 @@
+//! What an agent is told.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use steersman_client::Clients;
+
+use crate::configuration::KubeletConfiguration;
+use crate::kuberuntime::manager::garbage;
+use crate::runtime::{self, ImageService, RuntimeService};
+
+/// What one node's agent is told: the configuration, which may hold for many nodes, and what only its flags say.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The configuration.
+    pub configuration: KubeletConfiguration,
+    /// The node's name: `--hostname-override`, else the machine's, in lower case.
+    pub node_name: String,
+    /// The machine's name.
+    pub hostname: String,
+    /// `--node-ip`; none to choose.
+    pub node_ips: Vec<IpAddr>,
+    /// `--node-labels`.
+    pub node_labels: BTreeMap<String, String>,
+    /// `--root-dir`. Default: `/var/lib/kubelet`.
+    pub root_dir: PathBuf,
+    /// `--cert-dir`: where the server's own certificate is kept. Default: `/var/lib/kubelet/pki`.
+    pub cert_dir: PathBuf,
+    /// Where links to the logs of all containers are made, for collectors of the old way. Default: `/var/log/containers`.
+    pub container_log_links: PathBuf,
+    /// `--cloud-provider=external`: a cloud's own controller completes the node.
+    pub external_cloud_provider: bool,
+    /// `--image-credential-provider-config`: refused where set.
+    pub credential_provider_config: Option<PathBuf>,
+    /// What is kept of dead containers. Default: the newest of each.
+    pub garbage: garbage::Policy,
+    /// The version that the node says it has, such as `v1.36.3`.
+    pub kubelet_version: String,
+}
+
+/// Whom an agent talks to.
+#[derive(Clone)]
+pub struct Connections {
+    /// The API server; absent for a node that runs the pods of its manifests alone.
+    pub clients: Option<Clients>,
+    /// The container runtime.
+    pub runtime: Arc<dyn RuntimeService>,
+    /// The container runtime's images.
+    pub images: Arc<dyn ImageService>,
+    /// Where calls to the runtime are counted.
+    pub runtime_metrics: runtime::Metrics,
+}

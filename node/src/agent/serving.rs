@@ -1,0 +1,128 @@
+//! The agent's HTTP.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use prometheus::Registry;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::error::Error;
+use super::host::AgentHost;
+use super::options::{Connections, Options};
+use crate::configuration::AuthorizationMode;
+use crate::server::auth::{ApiReviewer, Auth, AuthConfig, Authorization, ClientCa, Tokens};
+use crate::server::tls::{MinVersion, ServingCertificate, serving_certificate_files};
+use crate::server::{self, Handlers, Metrics, Parts};
+
+/// Connections at a time: some for the API server, some for collectors, and one for each stream.
+const MAX_CONNECTIONS: usize = 1000;
+
+/// Addresses taken, certificates read, nothing served yet.
+pub(super) struct Serving {
+    https: Option<(TcpListener, Parts)>,
+    healthz: Option<TcpListener>,
+}
+
+impl Serving {
+    /// Takes the addresses.
+    ///
+    /// # Errors
+    /// An address is taken, or a certificate can't be read.
+    pub(super) async fn bind(
+        options: &Options,
+        connections: &Connections,
+        host: AgentHost,
+        metrics: Metrics,
+        registry: &Registry,
+    ) -> Result<Self, Error> {
+        let configuration = &options.configuration;
+        let https = if configuration.enable_server {
+            let address = SocketAddr::new(configuration.address, configuration.port);
+            let listener = server::bind(address).await?;
+            let parts = Parts {
+                host: Arc::new(host),
+                runtime: Arc::clone(&connections.runtime),
+                auth: auth(options, connections)?,
+                certificate: Arc::new(certificate(options)?),
+                min_version: MinVersion::default(),
+                metrics,
+                registry: registry.clone(),
+                handlers: match configuration.enable_debugging_handlers {
+                    true => Handlers::All,
+                    false => Handlers::WithoutDebugging,
+                },
+                max_connections: MAX_CONNECTIONS,
+            };
+            tracing::info!(%address, "Starting to listen");
+            Some((listener, parts))
+        } else {
+            None
+        };
+        let healthz = match configuration.healthz_port {
+            0 => None,
+            port => Some(server::bind(SocketAddr::new(configuration.healthz_bind_address, port)).await?),
+        };
+        Ok(Self { https, healthz })
+    }
+
+    /// Serves until `stop`.
+    pub(super) fn start(self, tasks: &mut JoinSet<()>, stop: &CancellationToken) {
+        if let Some((listener, parts)) = self.https {
+            let stop = stop.clone();
+            let run = async move {
+                if let Err(error) = server::serve(listener, parts, stop).await {
+                    tracing::error!(%error, "The server ended");
+                }
+            };
+            tasks.spawn(run.instrument(tracing::info_span!("server")));
+        }
+        if let Some(listener) = self.healthz {
+            let run = server::serve_healthz(listener, stop.clone());
+            tasks.spawn(run.instrument(tracing::info_span!("healthz")));
+        }
+    }
+}
+
+fn certificate(options: &Options) -> Result<ServingCertificate, Error> {
+    let configuration = &options.configuration;
+    let (certificate, key) = match (&configuration.tls_cert_file, &configuration.tls_private_key_file) {
+        (Some(certificate), Some(key)) => (certificate.clone(), key.clone()),
+        _ => serving_certificate_files(&options.cert_dir, &options.node_name)?,
+    };
+    Ok(ServingCertificate::load(certificate, key)?)
+}
+
+fn auth(options: &Options, connections: &Connections) -> Result<Auth, Error> {
+    let (authentication, authorization) =
+        (&options.configuration.authentication, &options.configuration.authorization);
+    let reviewer = connections
+        .clients
+        .as_ref()
+        .map(|clients| Arc::new(ApiReviewer::new(clients.component("kubelet-reviews"))));
+    let client_ca = authentication.x509.client_ca_file.as_ref();
+    let client_ca = client_ca.map(|path| ClientCa::load(path).map(Arc::new)).transpose()?;
+    let tokens = reviewer
+        .clone()
+        .filter(|_| authentication.webhook.enabled)
+        .map(|reviewer| Tokens { reviewer, ttl: authentication.webhook.cache_ttl.0 });
+    let access = match (authorization.mode, reviewer) {
+        (AuthorizationMode::AlwaysAllow, _) => Authorization::AlwaysAllow,
+        (AuthorizationMode::Webhook, Some(reviewer)) => Authorization::Webhook {
+            reviewer,
+            allowed_ttl: authorization.webhook.cache_authorized_ttl.0,
+            denied_ttl: authorization.webhook.cache_unauthorized_ttl.0,
+        },
+        // Without API server nobody can say who may.
+        (AuthorizationMode::Webhook, None) => Authorization::Nobody,
+    };
+    Ok(Auth::new(AuthConfig {
+        node: options.node_name.clone(),
+        anonymous: authentication.anonymous.enabled,
+        client_ca,
+        tokens,
+        authorization: access,
+    }))
+}

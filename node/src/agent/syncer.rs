@@ -1,0 +1,314 @@
+//! The kubelet's four syncs: what a pod's worker has done to its pod.
+//!
+//! Each is a script of a dozen steps, in upstream's order; the parts that do the work decide for themselves. A sync that is
+//! dropped in the middle is found half done by the next one.
+
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{self as api, Pod};
+use steersman_api::Uid;
+use tokio::task::spawn_blocking;
+
+use super::observe;
+use super::parts::Parts;
+use crate::cgroups::PodCgroups;
+use crate::container::{PodStatus, RuntimePod};
+use crate::events::{EventType, pod_reference};
+use crate::kuberuntime::actions::restart_policy::{RestartPolicy, should_all_containers_restart};
+use crate::kuberuntime::manager::{RunningPod, SyncInputs};
+use crate::kuberuntime::sync_result::{PodSyncResult, SyncAction};
+use crate::node_info::NodeInfo;
+use crate::pleg::PodLister;
+use crate::pod_config::is_static_pod;
+use crate::pod_config::mirror::{self, MirrorPlan};
+use crate::pod_workers::{PodSyncer, SyncFailure, Synced, Termination, uid_of};
+use crate::probes::ProbeKind;
+use crate::resources::qos_class;
+use crate::status_manager::conditions::is_terminal;
+use crate::status_manager::phase::Stage;
+use crate::status_manager::{Observed, generate};
+use crate::sync_loop::active_deadline;
+
+/// Carries pods from their start to their end with the parts of one node.
+pub(super) struct Syncer {
+    parts: Arc<Parts>,
+}
+
+impl Syncer {
+    /// With these parts.
+    pub(super) fn new(parts: Arc<Parts>) -> Self {
+        Self { parts }
+    }
+
+    fn warn(&self, pod: &Pod, reason: &'static str, message: &str) {
+        self.parts.events.event(&pod_reference(pod), EventType::Warning, reason, message);
+    }
+
+    /// The pod's status as the runtime has it now.
+    fn api_status(&self, pod: &Pod, status: &PodStatus, stage: Stage) -> api::PodStatus {
+        let parts = &self.parts;
+        let uid = uid_of(pod);
+        let known = parts.statuses.get(&uid.to_string());
+        let old = known.or_else(|| pod.status.clone()).unwrap_or_default();
+        let host_ips = if parts.on_api_server { parts.node.host_ips() } else { Vec::new() };
+        let observed = Observed {
+            pod,
+            old: &old,
+            containers: &observe::containers(status),
+            failures: &parts.failures.of(&uid),
+            sandbox: observe::sandbox(pod, status),
+            initialized: observe::initialized(pod, status),
+            stage,
+            pod_ips: &observe::pod_ips(&status.ips, &host_ips),
+            host_ips: &host_ips,
+            qos_class: qos_class(pod).as_str(),
+        };
+        generate(&observed, &|role, container| parts.probes.update_container_status(pod, role, container))
+    }
+
+    /// A pod that has been active for longer than it may fails.
+    fn within_deadline(&self, pod: &Pod, mut status: api::PodStatus) -> api::PodStatus {
+        let known = self.parts.statuses.get(&uid_of(pod).to_string());
+        let started = known.as_ref().or(pod.status.as_ref());
+        if active_deadline::exceeded(pod, started, Timestamp::now()) {
+            let message = active_deadline::MESSAGE;
+            self.parts.events.event(&pod_reference(pod), EventType::Normal, active_deadline::REASON, message);
+            status.phase = Some("Failed".to_owned());
+            status.reason = Some(active_deadline::REASON.to_owned());
+            status.message = Some(message.to_owned());
+        }
+        status
+    }
+
+    /// Makes the pod's cgroup, where pods have one, and keeps its limits true.
+    ///
+    /// A pod whose containers run outside of it (it was begun under other settings) is stopped first, to start again inside.
+    async fn ensure_cgroup(
+        &self,
+        pod: &Arc<Pod>,
+        status: &PodStatus,
+        running: bool,
+    ) -> Result<(), SyncFailure> {
+        let asked = Arc::clone(pod);
+        let there = self.with_cgroups(move |cgroups| Ok(cgroups.exists(&asked))).await.unwrap_or_default();
+        if running && !there {
+            let killed = self.parts.runtime.kill_pod(Some(pod), &RunningPod::from(status), None).await;
+            match SyncFailure::of(&killed) {
+                None if runs_once(pod) => return Ok(()),
+                None => {}
+                Some(failure) => {
+                    tracing::error!(%failure, "a pod outside of its cgroup could not be stopped")
+                }
+            }
+        }
+        let made = Arc::clone(pod);
+        self.with_cgroups(move |cgroups| cgroups.ensure(&made)).await.map_err(|error| {
+            let message = format!("unable to ensure pod container exists: {error}");
+            self.warn(pod, "FailedCreatePodContainer", &message);
+            let mut failure = SyncFailure::new(format!(
+                "failed to ensure that the pod: {} cgroups exist and are correctly applied: {error}",
+                uid_of(pod)
+            ));
+            failure.told = true;
+            failure
+        })
+    }
+
+    /// Works on cgroups where it holds up nobody.
+    async fn with_cgroups<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn PodCgroups) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let cgroups = Arc::clone(&self.parts.cgroups);
+        spawn_blocking(move || work(&*cgroups)).await.map_err(io::Error::other)?
+    }
+
+    /// Shows a static pod on the API server. What fails is tried again at the next sync.
+    async fn reconcile_mirror(&self, pod: &Pod, mirror: Option<&Arc<Pod>>) {
+        let Some(client) = self.parts.mirrors.as_ref().filter(|_| is_static_pod(pod)) else { return };
+        let plan = mirror::plan(pod, mirror.map(|mirror| &**mirror));
+        if plan == MirrorPlan::Keep {
+            return;
+        }
+        let node = self.parts.node.node();
+        let node_uid = node.as_ref().and_then(|node| node.metadata.uid.as_deref());
+        if let Err(error) = client.carry_out(&plan, pod, node_uid).await {
+            tracing::error!(%error, "a mirror pod could not be brought up to date");
+        }
+    }
+
+    /// Makes the folders that every pod has.
+    async fn make_folders(&self, pod: &Pod) -> Result<(), SyncFailure> {
+        let (root, uid) = (self.parts.root.clone(), uid_of(pod));
+        let made = spawn_blocking(move || {
+            let mut folder = std::fs::DirBuilder::new();
+            folder.recursive(true).mode(0o750);
+            folder.create(root.pod_volumes(&uid))?;
+            folder.create(root.pod_plugins(&uid))
+        });
+        made.await.map_err(io::Error::other).flatten().map_err(|error| {
+            let message = format!("error making pod data directories: {error}");
+            self.warn(pod, "FailedToMakePodDataDirectories", &message);
+            SyncFailure { told: true, ..SyncFailure::new(message) }
+        })
+    }
+
+    /// The pod as the runtime has it at this moment, and not as of the last list.
+    async fn inspect_now(&self, uid: &Uid) -> Result<PodStatus, SyncFailure> {
+        let failed = |error| {
+            SyncFailure::new(format!("unable to read pod status prior to final pod termination: {error}"))
+        };
+        let runtime = &self.parts.runtime;
+        match runtime.pod(uid).await.map_err(failed)? {
+            Some(pod) => runtime.pod_status(&pod).await.map_err(failed),
+            None => Ok(PodStatus::unknown_to_runtime(uid.clone())),
+        }
+    }
+}
+
+#[async_trait]
+impl PodSyncer for Syncer {
+    async fn sync_pod(
+        &self,
+        pod: &Arc<Pod>,
+        mirror: Option<&Arc<Pod>>,
+        status: &PodStatus,
+    ) -> Result<Synced, SyncFailure> {
+        let parts = &self.parts;
+        let uid = uid_of(pod);
+        let told = self.api_status(pod, status, Stage::Running);
+        let told = self.within_deadline(pod, told);
+        let phase = told.phase.clone();
+        if is_terminal(phase.as_deref()) {
+            parts.statuses.set(pod, told);
+            return Ok(Synced::Ended);
+        }
+        let before = parts.statuses.get(&uid.to_string()).and_then(|status| status.phase);
+        if phase.as_deref() == Some("Running") && before.as_deref() != Some("Running") {
+            parts.worker_metrics.pod_runs(pod, Timestamp::now());
+        }
+        let running = told.container_statuses.iter().flatten();
+        let running = running
+            .into_iter()
+            .any(|container| container.state.as_ref().is_some_and(|state| state.running.is_some()));
+        let ips = told.pod_ips.iter().flatten().map(|ip| ip.ip.clone()).collect();
+        let restart_all = should_all_containers_restart(pod, Some(status), Some(&told));
+        parts.statuses.set(pod, told);
+
+        let on_host = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or_default();
+        if let Some(error) = parts.runtime_state.network_errors().filter(|_| !on_host) {
+            self.warn(pod, "NetworkNotReady", &format!("network is not ready: {error}"));
+            return Err(SyncFailure::network_not_ready(error));
+        }
+        parts.objects.register(pod);
+        self.ensure_cgroup(pod, status, running).await?;
+        self.reconcile_mirror(pod, mirror).await;
+        self.make_folders(pod).await?;
+        parts.volumes.mount(pod).await.map_err(|error| SyncFailure {
+            // Its events are out.
+            message: error.to_string(),
+            retry_in: Some(error.retry_in),
+            told: true,
+        })?;
+        let pull_secrets = parts.environment.pull_secrets(pod).await;
+        parts.probes.add_pod(pod);
+
+        // The addresses of a pod in the node's network are the node's.
+        let status = PodStatus { ips, ..status.clone() };
+        let inputs = SyncInputs {
+            liveness: parts.probes.results(ProbeKind::Liveness),
+            startup: parts.probes.results(ProbeKind::Startup),
+            pull_secrets: &pull_secrets,
+            restart_all_containers: restart_all,
+        };
+        let result = parts.runtime.sync_pod(pod, &status, &inputs).await;
+        parts.failures.update(&uid, &result);
+        conclude(&result, restart_all)
+    }
+
+    async fn sync_terminating_pod(
+        &self,
+        pod: &Arc<Pod>,
+        status: &PodStatus,
+        termination: &Termination,
+    ) -> Result<(), SyncFailure> {
+        let parts = &self.parts;
+        let mut told = self.api_status(pod, status, Stage::Running);
+        if let Some(change) = &termination.status {
+            change.apply(&mut told);
+        }
+        parts.statuses.set(pod, told);
+        parts.probes.stop_liveness_and_startup(pod);
+        let killed = parts.runtime.kill_pod(Some(pod), &RunningPod::from(status), termination.grace).await;
+        if let Some(failure) = SyncFailure::of(&killed) {
+            self.warn(pod, "FailedKillPod", &format!("error killing pod: {failure}"));
+            return Err(SyncFailure::new(format!("error killing terminating pod: {failure}")));
+        }
+        parts.probes.remove_pod(pod);
+
+        // How the containers ended must be told now: later they may be gone.
+        let mut stopped = self.inspect_now(&uid_of(pod)).await?;
+        stopped.ips.clone_from(&status.ips);
+        let left: Vec<String> = stopped.running().map(|container| container.id.to_string()).collect();
+        if !left.is_empty() {
+            let left = left.join(" ");
+            return Err(SyncFailure::new(format!(
+                "detected running containers after a successful KillPod, CRI violation: [{left}]"
+            )));
+        }
+        let told = self.api_status(pod, &stopped, Stage::Ended);
+        parts.statuses.set(pod, told);
+        Ok(())
+    }
+
+    async fn sync_terminating_runtime_pod(&self, pod: &RuntimePod) -> Result<(), SyncFailure> {
+        // Upstream's grace for what it knows nothing of.
+        let killed = self.parts.runtime.kill_pod(None, &RunningPod::from(pod), Some(1)).await;
+        SyncFailure::of(&killed).map_or(Ok(()), Err)
+    }
+
+    async fn sync_terminated_pod(&self, pod: &Arc<Pod>, status: &PodStatus) -> Result<(), SyncFailure> {
+        let parts = &self.parts;
+        let uid = uid_of(pod);
+        let told = self.api_status(pod, status, Stage::Ended);
+        parts.statuses.set(pod, told);
+        parts.volumes.unmount(&uid).await.map_err(|error| SyncFailure::new(error.to_string()))?;
+        parts.objects.unregister(pod);
+        {
+            let uid = uid.clone();
+            let removed = self.with_cgroups(move |cgroups| cgroups.remove(&uid)).await;
+            removed.map_err(|error| SyncFailure::new(format!("removing the pod's cgroup: {error}")))?;
+        }
+        parts.runtime.forget(&uid);
+        parts.failures.remove(&uid);
+        parts.statuses.terminate(pod);
+        Ok(())
+    }
+}
+
+/// What a sync of the runtime says of the pod.
+fn conclude(result: &PodSyncResult, restarted_all: bool) -> Result<Synced, SyncFailure> {
+    if let Some(failure) = SyncFailure::of(result) {
+        return Err(failure);
+    }
+    if restarted_all && result.steps.iter().any(|step| step.action == SyncAction::RemoveContainer) {
+        // Nothing that the PLEG tells would have them started again.
+        let message = "all containers were removed to start over".to_owned();
+        return Err(SyncFailure { message, retry_in: Some(Duration::ZERO), told: true });
+    }
+    Ok(if result.steps.is_empty() { Synced::GoesOn } else { Synced::Changed })
+}
+
+/// Whether none of the pod's containers may start a second time.
+fn runs_once(pod: &Pod) -> bool {
+    let Some(spec) = &pod.spec else { return true };
+    let of_pod = RestartPolicy::of_pod(spec);
+    let restarts =
+        |container| RestartPolicy::of_container(container).unwrap_or(of_pod) != RestartPolicy::Never;
+    !spec.containers.iter().any(restarts)
+}

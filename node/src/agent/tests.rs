@@ -1,0 +1,266 @@
+//! The whole agent, on the simulated runtime and an API server in the same process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use prometheus::Registry;
+use serde_json::{Value, json};
+use steersman_apiserver::TestServer;
+use steersman_client::{Clients, clients};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{Agent, Connections, Error, Options};
+use crate::configuration::KubeletConfiguration;
+use crate::cri::v1;
+use crate::kuberuntime::manager::garbage::Policy;
+use crate::runtime::RuntimeService;
+use crate::runtime::simulated::{SimulatedConfig, SimulatedRuntime};
+
+/// What these tests wait for comes within this.
+const SOON: Duration = Duration::from_secs(20);
+
+/// An agent of the node `n`, and where it lives.
+struct Rig {
+    server: TestServer,
+    runtime: SimulatedRuntime,
+    folder: TempDir,
+    running: Option<(CancellationToken, JoinHandle<Result<(), Error>>)>,
+}
+
+impl Rig {
+    async fn start() -> Self {
+        let runtime = SimulatedRuntime::new(SimulatedConfig::default());
+        let (server, folder) = (TestServer::start().await, tempfile::tempdir().unwrap());
+        let mut rig = Self { server, runtime, folder, running: None };
+        rig.start_agent();
+        rig
+    }
+
+    fn start_agent(&mut self) {
+        let root = self.folder.path();
+        let configuration = KubeletConfiguration {
+            port: 0,
+            healthz_port: 0,
+            cgroups_per_qos: false,
+            pod_logs_dir: root.join("logs"),
+            static_pod_path: Some(root.join("manifests")),
+            // How full the disk is here says nothing of the agent.
+            eviction_hard: [("memory.available".to_owned(), "1Mi".to_owned())].into(),
+            merge_default_eviction_settings: false,
+            fail_cgroup_v1: false,
+            fail_swap_on: false,
+            ..KubeletConfiguration::default()
+        };
+        let options = Options {
+            configuration,
+            node_name: "n".to_owned(),
+            hostname: "n".to_owned(),
+            node_ips: Vec::new(),
+            node_labels: [("disk".to_owned(), "fast".to_owned())].into(),
+            root_dir: root.join("root"),
+            cert_dir: root.join("pki"),
+            container_log_links: root.join("links"),
+            external_cloud_provider: false,
+            credential_provider_config: None,
+            garbage: Policy::default(),
+            kubelet_version: "v1.36.3".to_owned(),
+        };
+        let clients = Clients::connect(self.server.config(), clients::Options::default()).unwrap();
+        let runtime = Arc::new(self.runtime.clone());
+        let connections = Connections {
+            clients: Some(clients),
+            runtime: runtime.clone(),
+            images: runtime,
+            runtime_metrics: crate::runtime::Metrics::new(),
+        };
+        let agent = Agent::new(options, connections, Registry::new()).unwrap();
+        let stop = CancellationToken::new();
+        self.running = Some((stop.clone(), tokio::spawn(agent.run(stop))));
+    }
+
+    async fn stop_agent(&mut self) {
+        let (stop, running) = self.running.take().expect("the agent must run");
+        stop.cancel();
+        tokio::time::timeout(SOON, running).await.expect("the agent must end").unwrap().unwrap();
+    }
+
+    fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.server.client(), "default")
+    }
+
+    async fn create(&self, name: &str, annotations: Value) {
+        let pod = json!({
+            "metadata": {"name": name, "annotations": annotations},
+            "spec": {
+                "nodeName": "n",
+                "terminationGracePeriodSeconds": 1,
+                "automountServiceAccountToken": false,
+                "restartPolicy": "OnFailure",
+                "containers": [{"name": "app", "image": "busybox:1.36"}],
+            },
+        });
+        self.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    }
+
+    async fn phase(&self, name: &str, wanted: &str) -> Pod {
+        self.pod_until(name, wanted, |pod| {
+            pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(wanted)
+        })
+        .await
+    }
+
+    async fn pod_until(&self, name: &str, what: &str, is_so: impl Fn(&Pod) -> bool) -> Pod {
+        let wait = async {
+            loop {
+                let pod = self.pods().get(name).await.unwrap();
+                if is_so(&pod) {
+                    return pod;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        match tokio::time::timeout(SOON, wait).await {
+            Ok(pod) => pod,
+            Err(_) => {
+                let pod = self.pods().get(name).await.unwrap();
+                panic!("{name} is not {what}: {}", serde_json::to_string_pretty(&pod.status).unwrap())
+            }
+        }
+    }
+
+    async fn gone(&self, name: &str) {
+        let wait = async {
+            while self.pods().get_opt(name).await.unwrap().is_some() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(SOON, wait).await.unwrap_or_else(|_| panic!("{name} is still there"));
+    }
+
+    async fn node_until(&self, what: &str, is_so: impl Fn(&Node) -> bool) -> Node {
+        let nodes: Api<Node> = Api::all(self.server.client());
+        let wait = async {
+            loop {
+                match nodes.get_opt("n").await.unwrap() {
+                    Some(node) if is_so(&node) => return node,
+                    _ => tokio::time::sleep(Duration::from_millis(20)).await,
+                }
+            }
+        };
+        tokio::time::timeout(SOON, wait).await.unwrap_or_else(|_| panic!("the node is not {what}"))
+    }
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn container_id(pod: &Pod) -> String {
+    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+    statuses.and_then(|statuses| statuses[0].container_id.clone()).expect("the container must have an id")
+}
+
+#[tokio::test]
+async fn a_node_registers_and_is_ready_and_has_its_lease() {
+    let mut rig = Rig::start().await;
+    let node = rig.node_until("ready", is_ready).await;
+    let labels = node.metadata.labels.unwrap();
+    assert_eq!(labels["disk"], "fast");
+    assert_eq!(labels["kubernetes.io/hostname"], "n");
+    let leases: Api<Lease> = Api::namespaced(rig.server.client(), "kube-node-lease");
+    let wait = async {
+        while leases.get_opt("n").await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(SOON, wait).await.expect("there must be a lease");
+    rig.stop_agent().await;
+}
+
+#[tokio::test]
+async fn pods_run_and_end_and_go() {
+    let mut rig = Rig::start().await;
+    rig.create("stays", json!({})).await;
+    rig.create("ends", json!({"simulated.steersman.io/exit-after": "200ms"})).await;
+    let running = rig.phase("stays", "Running").await;
+    let status = running.status.unwrap();
+    let node = rig.node_until("there", |_| true).await;
+    let addresses = node.status.and_then(|status| status.addresses).unwrap_or_default();
+    let internal = addresses.into_iter().find(|address| address.type_ == "InternalIP");
+    assert_eq!(status.host_ip, internal.map(|address| address.address), "a pod tells its node's address");
+    assert!(status.pod_ip.is_some_and(|ip| ip.starts_with("10.88.")), "a pod has an address of its own");
+    rig.phase("ends", "Succeeded").await;
+    rig.pods().delete("stays", &DeleteParams::default()).await.unwrap();
+    rig.pods().delete("ends", &DeleteParams::default()).await.unwrap();
+    rig.gone("stays").await;
+    rig.gone("ends").await;
+    rig.stop_agent().await;
+}
+
+#[tokio::test]
+async fn containers_run_on_while_the_agent_is_away_and_no_result_is_lost() {
+    let mut rig = Rig::start().await;
+    rig.create("stays", json!({})).await;
+    rig.create("ends", json!({"simulated.steersman.io/exit-after": "1500ms"})).await;
+    let before = container_id(&rig.phase("stays", "Running").await);
+    rig.phase("ends", "Running").await;
+    rig.stop_agent().await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    rig.start_agent();
+    rig.phase("ends", "Succeeded").await;
+    let after = rig.phase("stays", "Running").await;
+    assert_eq!(container_id(&after), before, "the container must be the same");
+    assert_eq!(after.status.unwrap().container_statuses.unwrap()[0].restart_count, 0);
+    rig.stop_agent().await;
+}
+
+#[tokio::test]
+async fn a_static_pod_runs_and_shows_on_the_api_server() {
+    let mut rig = Rig::start().await;
+    rig.node_until("ready", is_ready).await;
+    let manifests = rig.folder.path().join("manifests");
+    std::fs::create_dir_all(&manifests).unwrap();
+    let manifest = "{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: default}, \
+                    spec: {containers: [{name: app, image: 'busybox:1.36'}]}}";
+    std::fs::write(manifests.join("web.yaml"), manifest).unwrap();
+    let mirrored = async {
+        while rig.pods().get_opt("web-n").await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(SOON, mirrored).await.expect("the static pod must have a mirror");
+    rig.phase("web-n", "Running").await;
+    std::fs::remove_file(manifests.join("web.yaml")).unwrap();
+    rig.gone("web-n").await;
+    rig.stop_agent().await;
+}
+
+#[tokio::test]
+async fn containers_of_pods_that_nobody_knows_are_ended() {
+    let mut rig = Rig::start().await;
+    rig.create("stray", json!({})).await;
+    rig.phase("stray", "Running").await;
+    rig.stop_agent().await;
+    rig.pods().delete("stray", &DeleteParams::default().grace_period(0)).await.unwrap();
+    rig.gone("stray").await;
+    rig.start_agent();
+    let ended = async {
+        loop {
+            let all = rig.runtime.list_containers(&v1::ContainerFilter::default()).await.unwrap();
+            let running = i32::from(v1::ContainerState::ContainerRunning);
+            if !all.iter().any(|container| container.state == running) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(SOON, ended).await.expect("what nobody knows must be ended");
+    rig.stop_agent().await;
+}

@@ -1,0 +1,128 @@
+//! Wires `steersman node`: the container runtime, the API server if there is one, and the agent between them.
+
+use std::io;
+use std::sync::Arc;
+
+use prometheus::Registry;
+use rustix::system::uname;
+use steersman_client::{Clients, clients, config, config_from, transport};
+use steersman_node::agent::{self, Agent, Connections, Options};
+use steersman_node::cri::{self, ClientConfig, Endpoint, EndpointError};
+use steersman_node::runtime::{self, ImageService, RuntimeService};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::Node;
+use crate::serve::process;
+use crate::signals::Signals;
+use crate::version;
+
+/// Where links to the logs of all containers are.
+const CONTAINER_LOG_LINKS: &str = "/var/log/containers";
+
+/// Why the agent ended, or did not start. Somebody has to look: starting it again changes little.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The system lends us no signals.
+    #[error("listening for signals: {0}")]
+    Signals(#[source] io::Error),
+    /// What is given as the runtime's endpoint is none.
+    #[error("containerRuntimeEndpoint: {0}")]
+    Endpoint(#[source] EndpointError),
+    /// What is given as the endpoint for images is none.
+    #[error("imageServiceEndpoint: {0}")]
+    ImageEndpoint(#[source] EndpointError),
+    /// The runtime's client can't be made.
+    #[error("the container runtime's client: {0}")]
+    Runtime(#[from] runtime::Error),
+    /// Where the API server is, or who we are, can't be found out.
+    #[error(transparent)]
+    Configure(#[from] config::Error),
+    /// Credentials or certificates can't be used.
+    #[error("connecting to the API server: {0}")]
+    Connect(#[from] transport::Error),
+    /// Two parts want one metric.
+    #[error("registering metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+    /// The agent can't be set up.
+    #[error(transparent)]
+    Agent(#[from] agent::Error),
+}
+
+/// Runs the agent until a signal stops it. Containers run on.
+///
+/// # Errors
+/// See [`Error`].
+pub(crate) async fn run(node: Node) -> Result<(), Error> {
+    tracing::info!(version = version::STEERSMAN, kubernetes = version::info().git_version, "Starting");
+    node.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    let signals = Signals::listen().map_err(Error::Signals)?;
+    let registry = Registry::new();
+    process::register(&registry)?;
+    let connections = connect(&node, &registry)?;
+    let clients = connections.clients.clone();
+    let agent = Agent::new(options(node), connections, registry)?;
+
+    let (stop, mut background) = (CancellationToken::new(), JoinSet::new());
+    background.spawn(signals.watch(stop.clone()));
+    let ended = agent.run(stop).await;
+    if let Some(clients) = clients {
+        clients.close().await;
+    }
+    // Until here a second signal ends everything at once.
+    background.shutdown().await;
+    tracing::info!("Stopped");
+    Ok(ended?)
+}
+
+fn connect(node: &Node, registry: &Registry) -> Result<Connections, Error> {
+    let configuration = &node.config;
+    let metrics = runtime::Metrics::new();
+    let client = |endpoint: Endpoint| {
+        cri::Client::new(&endpoint, ClientConfig {
+            timeout: configuration.runtime_request_timeout.0,
+            metrics: metrics.clone(),
+            ..ClientConfig::default()
+        })
+    };
+    let endpoint = configuration.container_runtime_endpoint.parse().map_err(Error::Endpoint)?;
+    let of_runtime = Arc::new(client(endpoint)?);
+    let images: Arc<dyn ImageService> = match &configuration.image_service_endpoint {
+        None => Arc::<cri::Client>::clone(&of_runtime),
+        Some(endpoint) => Arc::new(client(endpoint.parse().map_err(Error::ImageEndpoint)?)?),
+    };
+    let clients = match &node.flags.kubeconfig {
+        None => {
+            tracing::info!("No kubeconfig is given: only the pods of manifests run, and nobody is told of them");
+            None
+        }
+        Some(kubeconfig) => {
+            let config = config_from(Some(kubeconfig), None)?;
+            tracing::info!(server = %config.cluster_url, "Using API server");
+            let options = clients::Options::default();
+            options.metrics.register(registry)?;
+            Some(Clients::connect(config, options)?)
+        }
+    };
+    let runtime: Arc<dyn RuntimeService> = of_runtime;
+    Ok(Connections { clients, runtime, images, runtime_metrics: metrics })
+}
+
+fn options(node: Node) -> Options {
+    let Node { config, flags, .. } = node;
+    let hostname = uname().nodename().to_string_lossy().trim().to_lowercase();
+    Options {
+        configuration: config,
+        node_name: flags.hostname_override.unwrap_or_else(|| hostname.clone()),
+        hostname,
+        node_ips: flags.node_ips,
+        node_labels: flags.node_labels,
+        root_dir: flags.root_dir,
+        cert_dir: flags.cert_dir,
+        container_log_links: CONTAINER_LOG_LINKS.into(),
+        external_cloud_provider: flags.external_cloud_provider,
+        credential_provider_config: flags.image_credential_provider_config,
+        garbage: flags.garbage,
+        kubelet_version: version::info().git_version,
+    }
+}
