@@ -23,6 +23,12 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(cli::Invocation::ControllerManager(manager)) => run(*manager),
+        Ok(cli::Invocation::Node(node)) => {
+            logging::start(node.logging);
+            node.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+            tracing::error!("the node agent is not part of this build");
+            ExitCode::FAILURE
+        }
         Err(refusal) => {
             let _ = writeln!(io::stderr(), "Error: {refusal}");
             ExitCode::FAILURE

@@ -1,9 +1,9 @@
 //! What `/configz` tells: the settings under upstream's names, as far as they are heeded.
 
 use serde_json::{Value, json};
+use steersman_node::configuration::GoDuration;
 
 use super::controller_manager::Flags;
-use super::duration::GoDuration;
 
 /// The `KubeControllerManagerConfiguration` under its key.
 pub(crate) fn configz(flags: &Flags, controllers: &[&str]) -> Value {

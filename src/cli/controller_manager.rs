@@ -8,8 +8,8 @@ use steersman_client::{Limits, leader_election};
 use steersman_controllers::context::{ControllerOptions, EndpointsOptions, JobOptions, PodGcOptions};
 use steersman_controllers::registry::{ByDefault, Registry, Selection};
 use steersman_controllers::runner::Timing;
+use steersman_node::configuration::GoDuration;
 
-use super::duration::GoDuration;
 use super::pflag::Refusal;
 use super::values::{Address, boolean, items};
 use super::{configz, feature_gates};
@@ -152,20 +152,19 @@ fn log_format(text: &str) -> Result<Format, String> {
 }
 
 impl Flags {
-    /// What the flags amount to; `unheeded` are those of upstream that were given too.
+    /// What the flags amount to; `unheeded` is what to warn of flags of upstream that were given too.
     ///
     /// # Errors
     /// Values that can't be, by themselves or together.
-    pub(crate) fn check(self, unheeded: &[&str]) -> Result<ControllerManager, Refusal> {
+    pub(crate) fn check(self, unheeded: Vec<String>) -> Result<ControllerManager, Refusal> {
         let gates = feature_gates::warnings(&self.feature_gates)
             .map_err(|why| Refusal::of_value("--feature-gates", &self.feature_gates.join(","), why))?;
-        let unheeded = unheeded.iter().map(|flag| format!("flag --{flag} has no effect in this version"));
         let controllers: Vec<&str> = items(&self.controllers).collect();
         let selection = Selection::parse(&controllers, &Registry::builtin())
             .map_err(|why| Refusal::of_value("--controllers", &controllers.join(","), why))?;
         Ok(ControllerManager {
             logging: Logging { verbosity: self.v, format: self.logging_format },
-            warnings: unheeded.chain(gates).collect(),
+            warnings: unheeded.into_iter().chain(gates).collect(),
             limits: self.limits(),
             selection,
             timing: Timing {

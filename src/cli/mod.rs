@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 
-use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::version;
 
 mod configz;
 mod controller_manager;
-mod duration;
 mod feature_gates;
+mod node;
 mod pflag;
 #[cfg(test)]
 mod tests;
@@ -17,6 +17,7 @@ mod upstream;
 mod values;
 
 pub(crate) use controller_manager::ControllerManager;
+pub(crate) use node::Node;
 pub(crate) use pflag::Refusal;
 pub(crate) use values::Address;
 
@@ -26,9 +27,11 @@ pub(crate) enum Invocation {
     Print(String),
     /// `steersman controller-manager`.
     ControllerManager(Box<ControllerManager>),
+    /// `steersman node`.
+    Node(Box<Node>),
 }
 
-/// Kubernetes's controller manager in one small process.
+/// Kubernetes's controller manager and node agent in one small process.
 #[derive(Parser)]
 #[command(name = "steersman", disable_version_flag = true, disable_help_subcommand = true)]
 #[command(arg_required_else_help = true)]
@@ -47,6 +50,9 @@ enum Command {
     /// Run the controllers of kube-controller-manager that this version has
     #[command(disable_help_flag = true)]
     ControllerManager(Box<controller_manager::Flags>),
+    /// Run the pods of this machine, as the kubelet does
+    #[command(disable_help_flag = true)]
+    Node(Box<node::Flags>),
 }
 
 /// How much to tell about the version.
@@ -73,9 +79,11 @@ impl VersionWish {
 /// # Errors
 /// It can't be obeyed; the error is one line that says which part, and why.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
-    let command = Cli::command().mut_subcommand("controller-manager", |manager| {
-        pflag::go_like(controller_manager::describe(manager).args(upstream::flags()))
-    });
+    let command = Cli::command()
+        .mut_subcommand("controller-manager", |manager| {
+            pflag::go_like(controller_manager::describe(manager).args(upstream::CONTROLLER_MANAGER.flags()))
+        })
+        .mut_subcommand("node", |node| pflag::go_like(node::describe(node)));
     let read = command.try_get_matches_from(args.into_iter().map(pflag::normalized));
     let matches = match read {
         Ok(matches) => matches,
@@ -86,9 +94,17 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         (VersionWish::Line, _) => Ok(Invocation::Print(version::line())),
         (VersionWish::Raw, _) => Ok(Invocation::Print(format!("{:#?}\n", version::info()))),
         (VersionWish::None, Some(Command::ControllerManager(flags))) => {
-            let given = matches.subcommand().map(|(_, matches)| upstream::given(matches)).unwrap_or_default();
-            Ok(Invocation::ControllerManager(Box::new(flags.check(&given)?)))
+            let unheeded = upstream::CONTROLLER_MANAGER.warnings(of_command(&matches));
+            Ok(Invocation::ControllerManager(Box::new(flags.check(unheeded)?)))
+        }
+        (VersionWish::None, Some(Command::Node(flags))) => {
+            Ok(Invocation::Node(Box::new(flags.check(of_command(&matches))?)))
         }
         (VersionWish::None, None) => Err(Refusal::new("a command is wanted: see steersman --help")),
     }
+}
+
+/// What was given to the subcommand.
+fn of_command(matches: &ArgMatches) -> &ArgMatches {
+    matches.subcommand().map_or(matches, |(_, matches)| matches)
 }
