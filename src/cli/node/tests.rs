@@ -226,3 +226,19 @@ fn help_shows_what_has_an_effect() {
     assert!(help.contains("--max-pods <int>") && help.contains("--register-node[=<bool>]"), "{help}");
     assert!(!help.contains("--cpu-manager-policy") && !help.contains("--lock-file"), "{help}");
 }
+
+#[test]
+fn the_manifests_are_taken_without_a_warning() {
+    let unit = include_str!("../../../manifests/node/steersman-node.service").replace("\\\n", " ");
+    let line =
+        unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/steersman node")).unwrap();
+    let settings = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/node/kubelet.yaml");
+    let node = node(&line.replace("/etc/steersman/kubelet.yaml", settings));
+    assert_eq!(node.warnings, Vec::<String>::new());
+    assert_eq!(node.config.cgroup_driver, CgroupDriver::Systemd);
+    assert!(node.flags.kubeconfig.is_some());
+    let pod = include_bytes!("../../../examples/static-pod.yaml");
+    let origin = steersman_node::pod_config::manifest::Origin::File("static-pod.yaml");
+    let pods = steersman_node::pod_config::manifest::decode(pod, origin, "node1").unwrap();
+    assert_eq!(pods[0].metadata.name.as_deref(), Some("web-node1"));
+}
