@@ -8,6 +8,7 @@ mod alloc;
 mod cli;
 mod controller_manager;
 mod logging;
+mod node;
 mod serve;
 mod signals;
 mod version;
@@ -22,13 +23,10 @@ fn main() -> ExitCode {
             let _ = io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
-        Ok(cli::Invocation::ControllerManager(manager)) => run(*manager),
-        Ok(cli::Invocation::Node(node)) => {
-            logging::start(node.logging);
-            node.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-            tracing::error!("the node agent is not part of this build");
-            ExitCode::FAILURE
+        Ok(cli::Invocation::ControllerManager(manager)) => {
+            run(manager.logging, controller_manager::run(*manager))
         }
+        Ok(cli::Invocation::Node(node)) => run(node.logging, node::run(*node)),
         Err(refusal) => {
             let _ = writeln!(io::stderr(), "Error: {refusal}");
             ExitCode::FAILURE
@@ -36,13 +34,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(manager: cli::ControllerManager) -> ExitCode {
-    logging::start(manager.logging);
+/// Runs a subcommand to its end.
+fn run<E: std::error::Error>(
+    logging: logging::Logging,
+    command: impl Future<Output = Result<(), E>>,
+) -> ExitCode {
+    logging::start(logging);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };
-    let ended = runtime.block_on(controller_manager::run(manager));
+    let ended = runtime.block_on(command);
     // A thread may be held up for ever by what was just dropped for taking too long.
     runtime.shutdown_timeout(LAST_GRACE);
     match ended {

@@ -79,11 +79,14 @@ fn connect(node: &Node, registry: &Registry) -> Result<Connections, Error> {
     let configuration = &node.config;
     let metrics = runtime::Metrics::new();
     let client = |endpoint: Endpoint| {
-        cri::Client::new(&endpoint, ClientConfig {
-            timeout: configuration.runtime_request_timeout.0,
-            metrics: metrics.clone(),
-            ..ClientConfig::default()
-        })
+        cri::Client::new(
+            &endpoint,
+            ClientConfig {
+                timeout: configuration.runtime_request_timeout.0,
+                metrics: metrics.clone(),
+                ..ClientConfig::default()
+            },
+        )
     };
     let endpoint = configuration.container_runtime_endpoint.parse().map_err(Error::Endpoint)?;
     let of_runtime = Arc::new(client(endpoint)?);
@@ -93,7 +96,9 @@ fn connect(node: &Node, registry: &Registry) -> Result<Connections, Error> {
     };
     let clients = match &node.flags.kubeconfig {
         None => {
-            tracing::info!("No kubeconfig is given: only the pods of manifests run, and nobody is told of them");
+            tracing::info!(
+                "No kubeconfig is given: only the pods of manifests run, and nobody is told of them"
+            );
             None
         }
         Some(kubeconfig) => {

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, ArgMatches, Args, Command};
-use serde_json::{Value, json};
+use serde_json::Value;
 use steersman_node::configuration::{self, GoDuration, KubeletConfiguration, LogFormat, Sources};
 use steersman_node::kuberuntime::manager::garbage;
 
@@ -23,7 +23,6 @@ use crate::logging::{Format, Logging};
 
 /// What is to be run, checked.
 #[derive(Debug)]
-#[cfg_attr(not(test), expect(dead_code, reason = "the agent is not wired yet"))]
 pub(crate) struct Node {
     /// The settings: from `--config`, `--config-dir`, and flags.
     pub config: KubeletConfiguration,
@@ -33,8 +32,6 @@ pub(crate) struct Node {
     pub warnings: Vec<String>,
     /// How to log.
     pub logging: Logging,
-    /// The settings, as `/configz` tells them.
-    pub configz: Value,
 }
 
 /// What is of this node alone, and in no file that many nodes share.
@@ -173,7 +170,6 @@ impl Flags {
             },
         };
         Ok(Node {
-            configz: json!({ "kubeletconfig": config.to_configz() }),
             config,
             warnings,
             logging,

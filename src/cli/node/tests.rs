@@ -97,7 +97,6 @@ fn without_flags_all_is_as_in_a_configuration_that_sets_nothing() {
             garbage: garbage::Policy::default(),
         },
     );
-    assert_eq!(node.configz["kubeletconfig"]["maxPods"], 110);
 }
 
 #[test]
