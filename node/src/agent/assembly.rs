@@ -243,7 +243,7 @@ impl Agent {
                     .crash_loop_back_off
                     .max_container_restart_period
                     .0,
-                garbage: options.garbage.clone(),
+                garbage: options.garbage,
                 ..manager::Options::new(runtime_name, self.root.clone(), node_facts)
             },
         }));

@@ -64,7 +64,7 @@ impl Sources {
             let name = options.node_name.clone();
             let run = async move {
                 if stop.run_until_cancelled(node.synced()).await.is_some() {
-                    api::run(client, &name, handle, stop).await;
+                    Box::pin(api::run(client, &name, handle, stop)).await;
                 }
             };
             tasks.spawn(run.instrument(tracing::info_span!("api_source")));

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use steersman_apiserver::TestServer;
 use steersman_client::{Clients, clients};
 use tempfile::TempDir;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{Agent, Connections, Error, Options};
@@ -30,7 +30,7 @@ struct Rig {
     server: TestServer,
     runtime: SimulatedRuntime,
     folder: TempDir,
-    running: Option<(CancellationToken, JoinHandle<Result<(), Error>>)>,
+    running: Option<(CancellationToken, JoinSet<Result<(), Error>>)>,
 }
 
 impl Rig {
@@ -81,13 +81,16 @@ impl Rig {
         };
         let agent = Agent::new(options, connections, Registry::new()).unwrap();
         let stop = CancellationToken::new();
-        self.running = Some((stop.clone(), tokio::spawn(agent.run(stop))));
+        let mut running = JoinSet::new();
+        running.spawn(agent.run(stop.clone()));
+        self.running = Some((stop, running));
     }
 
     async fn stop_agent(&mut self) {
-        let (stop, running) = self.running.take().expect("the agent must run");
+        let (stop, mut running) = self.running.take().expect("the agent must run");
         stop.cancel();
-        tokio::time::timeout(SOON, running).await.expect("the agent must end").unwrap().unwrap();
+        let ended = tokio::time::timeout(SOON, running.join_next()).await.expect("the agent must end");
+        ended.expect("there is one agent").unwrap().unwrap();
     }
 
     fn pods(&self) -> Api<Pod> {
