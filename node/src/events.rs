@@ -42,7 +42,7 @@ impl EventSink for LogOnly {
 
     fn event_with_reason(&self, involved: &ObjectReference, kind: EventType, reason: String, message: &str) {
         let (name, namespace) = (involved.name.as_deref(), involved.namespace.as_deref());
-        tracing::info!(name, namespace, r#type = kind.as_str(), reason, message, "Event occurred");
+        tracing::info!(name, namespace, r#type = kind.as_str(), reason, note = message, "Event occurred");
     }
 }
 

@@ -118,7 +118,7 @@ impl Recorder {
             kind = involved.kind,
             r#type = kind.as_str(),
             reason = &*occurrence.reason,
-            message = occurrence.message,
+            note = occurrence.message,
             "Event occurred"
         );
         let why = match self.broadcaster.queue.try_send(occurrence) {

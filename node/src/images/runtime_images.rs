@@ -185,7 +185,7 @@ impl RuntimeImages {
         let answer = self.observed(request, &mut present, &mut pull_required).await;
         self.metrics.ensured(policy.as_str(), present, pull_required);
         answer.inspect_err(|error| {
-            tracing::debug!(image, reason = error.reason.as_str(), message = error.message, "No image");
+            tracing::debug!(image, reason = error.reason.as_str(), note = error.message, "No image");
         })
     }
 
