@@ -83,7 +83,14 @@ impl Kuberuntime {
             Err(SyncError { reason, message, .. })
                 if reason == CRASH_LOOP_BACK_OFF || reason == ImageErrorReason::ImagePullBackOff.as_str() =>
             {
-                debug!(pod, name, kind = label, reason, note = message, "Backing Off restarting container in pod");
+                debug!(
+                    pod,
+                    name,
+                    kind = label,
+                    reason,
+                    note = message,
+                    "Backing Off restarting container in pod"
+                );
             }
             Err(SyncError { reason, message, .. }) => {
                 error!(pod, name, kind = label, reason, note = message, "a container could not be started");
