@@ -29,10 +29,14 @@
 //! | `autoscaling/v1` | Not served; `autoscaling/v2` is |
 //! | Custom resources | Served at once; their schemas are not enforced, and they have no `scale` |
 //! | Validation | What a wrong manifest or a faulty controller is likely to hit, not all |
-//! | The service `kubernetes`, priority classes, roles of the system | Not there |
+//! | The service `kubernetes`, roles of the system | Not there |
+//! | Service accounts of pods | Where the default account or `kube-root-ca.crt` is missing, pods that ask for neither run without a token; a [`TestServer`] gives none unless told to |
+//! | Limit ranges, quotas, pod security | Not enforced |
+//! | New nodes | Begin without the taint `node.kubernetes.io/not-ready` |
 //! | Text of errors that Go's own libraries word | Other words, the same code and reason |
 
 mod access;
+mod admission;
 mod calls;
 mod clock;
 mod codec;

@@ -55,6 +55,11 @@ impl Refusal {
         self
     }
 
+    /// As it is, with a cause for programs.
+    pub(crate) fn with_cause(self, reason: &str) -> Self {
+        self.cause(reason, "", "")
+    }
+
     fn cause(mut self, reason: &str, message: impl Into<String>, field: &str) -> Self {
         let details = self.status.details.get_or_insert_default();
         let (reason, field) = (reason.to_owned(), field.to_owned());

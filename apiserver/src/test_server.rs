@@ -34,10 +34,17 @@ pub struct TestServer {
 }
 
 /// How a [`TestServer`] begins.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Builder {
     settings: Settings,
     folder: Option<PathBuf>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        let settings = Settings { service_account_tokens: false, ..Settings::default() };
+        Self { settings, folder: None }
+    }
 }
 
 impl Builder {
@@ -59,6 +66,13 @@ impl Builder {
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.settings.clock = Some(clock);
+        self
+    }
+
+    /// See [`Settings::service_account_tokens`].
+    #[must_use]
+    pub fn service_account_tokens(mut self) -> Self {
+        self.settings.service_account_tokens = true;
         self
     }
 

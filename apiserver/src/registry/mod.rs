@@ -13,6 +13,7 @@ mod resources;
 mod strategy;
 
 pub(crate) use custom::{DEFINITIONS, resources_of, table_of};
+pub(crate) use priority::{SYSTEM_CLASSES, SystemClass};
 pub(crate) use resource::{
     ENVELOPE_TAIL, Resource, Subresource, api_version, envelope_head, length_delimited,
 };

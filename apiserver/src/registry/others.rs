@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use super::pod_spec::{each, supported};
+use super::priority;
 use super::strategy::{Context, Strategy};
 use crate::field::FieldError;
 use crate::object::{self, default_text, default_to, members, members_at};
+use crate::refusal::Result;
 
 /// The rules of endpoint slices.
 pub(crate) struct EndpointSlice;
@@ -128,6 +130,18 @@ pub(crate) struct PriorityClass;
 impl Strategy for PriorityClass {
     fn default(&self, class: &mut Value) {
         default_text(members(class), "preemptionPolicy", "PreemptLowerPriority");
+    }
+
+    fn prepare_for_create(&self, context: &Context<'_>, class: &mut Value) -> Result<()> {
+        priority::check_default(context, class)
+    }
+
+    fn prepare_for_update(&self, context: &Context<'_>, class: &mut Value, _: &Value) -> Result<()> {
+        priority::check_default(context, class)
+    }
+
+    fn validate(&self, _: &Context<'_>, class: &Value) -> Vec<FieldError> {
+        priority::validate_class(class)
     }
 
     fn validate_update(&self, _: &Context<'_>, class: &Value, old: &Value) -> Vec<FieldError> {

@@ -135,7 +135,7 @@ pub(crate) fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let volumes = validate_volumes(spec, path, &mut errors);
     let mut taken = Vec::new();
-    for list in ["initContainers", "containers"] {
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
         for (at, container) in object::list_at(spec, list).iter().enumerate() {
             validate_container(container, &format!("{path}.{list}[{at}]"), &volumes, &mut taken, &mut errors);
         }

@@ -1,6 +1,7 @@
 //! What is always there, and what follows from writes.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use super::options::Commit;
 use super::server::ApiServer;
 use crate::object;
 use crate::refusal::{Refusal, Result};
-use crate::registry::{DEFINITIONS, Resource, resources_of, table_of};
+use crate::registry::{DEFINITIONS, Resource, SYSTEM_CLASSES, SystemClass, resources_of, table_of};
 use crate::store::{Loaded, Object, OpenError};
 
 /// Namespaces that every cluster has.
@@ -51,16 +52,32 @@ impl ApiServer {
         let namespaces =
             resources.get("", "v1", "namespaces").expect("the schema table must have namespaces");
         for name in NAMESPACES {
-            let mut namespace = json!({"metadata": {"name": name}});
-            namespaces.strategy.default(&mut namespace);
-            if let Err(refusal) = self.add_named(namespaces, "", namespace, Commit::Write) {
-                assert_eq!(refusal.status.reason, "AlreadyExists", "a store must take the first namespaces");
-            }
+            self.begin_with(namespaces, json!({"metadata": {"name": name}}));
+        }
+        let classes = resources.get("scheduling.k8s.io", "v1", "priorityclasses");
+        let classes = classes.expect("the schema table must have priority classes");
+        for class in SYSTEM_CLASSES {
+            let SystemClass { name, value, description } = class;
+            let class = json!({"metadata": {"name": name}, "value": value, "description": description});
+            self.begin_with(classes, class);
+        }
+    }
+
+    /// Creates one of the first objects, unless it is there.
+    fn begin_with(&self, resource: &Arc<Resource>, mut object: Value) {
+        resource.strategy.default(&mut object);
+        if let Err(refusal) = self.add_named(resource, "", object, Commit::Write) {
+            assert_eq!(refusal.status.reason, "AlreadyExists", "a store must take the first objects");
         }
     }
 
     /// What can never be deleted is refused.
     pub(super) fn may_delete(&self, resource: &Resource, name: &str) -> Result<()> {
+        let of_system = SYSTEM_CLASSES.iter().any(|class| class.name == name);
+        if resource.table == "priorityclasses.scheduling.k8s.io" && of_system {
+            let why = "this is a system priority class and cannot be deleted";
+            return Err(Refusal::forbidden(resource, name, why));
+        }
         if resource.table == "namespaces" && IMMORTAL.contains(&name) {
             return Err(Refusal::forbidden(resource, name, "this namespace may not be deleted"));
         }

@@ -43,6 +43,9 @@ pub struct Settings {
     pub body_limit: usize,
     /// What objects are stamped with. Default: a clock that follows tokio's.
     pub clock: Option<Clock>,
+    /// Whether new pods get their service account and a token of it, as upstream's admission plugin `ServiceAccount` has it.
+    /// Default: they do; with a [`TestServer`](crate::TestServer) they do not.
+    pub service_account_tokens: bool,
     /// The authority (PEM) that nodes' certificates must be of. Default: none, and they are not looked at.
     pub kubelet_certificate_authority: Option<String>,
 }
@@ -55,6 +58,7 @@ impl Default for Settings {
             min_watch_timeout: Duration::from_secs(1800),
             body_limit: 3 * 1024 * 1024,
             clock: None,
+            service_account_tokens: true,
             kubelet_certificate_authority: None,
         }
     }

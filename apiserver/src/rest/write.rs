@@ -12,6 +12,7 @@ use super::negotiate::Answered;
 use super::options::Commit;
 use super::request::Request;
 use super::server::{ApiServer, shape_of};
+use crate::admission;
 use crate::codec::Format;
 use crate::field::FieldError;
 use crate::meta;
@@ -96,6 +97,7 @@ impl ApiServer {
         if resource.traits.generation {
             metadata.insert("generation".to_owned(), 1.into());
         }
+        admission::admit_new(self.store(), self.settings(), resource, namespace, &mut object)?;
         // One at a time: what this object gets for itself, no other may get meanwhile.
         let _turn = self.turn().lock();
         resource.strategy.prepare_for_create(&context, &mut object)?;
@@ -259,6 +261,7 @@ impl ApiServer {
         if !errors.is_empty() {
             return Err(Refusal::invalid(resource, &call.name, &errors).into());
         }
+        admission::admit_through(self.store(), resource, subresource, &new, old)?;
         let new = self.shown(resource, new)?;
         let done = meta::is_finished(resource, &new);
         if commit == Commit::DryRun {

@@ -1,10 +1,9 @@
 //! Nodes.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::object::{self, default_to, members_at};
-use crate::refusal::Result;
-use crate::registry::strategy::{Context, Strategy};
+use crate::registry::strategy::Strategy;
 
 /// The rules of nodes.
 pub(crate) struct Node;
@@ -14,18 +13,6 @@ impl Strategy for Node {
         if let Some(capacity) = object::at(node, "status.capacity").cloned() {
             default_to(members_at(node, "status"), "allocatable", capacity);
         }
-    }
-
-    /// A node is not ready before it says so; upstream's admission taints it.
-    fn prepare_for_create(&self, _: &Context<'_>, node: &mut Value) -> Result<()> {
-        const KEY: &str = "node.kubernetes.io/not-ready";
-        let taints = members_at(node, "spec").entry("taints").or_insert_with(|| json!([]));
-        if let Value::Array(taints) = taints
-            && !taints.iter().any(|taint| taint["key"] == KEY && taint["effect"] == "NoSchedule")
-        {
-            taints.push(json!({"key": KEY, "effect": "NoSchedule"}));
-        }
-        Ok(())
     }
 
     fn selectable_fields(&self) -> &'static [&'static str] {

@@ -2,12 +2,16 @@
 
 use serde_json::{Value, json};
 
+use super::{ephemeral, resize};
 use crate::field::FieldError;
 use crate::object::{self, default_to, members, members_at};
 use crate::refusal::Result;
 use crate::registry::pod_spec::{default_spec, each, qos_class, validate_spec};
+use crate::registry::priority;
 use crate::registry::strategy::{Context, Strategy};
 
+/// Marks what a node shows of a pod of its own.
+pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 /// How long a pod bears a node that is gone, in seconds, if it does not say. From upstream's admission.
 const TOLERATION_SECONDS: i64 = 300;
 
@@ -35,7 +39,7 @@ impl Strategy for Pod {
     }
 
     fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Value) -> Result<()> {
-        set_priority(context, pod)?;
+        priority::set(context, pod)?;
         bear_lost_nodes(pod);
         let mut status = json!({"phase": "Pending", "qosClass": qos_class(&pod["spec"])});
         if !object::list_at(pod, "spec.schedulingGates").is_empty() {
@@ -51,7 +55,8 @@ impl Strategy for Pod {
         Ok(())
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Value, _: &Value) -> Result<()> {
+    fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Value, old: &Value) -> Result<()> {
+        priority::keep(pod, old);
         bear_lost_nodes(pod);
         Ok(())
     }
@@ -79,22 +84,8 @@ impl Strategy for Pod {
                 object::carry_over(&mut kept, pod, "spec");
                 object::carry_over(&mut kept, pod, "status");
             }
-            "ephemeralcontainers" => {
-                let containers = pod["spec"]["ephemeralContainers"].clone();
-                members_at(&mut kept, "spec").insert("ephemeralContainers".to_owned(), containers);
-            }
-            "resize" => {
-                let resources: Vec<Value> = object::list_at(pod, "spec.containers")
-                    .iter()
-                    .map(|container| container["resources"].clone())
-                    .collect();
-                let mut resources = resources.into_iter();
-                each(&mut kept["spec"], "containers", |container| {
-                    if let Some(resources) = resources.next() {
-                        members(container).insert("resources".to_owned(), resources);
-                    }
-                });
-            }
+            "ephemeralcontainers" => kept = ephemeral::prepare(pod, old),
+            "resize" => kept = resize::prepare(pod, old),
             _ => {}
         }
         *pod = kept;
@@ -129,6 +120,14 @@ impl Strategy for Pod {
             errors.push(FieldError::forbidden("spec.tolerations", why));
         }
         errors
+    }
+
+    fn validate_through(&self, context: &Context<'_>, pod: &Value, old: &Value) -> Vec<FieldError> {
+        match context.subresource {
+            "ephemeralcontainers" => ephemeral::validate(pod, old),
+            "resize" => resize::validate(pod, old),
+            _ => Vec::new(),
+        }
     }
 
     fn selectable_fields(&self) -> &'static [&'static str] {
@@ -197,30 +196,6 @@ fn default_requests(resources: &mut serde_json::Map<String, Value>) {
     for (name, amount) in limits {
         requests.entry(name).or_insert(amount);
     }
-}
-
-/// The number behind the pod's priority class, as upstream's admission sets it.
-fn set_priority(context: &Context<'_>, pod: &mut Value) -> Result<()> {
-    let class = object::text_at(pod, "spec.priorityClassName");
-    let (priority, preemption) = if class.is_empty() {
-        (0, "PreemptLowerPriority".to_owned())
-    } else if let Some(built_in) = super::super::priority::built_in(&class) {
-        (built_in, "PreemptLowerPriority".to_owned())
-    } else {
-        let key = steersman_api::ObjectKey::cluster(class.as_str());
-        let found = context.store.get(&"priorityclasses.scheduling.k8s.io".into(), &key);
-        let Some(found) = found else {
-            let why = format!("no PriorityClass with name {class} was found");
-            let name = object::text_at(pod, "metadata.name");
-            return Err(crate::refusal::Refusal::forbidden(context.resource, &name, why));
-        };
-        let preemption = object::text_at(&found.value, "preemptionPolicy");
-        (object::int_at(&found.value, "value").unwrap_or(0), preemption)
-    };
-    let spec = members_at(pod, "spec");
-    spec.insert("priority".to_owned(), priority.into());
-    object::default_text(spec, "preemptionPolicy", &preemption);
-    Ok(())
 }
 
 /// The new spec with what may change put back to what it was.
