@@ -44,15 +44,20 @@ free_port() {
   done
 }
 
-# cluster_with PODS: a fresh etcd and kube-apiserver with that many running pods; KUBECONFIG is theirs.
+# control_plane WHAT: a fresh etcd and kube-apiserver; KUBECONFIG is theirs. WHAT is only said.
 # Bodies are not compressed: on loopback that would measure gzip.
-cluster_with() {
+control_plane() {
   CLUSTER_DIR=$state/cluster "$shared/cluster/cluster.sh" down
-  say "starting a control plane with $1 pods"
+  say "starting a control plane $1"
   CLUSTER_DIR=$state/cluster API_PORT=$(free_port) ETCD_PORT=$(free_port) ADMISSION_OFF=ServiceAccount \
     timeout 1200 "$shared/cluster/cluster.sh" up >/dev/null
   export KUBECONFIG=$state/cluster/kubeconfig
   sed -i 's/insecure-skip-tls-verify: true/&, disable-compression: true/' "$KUBECONFIG"
+}
+
+# cluster_with PODS: a control plane with that many running pods.
+cluster_with() {
+  control_plane "with $1 pods"
   timeout 900 "$state/peers" load "$1" >&2
 }
 
