@@ -6,8 +6,8 @@
 //! stop     sources, loop ─> workers ─> the rest; containers go on
 //! ```
 //!
-//! [`Agent`] is the whole. [`syncer`] says what is done to one pod, [`caretaker`] who may run here and what is tidied up,
-//! [`host`] what the server shows.
+//! [`Agent`] is the whole. `syncer` says what is done to one pod, `caretaker` who may run here and what is tidied up, `host`
+//! what the server shows.
 
 mod assembly;
 mod caretaker;

@@ -16,7 +16,7 @@ use super::sections::{
 
 /// `KubeletConfiguration` of `kubelet.config.k8s.io/v1beta1`: what an agent is told that may hold for many nodes alike.
 ///
-/// Fields of upstream's that are not here are [not supported](super::unsupported). Defaults are upstream's, and hold for
+/// Fields of upstream's that are not here are not supported (`unsupported.rs` lists them). Defaults are upstream's, and hold for
 /// fields that are absent, `null` or, where zero would mean nothing, zero.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]

@@ -193,7 +193,7 @@ impl ProbeManager {
         }
     }
 
-    /// Likewise of one container; for [`generate`](crate::status_manager::generate). One that is not ready is probed at
+    /// Likewise of one container; for [`generate`](crate::status_manager::generate()). One that is not ready is probed at
     /// once.
     pub fn update_container_status(&self, pod: &Pod, role: Role, status: &mut ContainerStatus) {
         let key = |kind| Key { pod: uid_of(pod), container: status.name.clone(), kind };
