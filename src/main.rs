@@ -1,7 +1,9 @@
 //! The `steersman` binary: reads the command line, starts logging, and hands over to a subcommand.
 
 use std::io::{self, Write};
+use std::num::NonZero;
 use std::process::ExitCode;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 mod alloc;
@@ -12,6 +14,10 @@ mod node;
 mod serve;
 mod signals;
 mod version;
+
+/// Threads that a node agent works with at the most. It mostly waits, for its runtime and its API server; each thread more
+/// costs a stack and an arena of the allocator, and a node may have a hundred processors.
+const NODE_THREADS: usize = 2;
 
 /// How long threads that do not come to an end hold up the end of the process.
 const LAST_GRACE: Duration = Duration::from_millis(100);
@@ -24,9 +30,11 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(cli::Invocation::ControllerManager(manager)) => {
-            run(manager.logging, controller_manager::run(*manager))
+            run(manager.logging, processors(), controller_manager::run(*manager))
         }
-        Ok(cli::Invocation::Node(node)) => run(node.logging, node::run(*node)),
+        Ok(cli::Invocation::Node(node)) => {
+            run(node.logging, processors().min(NODE_THREADS), node::run(*node))
+        }
         Err(refusal) => {
             let _ = writeln!(io::stderr(), "Error: {refusal}");
             ExitCode::FAILURE
@@ -34,13 +42,20 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a subcommand to its end.
+/// How many processors there are for this process.
+fn processors() -> usize {
+    available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Runs a subcommand to its end, on so many threads.
 fn run<E: std::error::Error>(
     logging: logging::Logging,
+    threads: usize,
     command: impl Future<Output = Result<(), E>>,
 ) -> ExitCode {
     logging::start(logging);
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };
