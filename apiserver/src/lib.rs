@@ -26,7 +26,7 @@
 //! | Addresses of nodes | `InternalIP` first, host names later |
 //! | Proxies | No `OPTIONS`; links within pages are not rewritten; bodies of requests are limited as all others |
 //! | `bindings` | Refused with 501 |
-//! | `autoscaling/v1` | Not served; `autoscaling/v2` is |
+//! | `componentstatuses` | Refused with 501 |
 //! | Custom resources | Served at once; their schemas are not enforced, and they have no `scale` |
 //! | Validation | What a wrong manifest or a faulty controller is likely to hit, not all |
 //! | The service `kubernetes`, roles of the system | Not there |

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, patch, post};
+use common::{JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, get, patch, post};
 use serde_json::{Value, json};
 use steersman_apiserver::TestServer;
 
@@ -142,4 +142,42 @@ async fn patches_at_the_same_time_are_all_applied() {
     futures::future::join_all(patches).await;
     let pod = common::get(&server, &format!("{PODS}/p")).await.expect(200);
     assert_eq!(pod["metadata"]["labels"].as_object().unwrap().len(), 52);
+}
+
+#[tokio::test]
+async fn an_older_form_can_be_patched_without_losing_what_it_has_no_fields_for() {
+    let server = TestServer::start().await;
+    let path =
+        |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
+    let autoscaler = json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "maxReplicas": 5,
+            "metrics": [{"type": "Resource", "resource": {
+                "name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}}],
+        },
+    });
+    post(&server, &path("v2"), autoscaler).await.expect(201);
+    let [older, newer] = ["v1", "v2"].map(|version| format!("{}/web", path(version)));
+    let status = json!({"status": {
+        "currentReplicas": 1,
+        "desiredReplicas": 1,
+        "conditions": [{"type": "AbleToScale", "status": "True"}],
+    }});
+    let before = patch(&server, MERGE_PATCH, &format!("{newer}/status"), status).await.expect(200);
+    let change = json!({"spec": {"maxReplicas": 7}});
+    patch(&server, MERGE_PATCH, &older, change).await.expect(200);
+    let after = get(&server, &newer).await.expect(200);
+    assert_eq!(after["spec"]["maxReplicas"], 7);
+    assert_eq!(
+        (&after["spec"]["metrics"], &after["status"]),
+        (&before["spec"]["metrics"], &before["status"])
+    );
+    // Whoever drops the annotations in which the older form keeps them means the metrics, but can't mean the status.
+    let change = json!({"metadata": {"annotations": null}, "spec": {"targetCPUUtilizationPercentage": 33}});
+    patch(&server, MERGE_PATCH, &older, change).await.expect(200);
+    let after = get(&server, &newer).await.expect(200);
+    assert_eq!(after["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 33);
+    assert_eq!(after["status"], before["status"]);
 }

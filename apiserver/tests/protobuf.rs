@@ -55,8 +55,9 @@ async fn objects_and_lists_say_the_same_in_both_encodings() {
 async fn every_listable_kind_lists_in_protobuf() {
     let server = TestServer::start().await;
     let served = schema::table().group_versions().iter();
-    for version in served.filter(|version| (version.group, version.version) != ("autoscaling", "v1")) {
-        for resource in version.resources.iter().filter(|resource| resource.allows("list")) {
+    for version in served {
+        let listable = version.resources.iter().filter(|resource| resource.allows("list"));
+        for resource in listable.filter(|resource| resource.plural != "componentstatuses") {
             let path =
                 steersman_api::GroupVersionResource::new(resource.group, resource.version, resource.plural)
                     .path("");

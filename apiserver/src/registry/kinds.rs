@@ -5,7 +5,7 @@ use steersman_api::schema;
 use super::apps::Workload;
 use super::resource::Resource;
 use super::strategy::{Collection, Plain, Strategy, Traits};
-use super::{batch, core, custom, others};
+use super::{autoscaling, batch, core, custom, others};
 use crate::names::NameRule;
 
 /// A built-in resource with what is particular to it.
@@ -16,12 +16,6 @@ pub(super) fn built_in(of: &'static schema::Resource) -> Resource {
         strategy(of.group, of.plural),
         table(of.group, of.plural),
     )
-}
-
-/// Whether a built-in resource is served. Autoscalers are in the form of today only: the older one can't hold what
-/// they hold.
-pub(super) fn is_served(of: &schema::Resource) -> bool {
-    (of.group, of.version) != ("autoscaling", "v1")
 }
 
 /// Resources of two groups that show the same objects.
@@ -103,7 +97,7 @@ fn strategy(group: &str, plural: &str) -> &'static dyn Strategy {
         ("batch", "jobs") => &batch::job::Job,
         ("batch", "cronjobs") => &batch::cron_job::CronJob,
         ("apiextensions.k8s.io", "customresourcedefinitions") => &custom::Definition,
-        ("autoscaling", _) => &others::HorizontalPodAutoscaler,
+        ("autoscaling", _) => &autoscaling::HorizontalPodAutoscaler,
         ("certificates.k8s.io", "certificatesigningrequests") => &others::CertificateSigningRequest,
         ("coordination.k8s.io", "leases") => &others::Lease,
         ("discovery.k8s.io", "endpointslices") => &others::EndpointSlice,

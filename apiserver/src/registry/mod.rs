@@ -1,6 +1,7 @@
 //! Which resources are served, and what is particular to each.
 
 mod apps;
+mod autoscaling;
 mod batch;
 mod core;
 mod custom;

@@ -153,15 +153,6 @@ impl Strategy for PriorityClass {
     }
 }
 
-/// The rules of autoscalers.
-pub(crate) struct HorizontalPodAutoscaler;
-
-impl Strategy for HorizontalPodAutoscaler {
-    fn default(&self, autoscaler: &mut Value) {
-        default_to(members_at(autoscaler, "spec"), "minReplicas", 1);
-    }
-}
-
 /// The rules of disruption budgets.
 pub(crate) struct PodDisruptionBudget;
 

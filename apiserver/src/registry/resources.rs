@@ -40,7 +40,7 @@ impl Resources {
     pub(crate) fn built_in() -> Self {
         let mut resources = Self::default();
         for group_version in schema::table().group_versions() {
-            for resource in group_version.resources.iter().filter(|resource| kinds::is_served(resource)) {
+            for resource in &group_version.resources {
                 let resource = kinds::built_in(resource);
                 resources.insert(Arc::new(resource));
             }

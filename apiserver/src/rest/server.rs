@@ -400,6 +400,8 @@ impl ApiServer {
 fn is_served(call: &Call) -> bool {
     match call.subresource.as_str() {
         // What can be made but not got is a question, not an object.
+        // Nobody here knows how the components of a cluster are.
+        "" if call.resource.plural == "componentstatuses" => false,
         "" => call.verb != Verb::Create || call.resource.allows("get"),
         "status" | "scale" | "finalize" | "approval" | "ephemeralcontainers" | "resize" => true,
         "binding" | "eviction" => call.resource.plural == "pods",

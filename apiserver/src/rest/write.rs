@@ -267,7 +267,15 @@ impl ApiServer {
         if commit == Commit::DryRun {
             return Ok(Arc::new(Object::unstored(Arc::clone(resource), seen.key.clone(), new)));
         }
-        let new = seen.resource.convert_from(resource, &new);
+        let mut new = seen.resource.convert_from(resource, &new);
+        // What this write may not touch stays as it is kept: another form may not be able to tell all of it.
+        if !Arc::ptr_eq(&seen.resource, resource) {
+            match subresource {
+                "" if resource.has_status() => object::carry_over(&mut new, &seen.value, "status"),
+                "status" => object::carry_over(&mut new, &seen.value, "spec"),
+                _ => {}
+            }
+        }
         // Nothing changes: nothing is written, and watches hear nothing.
         if !done && meta::is_same(&new, &seen.value) {
             return Ok(Arc::clone(seen));
@@ -280,7 +288,6 @@ impl ApiServer {
         // The last finalizer of an object that was to go: it goes. Watches see its last stored state, as upstream.
         let removed = self.store().remove(seen)?;
         self.vanished(&removed);
-        let mut new = new;
         object::metadata(&mut new).insert("resourceVersion".to_owned(), seen.version.to_string().into());
         Ok(Arc::new(Object::unstored(Arc::clone(&seen.resource), seen.key.clone(), new)))
     }
