@@ -1,6 +1,8 @@
 //! The server for people: over HTTPS, with a data folder, and for those only whom rules allow it.
 
+mod first_objects;
 mod pki;
+mod roles;
 mod tls;
 
 use std::io;
@@ -91,9 +93,11 @@ impl Server {
             pki.client("apiserver-kubelet-client", "kube-apiserver-kubelet-client", &[MASTERS])?;
         let outbound = Outbound::new(Some(&for_nodes), settings.kubelet_certificate_authority.as_deref())?;
         let server = ApiServer::open(settings, &data_folder, opened, access, signer, outbound)?;
-        let tls = tls::config(&pki, names_of(address.ip(), names))?;
+        first_objects::make(&server).await;
+        let tls = tls::config(&pki, names_of(address.ip(), names.clone()))?;
         let listening = Listening::open(server.clone(), address, Some(tls)).await;
         let listening = listening.map_err(|source| StartError::Listen { address, source })?;
+        first_objects::announce(&server, listening.address(), &names).await;
         let admin = pki.client("admin", "admin", &[MASTERS])?;
         Ok(Self { server, listening, ca: pki.ca, admin })
     }
