@@ -30,6 +30,7 @@ pub struct RealServer {
     assets: PathBuf,
     port: u16,
     etcd_port: u16,
+    for_nodes: bool,
     etcd: Mutex<Option<Child>>,
     api_server: Mutex<Option<Child>>,
 }
@@ -40,6 +41,19 @@ impl RealServer {
     /// # Panics
     /// When they do not come up within a minute; the message holds the end of the log.
     pub async fn start(assets: &Path) -> Self {
+        Self::start_as(assets, false).await
+    }
+
+    /// One that nodes may join: it knows clients by certificates of its own authority ([`certificate`](Self::certificate)),
+    /// holds nodes to what is theirs, and shows itself to their ports.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn start_for_nodes(assets: &Path) -> Self {
+        Self::start_as(assets, true).await
+    }
+
+    async fn start_as(assets: &Path, for_nodes: bool) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder must be had");
         let [port, etcd_port, peer_port] = free_ports();
         let write = |name: &str, text: &str| {
@@ -51,10 +65,17 @@ impl RealServer {
             assets: assets.to_owned(),
             port,
             etcd_port,
+            for_nodes,
             etcd: Mutex::new(None),
             api_server: Mutex::new(None),
             folder,
         };
+        if for_nodes {
+            let ca =
+                "req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=test-ca -keyout ca.key -out ca.crt";
+            run("openssl", &ca.split(' ').collect::<Vec<_>>(), server.folder());
+            server.certificate("toward-nodes", "/O=system:masters/CN=kube-apiserver-kubelet-client");
+        }
         let url = |port| format!("http://127.0.0.1:{port}");
         let etcd = server.spawn(
             "etcd",
@@ -73,25 +94,64 @@ impl RealServer {
         server
     }
 
-    async fn start_api_server(&self) {
-        let child = self.spawn(
-            "kube-apiserver",
-            &[
-                format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
-                "--cert-dir=certs".to_owned(),
-                format!("--secure-port={}", self.port),
-                "--bind-address=127.0.0.1".to_owned(),
-                "--advertise-address=127.0.0.1".to_owned(),
-                "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-                "--service-account-key-file=sa.key".to_owned(),
-                "--service-account-signing-key-file=sa.key".to_owned(),
-                "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
-                "--token-auth-file=tokens.csv".to_owned(),
-                "--authorization-mode=RBAC".to_owned(),
-                "--allow-privileged=true".to_owned(),
-                "--disable-admission-plugins=ServiceAccount".to_owned(),
-            ],
+    /// Its folder, which has `ca.crt` where nodes may join.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Makes `NAME.crt` and `NAME.key` for a client, in the [`folder`](Self::folder).
+    pub fn certificate(&self, name: &str, subject: &str) {
+        std::fs::write(self.folder().join("client.ext"), "extendedKeyUsage=clientAuth\n")
+            .expect("a file must be written");
+        let request =
+            format!("req -newkey rsa:2048 -nodes -subj {subject} -keyout {name}.key -out {name}.csr");
+        run("openssl", &request.split(' ').collect::<Vec<_>>(), self.folder());
+        let sign = format!(
+            "x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 30 -extfile client.ext -out {name}.crt"
         );
+        run("openssl", &sign.split(' ').collect::<Vec<_>>(), self.folder());
+    }
+
+    /// A kubeconfig of the client that has that certificate.
+    pub fn kubeconfig_of(&self, name: &str) -> serde_json::Value {
+        let mut kubeconfig = self.kubeconfig();
+        let path = |suffix: &str| self.folder().join(format!("{name}.{suffix}"));
+        kubeconfig["users"][0]["user"] =
+            json!({ "client-certificate": path("crt"), "client-key": path("key") });
+        kubeconfig
+    }
+
+    async fn start_api_server(&self) {
+        let mut flags = vec![
+            format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
+            "--cert-dir=certs".to_owned(),
+            format!("--secure-port={}", self.port),
+            "--bind-address=127.0.0.1".to_owned(),
+            "--advertise-address=127.0.0.1".to_owned(),
+            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            "--service-account-key-file=sa.key".to_owned(),
+            "--service-account-signing-key-file=sa.key".to_owned(),
+            "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
+            "--token-auth-file=tokens.csv".to_owned(),
+            "--allow-privileged=true".to_owned(),
+            "--disable-admission-plugins=ServiceAccount".to_owned(),
+        ];
+        if self.for_nodes {
+            flags.extend(
+                [
+                    "--authorization-mode=Node,RBAC",
+                    "--enable-admission-plugins=NodeRestriction",
+                    "--client-ca-file=ca.crt",
+                    "--kubelet-client-certificate=toward-nodes.crt",
+                    "--kubelet-client-key=toward-nodes.key",
+                    "--kubelet-preferred-address-types=InternalIP",
+                ]
+                .map(str::to_owned),
+            );
+        } else {
+            flags.push("--authorization-mode=RBAC".to_owned());
+        }
+        let child = self.spawn("kube-apiserver", &flags);
         *self.api_server.lock() = Some(child);
         let client = kube::Client::try_from(self.config()).expect("the configuration must make a client");
         let ready = async {
@@ -159,7 +219,7 @@ impl Drop for RealServer {
 
 /// Starts a program from a thread that lives as long as this process: the signal that ends the program comes at the end of
 /// the thread that started it, and those of tests end early.
-fn spawn_for_good(mut command: Command) -> Child {
+pub fn spawn_for_good(mut command: Command) -> Child {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let _ = sender.send(command.spawn());
@@ -184,7 +244,7 @@ fn run(program: &str, arguments: &[&str], folder: &Path) {
 }
 
 /// Ports that were free a moment ago.
-fn free_ports<const N: usize>() -> [u16; N] {
+pub fn free_ports<const N: usize>() -> [u16; N] {
     let listeners: [TcpListener; N] = std::array::from_fn(|_| {
         TcpListener::bind("127.0.0.1:0").expect("a port of the loopback must be free")
     });

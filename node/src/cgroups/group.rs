@@ -58,9 +58,10 @@ impl Group<'_> {
         Some(below(self.hierarchies.controllers.get(controller)?, &self.path))
     }
 
-    /// All its folders, whether they are there or not.
+    /// All its folders, whether they are there or not, those that a runtime may have made among them.
     pub(super) fn folders(&self) -> impl Iterator<Item = PathBuf> {
-        self.hierarchies.places().into_iter().map(|place| below(place, &self.path))
+        let places = self.hierarchies.places().into_iter().chain(self.hierarchies.beside.as_deref());
+        places.map(|place| below(place, &self.path))
     }
 
     /// Whether it is there, wholly.

@@ -41,6 +41,9 @@ pub struct Hierarchies {
     pub version: CgroupVersion,
     /// Where each controller is; on version 2 all are in one place.
     pub controllers: BTreeMap<String, PathBuf>,
+    /// On version 1, the hierarchy of version 2 that is mounted too, without controllers: runtimes make groups there as well,
+    /// and leave those of pods behind.
+    pub beside: Option<PathBuf>,
 }
 
 impl Hierarchies {
@@ -81,7 +84,7 @@ impl Hierarchies {
             }
         }
         if v1.keys().any(|controller| CONTROLLERS.contains(&controller.as_str())) {
-            return Ok(Self { version: CgroupVersion::V1, controllers: v1 });
+            return Ok(Self { version: CgroupVersion::V1, controllers: v1, beside: v2 });
         }
         let root = v2.ok_or(Error::NoHierarchy)?;
         let controllers = controllers(&root)?;
@@ -89,10 +92,11 @@ impl Hierarchies {
         Ok(Self {
             version: CgroupVersion::V2,
             controllers: controllers.split_whitespace().map(place).collect(),
+            beside: None,
         })
     }
 
-    /// Each place once: several controllers may share one.
+    /// Each place once: several controllers may share one. The one [`beside`](Self::beside) is not among them.
     pub fn places(&self) -> Vec<&Path> {
         let mut places: Vec<&Path> = self.controllers.values().map(PathBuf::as_path).collect();
         places.sort_unstable();
@@ -166,6 +170,7 @@ mod tests {
             ]
         );
         assert_eq!(found.places().len(), 3);
+        assert_eq!(found.beside.as_deref(), Some(Path::new("/sys/fs/cgroup/unified")));
     }
 
     #[test]

@@ -153,7 +153,8 @@ impl Machine {
             CONTROLLERS.iter().filter(|name| self.version == CgroupVersion::V1 || **name != "systemd");
         let controllers: BTreeMap<String, PathBuf> =
             names.map(|name| ((*name).to_owned(), place(name))).collect();
-        Hierarchies { version: self.version, controllers }
+        let beside = (self.version == CgroupVersion::V1).then(|| self.folder.path().join("unified"));
+        Hierarchies { version: self.version, controllers, beside }
     }
 
     fn tree(&self, settings: CgroupSettings) -> Result<CgroupTree, Error> {

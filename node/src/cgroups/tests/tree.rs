@@ -236,6 +236,18 @@ fn this_process_is_never_killed() {
 }
 
 #[test]
+fn what_a_runtime_made_beside_the_hierarchies_is_found_and_removed() {
+    let machine = Machine::new(CgroupVersion::V1);
+    let tree = machine.prepared();
+    let beside = machine.hierarchies().beside.unwrap().join("kubepods/besteffort/podu");
+    fs::create_dir_all(&beside).unwrap();
+    fs::write(beside.join("cgroup.procs"), "").unwrap();
+    assert_eq!(tree.pods().unwrap().len(), 1);
+    tree.remove(&Uid::from("u")).unwrap();
+    assert!(!beside.exists());
+}
+
+#[test]
 fn a_pod_left_in_one_hierarchy_is_found_and_removed_and_made_anew() {
     let machine = Machine::new(CgroupVersion::V1);
     let tree = machine.prepared();

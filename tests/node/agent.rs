@@ -1,0 +1,125 @@
+//! `steersman node` as a process.
+
+use std::fs::OpenOptions;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::support::real::{RealServer, free_ports, spawn_for_good};
+use crate::support::until;
+
+/// The agent of one node, which may be stopped and started again. It is killed when this process ends, however it does.
+pub struct Agent {
+    /// The node's name.
+    pub node: String,
+    /// The port that it serves.
+    pub port: u16,
+    folder: PathBuf,
+    child: Mutex<Option<Child>>,
+}
+
+impl Agent {
+    /// Writes what it reads, in an empty folder; `cgroup` is the group for all that it makes.
+    pub fn new(node: &str, folder: &Path, server: &RealServer, endpoint: &str, cgroup: &str) -> Self {
+        let [port] = free_ports();
+        server.certificate("node", &format!("/O=system:nodes/CN=system:node:{node}"));
+        let configuration = json!({
+            "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+            "authentication": {
+                "anonymous": { "enabled": false }, "webhook": { "enabled": true },
+                "x509": { "clientCAFile": server.folder().join("ca.crt") },
+            },
+            "authorization": { "mode": "Webhook" },
+            "port": port, "healthzPort": 0,
+            "containerRuntimeEndpoint": endpoint,
+            "cgroupDriver": "cgroupfs", "cgroupRoot": format!("/{cgroup}"),
+            "failCgroupV1": false, "failSwapOn": false,
+            "evictionHard": { "nodefs.available": "1%", "imagefs.available": "1%" },
+            "clusterDNS": ["10.0.0.10"], "clusterDomain": "cluster.test",
+            "podLogsDir": folder.join("logs"),
+            "staticPodPath": folder.join("manifests"), "fileCheckFrequency": "1s",
+            "containerLogMaxSize": "4Ki", "containerLogMaxFiles": 3, "containerLogMonitorInterval": "3s",
+        });
+        let write = |name: &str, text: serde_json::Value| {
+            std::fs::write(folder.join(name), text.to_string()).expect("a file must be written");
+        };
+        write("config.json", configuration);
+        write("kubeconfig.json", server.kubeconfig_of("node"));
+        for name in ["logs", "manifests", "root"] {
+            std::fs::create_dir(folder.join(name)).expect("a folder must be made");
+        }
+        Self { node: node.to_owned(), port, folder: folder.to_owned(), child: Mutex::default() }
+    }
+
+    /// Starts it.
+    pub fn start(&self) {
+        let log = OpenOptions::new().create(true).append(true).open(self.log_path()).expect("a log file");
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(env!("CARGO_BIN_EXE_steersman")).arg("node");
+        command.arg("--config").arg(self.folder.join("config.json"));
+        command.arg("--kubeconfig").arg(self.folder.join("kubeconfig.json"));
+        command.arg("--root-dir").arg(self.root()).arg("--cert-dir").arg(self.folder.join("pki"));
+        command.args(["--hostname-override", &self.node, "--node-ip", &node_ip().to_string()]);
+        command.args(["--node-labels", "test.steersman.dev/here=yes"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        *self.child.lock() = Some(spawn_for_good(command));
+    }
+
+    /// Kills it with SIGKILL, and waits for its end.
+    pub fn kill(&self) {
+        if let Some(mut child) = self.child.lock().take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Asks it to end, and waits for that.
+    pub async fn stop(&self) {
+        let child = self.child.lock().take();
+        let Some(mut child) = child else { return };
+        kill_process(Pid::from_child(&child), Signal::TERM).expect("the agent must still run");
+        until("the agent ends", || child.try_wait().expect("its end can be waited for").is_some()).await;
+    }
+
+    /// `--root-dir`.
+    pub fn root(&self) -> PathBuf {
+        self.folder.join("root")
+    }
+
+    /// `podLogsDir`.
+    pub fn logs(&self) -> PathBuf {
+        self.folder.join("logs")
+    }
+
+    /// `staticPodPath`.
+    pub fn manifests(&self) -> PathBuf {
+        self.folder.join("manifests")
+    }
+
+    /// What it wrote to its log, last.
+    pub fn log_end(&self) -> String {
+        let log = std::fs::read_to_string(self.log_path()).unwrap_or_default();
+        let end: Vec<_> = log.lines().rev().take(40).collect();
+        end.into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.join("agent.log")
+    }
+}
+
+/// An address of this machine that is no loopback, which a node may not have. Nothing is sent.
+fn node_ip() -> IpAddr {
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a socket must be had");
+    // 192.0.2.0/24 is for documentation; where there is no route to it, the bridge of pods serves.
+    for target in [Ipv4Addr::new(198, 51, 100, 1), Ipv4Addr::new(10, 88, 0, 2)] {
+        if socket.connect((target, 9)).is_ok() {
+            return socket.local_addr().expect("it is connected").ip();
+        }
+    }
+    panic!("this machine must have an address besides the loopback");
+}

@@ -1,0 +1,84 @@
+//! What containers get of the machine.
+
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+use crate::pods::{Pods, container, staying};
+
+/// A file of a control group: of version 1 in the hierarchy of a controller, else of version 2.
+struct File {
+    controller: &'static str,
+    v1: &'static str,
+    v2: &'static str,
+}
+
+const SHARES: File = File { controller: "cpu", v1: "cpu.shares", v2: "cpu.weight" };
+const QUOTA: File = File { controller: "cpu", v1: "cpu.cfs_quota_us", v2: "cpu.max" };
+const MEMORY: File = File { controller: "memory", v1: "memory.limit_in_bytes", v2: "memory.max" };
+
+fn version_2() -> bool {
+    Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
+}
+
+impl File {
+    fn read(&self, group: &str) -> String {
+        let mut path = PathBuf::from("/sys/fs/cgroup");
+        if !version_2() {
+            path.push(self.controller);
+        }
+        path.push(group);
+        path.push(if version_2() { self.v2 } else { self.v1 });
+        let text = std::fs::read_to_string(&path);
+        text.unwrap_or_else(|error| panic!("{}: {error}", path.display())).trim().to_owned()
+    }
+}
+
+fn group_of_pod(pods: &Pods, class: &str, pod: &Pod) -> String {
+    format!("{}/kubepods/{class}pod{}", pods.world.cgroup, pod.metadata.uid.as_ref().unwrap())
+}
+
+fn group_of_container(pods: &Pods, class: &str, pod: &Pod) -> String {
+    let id = container(pod, "main").unwrap().container_id.unwrap();
+    format!("{}/{}", group_of_pod(pods, class, pod), id.strip_prefix("containerd://").unwrap())
+}
+
+pub async fn requests_and_limits_are_in_control_groups_by_class(pods: Pods) {
+    let with =
+        |resources| json!({ "containers": [{ "command": staying()["command"], "resources": resources }] });
+    let little = json!({ "cpu": "100m", "memory": "32Mi" });
+    pods.run("guaranteed", with(json!({ "requests": little, "limits": little }))).await;
+    let burstable = json!({ "requests": { "cpu": "50m" }, "limits": { "memory": "64Mi" } });
+    pods.run("burstable", with(burstable)).await;
+    pods.run("best-effort", with(json!({}))).await;
+
+    let guaranteed = pods.ready("guaranteed").await;
+    for group in [group_of_container(&pods, "", &guaranteed), group_of_pod(&pods, "", &guaranteed)] {
+        assert_eq!(MEMORY.read(&group), (32 << 20).to_string());
+        if version_2() {
+            assert_eq!(QUOTA.read(&group), "10000 100000");
+        } else {
+            assert_eq!(QUOTA.read(&group), "10000");
+            assert_eq!(SHARES.read(&group), "102");
+        }
+    }
+    let burstable = pods.ready("burstable").await;
+    let group = group_of_container(&pods, "burstable/", &burstable);
+    assert_eq!(MEMORY.read(&group), (64 << 20).to_string());
+    assert!(["-1", "max 100000"].contains(&&*QUOTA.read(&group)));
+    if !version_2() {
+        assert_eq!(SHARES.read(&group), "51");
+    }
+    let best_effort = pods.ready("best-effort").await;
+    let group = group_of_container(&pods, "besteffort/", &best_effort);
+    let shares = SHARES.read(&group);
+    assert_eq!(shares, if version_2() { "1" } else { "2" });
+    assert_eq!(guaranteed.status.unwrap().qos_class.as_deref(), Some("Guaranteed"));
+
+    pods.delete("best-effort").await;
+    pods.gone("best-effort").await;
+    let group = group_of_pod(&pods, "besteffort/", &best_effort);
+    assert!(!Path::new("/sys/fs/cgroup/cpu").join(&group).exists(), "{group} is left");
+    assert!(!Path::new("/sys/fs/cgroup").join(&group).exists(), "{group} is left");
+}
