@@ -13,6 +13,7 @@ mod logging;
 mod node;
 mod serve;
 mod signals;
+mod standalone;
 mod version;
 
 /// Threads that a node agent works with at the most. It mostly waits, for its runtime and its API server; each thread more
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Ok(cli::Invocation::Node(node)) => {
             run(node.logging, processors().min(NODE_THREADS), node::run(*node))
         }
+        Ok(cli::Invocation::Standalone(all)) => run(all.logging, processors(), standalone::run(*all)),
         Err(refusal) => {
             let _ = writeln!(io::stderr(), "Error: {refusal}");
             ExitCode::FAILURE

@@ -125,6 +125,14 @@ pub(crate) struct Flags {
 
 /// Adds what the help says beyond the flags themselves.
 pub(crate) fn describe(command: Command) -> Command {
+    describe_controllers(command).after_help(
+        "The other flags of kube-controller-manager 1.36 are taken and warned of: they have no effect yet. \
+         No setting comes from an environment variable.",
+    )
+}
+
+/// Names the controllers in the help of `--controllers`.
+pub(super) fn describe_controllers(command: Command) -> Command {
     let registry = Registry::builtin();
     let here = || registry.rows().iter().filter(|row| row.is_here());
     let all: Vec<_> = here().map(|row| row.name).collect();
@@ -137,13 +145,11 @@ pub(crate) fn describe(command: Command) -> Command {
     if !off.is_empty() {
         controllers = format!("{controllers}. Off by default: {}", off.join(", "));
     }
-    command.mut_arg("controllers", |arg| arg.help(controllers)).after_help(
-        "The other flags of kube-controller-manager 1.36 are taken and warned of: they have no effect yet. \
-         No setting comes from an environment variable.",
-    )
+    command.mut_arg("controllers", |arg| arg.help(controllers))
 }
 
-fn log_format(text: &str) -> Result<Format, String> {
+/// Reads `--logging-format`.
+pub(super) fn log_format(text: &str) -> Result<Format, String> {
     match text {
         "text" => Ok(Format::Text),
         "json" => Ok(Format::Json),

@@ -11,6 +11,7 @@ mod controller_manager;
 mod feature_gates;
 mod node;
 mod pflag;
+mod standalone;
 #[cfg(test)]
 mod tests;
 mod upstream;
@@ -19,6 +20,7 @@ mod values;
 pub(crate) use controller_manager::ControllerManager;
 pub(crate) use node::Node;
 pub(crate) use pflag::Refusal;
+pub(crate) use standalone::Standalone;
 pub(crate) use values::Address;
 
 /// What the command line asks for.
@@ -29,6 +31,8 @@ pub(crate) enum Invocation {
     ControllerManager(Box<ControllerManager>),
     /// `steersman node`.
     Node(Box<Node>),
+    /// `steersman standalone`.
+    Standalone(Box<Standalone>),
 }
 
 /// Kubernetes's controller manager and node agent in one small process.
@@ -53,6 +57,9 @@ enum Command {
     /// Run the pods of this machine, as the kubelet does
     #[command(disable_help_flag = true)]
     Node(Box<node::Flags>),
+    /// Run a whole Kubernetes in one process: API server, controllers, scheduler and one node
+    #[command(disable_help_flag = true)]
+    Standalone(Box<standalone::Flags>),
 }
 
 /// How much to tell about the version.
@@ -83,7 +90,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         .mut_subcommand("controller-manager", |manager| {
             pflag::go_like(controller_manager::describe(manager).args(upstream::CONTROLLER_MANAGER.flags()))
         })
-        .mut_subcommand("node", |node| pflag::go_like(node::describe(node)));
+        .mut_subcommand("node", |node| pflag::go_like(node::describe(node)))
+        .mut_subcommand("standalone", |all| pflag::go_like(standalone::describe(all)));
     let read = command.try_get_matches_from(args.into_iter().map(pflag::normalized));
     let matches = match read {
         Ok(matches) => matches,
@@ -99,6 +107,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         }
         (VersionWish::None, Some(Command::Node(flags))) => {
             Ok(Invocation::Node(Box::new(flags.check(of_command(&matches))?)))
+        }
+        (VersionWish::None, Some(Command::Standalone(flags))) => {
+            Ok(Invocation::Standalone(Box::new(flags.check()?)))
         }
         (VersionWish::None, None) => Err(Refusal::new("a command is wanted: see steersman --help")),
     }

@@ -14,9 +14,9 @@ use prometheus::Registry;
 use steersman_client::events::{self, Writer};
 use steersman_client::leader_election::{self, Elector};
 use steersman_client::{Clients, RestMapper, clients, config, config_from, transport};
-use steersman_controllers::context::{Clock, ControllerContext};
-use steersman_controllers::registry;
-use steersman_controllers::runner::{self, Controllers, ShutdownTimeout};
+use steersman_controllers::context::{Clock, ControllerContext, ControllerOptions};
+use steersman_controllers::registry::{self, Selection};
+use steersman_controllers::runner::{self, Controllers, ShutdownTimeout, Timing};
 use steersman_informer::work_queue::{self, MetricsProvider};
 use steersman_informer::{SharedInformerFactory, factory, shared_informer};
 use tokio::task::JoinSet;
@@ -85,24 +85,20 @@ pub(crate) async fn run(options: ControllerManager) -> Result<(), Error> {
     tracing::info!(version = version::STEERSMAN, kubernetes = version::info().git_version, "Starting");
     options.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let signals = Signals::listen().map_err(Error::Signals)?;
-    let manager = Manager::build(&options)?;
+    let foundation = connect(&options)?;
+    let clients = foundation.clients.clone();
+    let work = Work {
+        selection: &options.selection,
+        timing: options.timing,
+        options: &options.options,
+        election: options.election.as_ref(),
+    };
+    let mut manager = Manager::build(foundation, work)?;
     let stop = CancellationToken::new();
-    let told = CancellationToken::new();
     let mut background = JoinSet::new();
     background.spawn(signals.watch(stop.clone()));
-    let mut last = JoinSet::new();
-    manager.serve(&options, &told, &mut last).await?;
-    let Manager { clients, writer, informers, leadership, .. } = manager;
-    last.spawn(writer.run(told.clone()).instrument(tracing::info_span!("events")));
-
-    informers.start();
-    let ended = leadership.run(&stop).await;
-
-    informers.shutdown().await;
-    told.cancel();
-    if timeout(LAST_WORDS, async { while last.join_next().await.is_some() {} }).await.is_err() {
-        tracing::warn!("Some events, or answers, were not delivered in time");
-    }
+    manager.serve(&options).await?;
+    let ended = manager.run(&stop).await;
     clients.close().await;
     // Until here a second signal ends everything at once.
     background.shutdown().await;
@@ -110,35 +106,67 @@ pub(crate) async fn run(options: ControllerManager) -> Result<(), Error> {
     Ok(ended?)
 }
 
-/// All parts, connected, none of them running.
-struct Manager {
-    clients: Clients,
+fn connect(options: &ControllerManager) -> Result<Foundation, Error> {
+    let metrics = Registry::new();
+    process::register(&metrics)?;
+    let event_metrics = events::Metrics::new();
+    event_metrics.register(&metrics)?;
+    let config = config_from(options.kubeconfig.as_deref(), options.master.as_deref())?;
+    tracing::info!(server = %config.cluster_url, "Using API server");
+    let client_options = clients::Options { limits: options.limits, ..clients::Options::default() };
+    client_options.metrics.register(&metrics)?;
+    let clients = Clients::connect(config, client_options)?;
+    Ok(Foundation { clients, metrics, event_metrics })
+}
+
+/// What a manager stands on, and may share with other parts of the process.
+pub(crate) struct Foundation {
+    /// Clients to the API server.
+    pub(crate) clients: Clients,
+    /// Where its metrics go.
+    pub(crate) metrics: Registry,
+    /// Where its events are counted; registered already.
+    pub(crate) event_metrics: events::Metrics,
+}
+
+/// What a manager does.
+pub(crate) struct Work<'a> {
+    /// Which controllers.
+    pub(crate) selection: &'a Selection,
+    /// How they start and stop.
+    pub(crate) timing: Timing,
+    /// Their settings.
+    pub(crate) options: &'a ControllerOptions,
+    /// How to stand for election; `None` leads without asking.
+    pub(crate) election: Option<&'a leader_election::Config>,
+}
+
+/// All parts, connected; HTTP and events aside, none of them runs.
+pub(crate) struct Manager {
     writer: Writer,
     informers: SharedInformerFactory,
     controllers: Controllers,
     leadership: Leadership,
     metrics: Registry,
+    /// Tells those who only tell of things to end.
+    told: CancellationToken,
+    last: JoinSet<()>,
 }
 
 impl Manager {
-    fn build(options: &ControllerManager) -> Result<Self, Error> {
-        let metrics = Registry::new();
-        process::register(&metrics)?;
+    /// Puts a manager together.
+    ///
+    /// # Errors
+    /// A controller can't be built, or metrics clash.
+    pub(crate) fn build(foundation: Foundation, work: Work<'_>) -> Result<Self, Error> {
+        let Foundation { clients, metrics, event_metrics } = foundation;
         let queue_metrics = MetricsProvider::register(&metrics)?;
-        let (election_metrics, event_metrics, run_metrics) =
-            (leader_election::Metrics::new(), events::Metrics::new(), runner::Metrics::new());
+        let (election_metrics, run_metrics) = (leader_election::Metrics::new(), runner::Metrics::new());
         election_metrics.register(&metrics)?;
-        event_metrics.register(&metrics)?;
         run_metrics.register(&metrics)?;
-
-        let config = config_from(options.kubeconfig.as_deref(), options.master.as_deref())?;
-        tracing::info!(server = %config.cluster_url, "Using API server");
-        let client_options = clients::Options { limits: options.limits, ..clients::Options::default() };
-        client_options.metrics.register(&metrics)?;
-        let clients = Clients::connect(config, client_options)?;
         let (events, writer) = events::broadcaster(clients.component(COMPONENT), event_metrics);
 
-        let elector = match &options.election {
+        let elector = match work.election {
             None => None,
             Some(config) => {
                 let (client, recorder) =
@@ -151,7 +179,7 @@ impl Manager {
             None => clients.clone(),
         };
 
-        let resync = Some(options.options.min_resync_period).filter(|period| !period.is_zero());
+        let resync = Some(work.options.min_resync_period).filter(|period| !period.is_zero());
         let informer = shared_informer::Config { resync, ..shared_informer::Config::default() };
         let informers = SharedInformerFactory::new(
             clients.watch_client(),
@@ -165,29 +193,25 @@ impl Manager {
             rest_mapper: Arc::new(RestMapper::new(clients.component("controller-discovery"))),
             events,
             clock: Clock::wall(),
-            options: Arc::new(options.options.clone()),
+            options: Arc::new(work.options.clone()),
             metrics: metrics.clone(),
             queue_metrics,
         };
         let registry = registry::Registry::builtin();
-        let controllers = registry.build(&options.selection, &context, &run_metrics)?;
+        let controllers = registry.build(work.selection, &context, &run_metrics)?;
         let leadership = Leadership::new(
             elector,
-            options.election.as_ref().map_or(Duration::ZERO, |election| election.retry_period),
+            work.election.map_or(Duration::ZERO, |election| election.retry_period),
             controllers.clone(),
             informers.clone(),
-            options.timing,
+            work.timing,
         );
-        Ok(Self { clients, writer, informers, controllers, leadership, metrics })
+        let (told, last) = (CancellationToken::new(), JoinSet::new());
+        Ok(Self { writer, informers, controllers, leadership, metrics, told, last })
     }
 
-    /// Serves HTTP if that is wanted.
-    async fn serve(
-        &self,
-        options: &ControllerManager,
-        until: &CancellationToken,
-        tasks: &mut JoinSet<()>,
-    ) -> Result<(), Error> {
+    /// Serves HTTP if that is wanted, until [`run`](Self::run) ends.
+    async fn serve(&mut self, options: &ControllerManager) -> Result<(), Error> {
         let Some(address) = &options.http_address else { return Ok(()) };
         let failed = |source| Error::Serve { address: address.clone(), source };
         let listener = serve::bind(address).await.map_err(failed)?;
@@ -198,7 +222,27 @@ impl Manager {
             ready: checks::ready(&self.informers, &self.controllers),
             configz: options.configz.clone(),
         };
-        tasks.spawn(serve::serve(listener, served, until.clone()).instrument(tracing::info_span!("http")));
+        let serving = serve::serve(listener, served, self.told.clone());
+        self.last.spawn(serving.instrument(tracing::info_span!("http")));
         Ok(())
+    }
+
+    /// Runs the controllers until `stop`, and ends all parts.
+    ///
+    /// # Errors
+    /// Syncs did not end in time.
+    pub(crate) async fn run(self, stop: &CancellationToken) -> Result<(), ShutdownTimeout> {
+        let Self { writer, informers, leadership, told, mut last, .. } = self;
+        last.spawn(writer.run(told.clone()).instrument(tracing::info_span!("events")));
+
+        informers.start();
+        let ended = leadership.run(stop).await;
+
+        informers.shutdown().await;
+        told.cancel();
+        if timeout(LAST_WORDS, async { while last.join_next().await.is_some() {} }).await.is_err() {
+            tracing::warn!("Some events, or answers, were not delivered in time");
+        }
+        ended
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use prometheus::Registry;
 use rustix::system::uname;
-use steersman_client::{Clients, clients, config, config_from, transport};
+use steersman_client::{Clients, clients, config, config_from, events, transport};
 use steersman_node::agent::{self, Agent, Connections, Options};
+use steersman_node::configuration::KubeletConfiguration;
 use steersman_node::cri::{self, ClientConfig, Endpoint, EndpointError};
 use steersman_node::runtime::{self, ImageService, RuntimeService};
 use tokio::task::JoinSet;
@@ -18,7 +19,7 @@ use crate::signals::Signals;
 use crate::version;
 
 /// Where links to the logs of all containers are.
-const CONTAINER_LOG_LINKS: &str = "/var/log/containers";
+pub(crate) const CONTAINER_LOG_LINKS: &str = "/var/log/containers";
 
 /// Why the agent ended, or did not start. Somebody has to look: starting it again changes little.
 #[derive(Debug, thiserror::Error)]
@@ -75,8 +76,21 @@ pub(crate) async fn run(node: Node) -> Result<(), Error> {
     Ok(ended?)
 }
 
-fn connect(node: &Node, registry: &Registry) -> Result<Connections, Error> {
-    let configuration = &node.config;
+/// A container runtime, and where calls to it are counted.
+pub(crate) struct Runtime {
+    /// Its containers.
+    pub(crate) containers: Arc<dyn RuntimeService>,
+    /// Its images.
+    pub(crate) images: Arc<dyn ImageService>,
+    /// What is counted, registered by nobody yet.
+    pub(crate) metrics: runtime::Metrics,
+}
+
+/// The runtime at the sockets of the configuration. Nothing is connected yet.
+///
+/// # Errors
+/// What is given as an endpoint is none.
+pub(crate) fn runtime(configuration: &KubeletConfiguration) -> Result<Runtime, Error> {
     let metrics = runtime::Metrics::new();
     let client = |endpoint: Endpoint| {
         cri::Client::new(
@@ -94,6 +108,18 @@ fn connect(node: &Node, registry: &Registry) -> Result<Connections, Error> {
         None => Arc::<cri::Client>::clone(&of_runtime),
         Some(endpoint) => Arc::new(client(endpoint.parse().map_err(Error::ImageEndpoint)?)?),
     };
+    Ok(Runtime { containers: of_runtime, images, metrics })
+}
+
+/// The machine's name, as nodes are called.
+pub(crate) fn hostname() -> String {
+    uname().nodename().to_string_lossy().trim().to_lowercase()
+}
+
+fn connect(node: &Node, registry: &Registry) -> Result<Connections, Error> {
+    let Runtime { containers, images, metrics } = runtime(&node.config)?;
+    let event_metrics = events::Metrics::new();
+    event_metrics.register(registry)?;
     let clients = match &node.flags.kubeconfig {
         None => {
             tracing::info!(
@@ -109,13 +135,12 @@ fn connect(node: &Node, registry: &Registry) -> Result<Connections, Error> {
             Some(Clients::connect(config, options)?)
         }
     };
-    let runtime: Arc<dyn RuntimeService> = of_runtime;
-    Ok(Connections { clients, runtime, images, runtime_metrics: metrics })
+    Ok(Connections { clients, runtime: containers, images, runtime_metrics: metrics, event_metrics })
 }
 
 fn options(node: Node) -> Options {
     let Node { config, flags, .. } = node;
-    let hostname = uname().nodename().to_string_lossy().trim().to_lowercase();
+    let hostname = hostname();
     Options {
         configuration: config,
         node_name: flags.hostname_override.unwrap_or_else(|| hostname.clone()),

@@ -8,6 +8,7 @@ mod app_armor;
 mod features;
 mod node_affinity;
 mod ports;
+pub mod predicates;
 mod pressure;
 mod resources;
 pub mod sysctl;

@@ -352,8 +352,7 @@ impl Agent {
     /// Who tells events to the API server, if there is one, as a kubelet on this node.
     fn recorder(&self) -> Result<(Option<Recorder>, Option<Writer>), Error> {
         let Some(clients) = &self.connections.clients else { return Ok((None, None)) };
-        let metrics = events::Metrics::new();
-        metrics.register(&self.registry)?;
+        let metrics = self.connections.event_metrics.clone();
         let configuration = &self.options.configuration;
         let limits = limits(configuration.event_record_qps, configuration.event_burst);
         let (broadcaster, writer) =

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use steersman_client::Clients;
+use steersman_client::{Clients, events};
 
 use crate::configuration::KubeletConfiguration;
 use crate::kuberuntime::manager::garbage;
@@ -51,4 +51,6 @@ pub struct Connections {
     pub images: Arc<dyn ImageService>,
     /// Where calls to the runtime are counted.
     pub runtime_metrics: runtime::Metrics,
+    /// Where events are counted. Not registered by the agent: others may count into the same families.
+    pub event_metrics: events::Metrics,
 }

@@ -78,6 +78,7 @@ impl Rig {
             runtime: runtime.clone(),
             images: runtime,
             runtime_metrics: crate::runtime::Metrics::new(),
+            event_metrics: steersman_client::events::Metrics::new(),
         };
         let agent = Agent::new(options, connections, Registry::new()).unwrap();
         let stop = CancellationToken::new();

@@ -1,0 +1,167 @@
+//! The flags of `steersman standalone`.
+
+use std::env;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::{ArgAction, Args, Command};
+use steersman_controllers::registry::{Registry, Selection};
+
+use super::controller_manager::{describe_controllers, log_format};
+use super::pflag::Refusal;
+use super::values::items;
+use crate::logging::{Format, Logging};
+
+/// Where a data folder is by default: root's, and below the home of everybody else.
+const OF_ROOT: &str = "/var/lib/steersman";
+const BELOW_HOME: &str = ".local/share/steersman";
+
+/// What is to be run, checked.
+#[derive(Debug)]
+pub(crate) struct Standalone {
+    /// How to log.
+    pub logging: Logging,
+    /// Where objects and keys are kept.
+    pub data_dir: PathBuf,
+    /// Where the kubeconfig goes.
+    pub kubeconfig: PathBuf,
+    /// Where the API server listens.
+    pub https_address: SocketAddr,
+    /// Which controllers.
+    pub selection: Selection,
+    /// The node's name; otherwise the machine's.
+    pub node_name: Option<String>,
+    /// The socket of a container runtime; otherwise containers are simulated.
+    pub container_runtime_endpoint: Option<String>,
+}
+
+/// The flags, as given.
+#[derive(Args, Debug)]
+pub(crate) struct Flags {
+    /// Where objects, keys and what is of the node are kept; by default /var/lib/steersman for root, else
+    /// ~/.local/share/steersman
+    #[arg(long, value_name = "folder", help_heading = "API server")]
+    pub data_dir: Option<PathBuf>,
+    /// Where the kubeconfig is written; by default into the data folder
+    #[arg(long, value_name = "file", help_heading = "API server")]
+    pub write_kubeconfig: Option<PathBuf>,
+    /// Where the API server listens; port 0 picks a free one
+    #[arg(long, value_name = "ip:port", default_value = "127.0.0.1:6443", value_parser = https_address)]
+    #[arg(help_heading = "API server")]
+    pub https_address: SocketAddr,
+
+    #[arg(long, value_name = "list", default_value = "*", action = ArgAction::Append)]
+    #[arg(help_heading = "Controllers")]
+    pub controllers: Vec<String>,
+
+    /// The node's name; by default the machine's
+    #[arg(long, value_name = "name", help_heading = "Node")]
+    pub node_name: Option<String>,
+    /// The socket of a container runtime, such as unix:///run/containerd/containerd.sock; without, containers are simulated
+    #[arg(long, value_name = "socket", help_heading = "Node")]
+    pub container_runtime_endpoint: Option<String>,
+
+    /// How much to log: 0 to 3 what an operator wants to know, 4 for debugging, 6 to 10 everything
+    #[arg(short, long = "v", value_name = "int", default_value_t = 0, help_heading = "Logs")]
+    pub v: i32,
+    /// The form of the log: text or json
+    #[arg(long, value_name = "form", default_value = "text", value_parser = log_format, help_heading = "Logs")]
+    pub logging_format: Format,
+}
+
+/// Adds what the help says beyond the flags themselves.
+pub(crate) fn describe(command: Command) -> Command {
+    describe_controllers(command).after_help(
+        "API server, controllers, a scheduler and one node in one process, for development, tests and demonstrations. \
+         No setting comes from an environment variable, but HOME says where the data folder is by default.",
+    )
+}
+
+fn https_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "must be ip:port, such as 127.0.0.1:6443".to_owned())
+}
+
+impl Flags {
+    /// What the flags amount to.
+    ///
+    /// # Errors
+    /// Values that can't be.
+    pub(crate) fn check(self) -> Result<Standalone, Refusal> {
+        let controllers: Vec<&str> = items(&self.controllers).collect();
+        let selection = Selection::parse(&controllers, &Registry::builtin())
+            .map_err(|why| Refusal::of_value("--controllers", &controllers.join(","), why))?;
+        let node_name = self.node_name.filter(|name| !name.is_empty());
+        if let Some(name) = node_name.as_deref().filter(|name| !is_name(name)) {
+            let why = "must be lower-case letters, digits, '-' and '.', with a letter or digit at both ends";
+            return Err(Refusal::of_value("--node-name", name, why));
+        }
+        let root = rustix::process::geteuid().is_root();
+        let home = env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+        let data_dir = given(self.data_dir).or_else(|| default_data_dir(root, home.as_deref()));
+        let data_dir =
+            data_dir.ok_or_else(|| Refusal::new("--data-dir must be given where HOME is not set"))?;
+        let data_dir = absolute("--data-dir", &data_dir)?;
+        let kubeconfig = match given(self.write_kubeconfig) {
+            Some(path) => absolute("--write-kubeconfig", &path)?,
+            None => data_dir.join("kubeconfig"),
+        };
+        Ok(Standalone {
+            logging: Logging { verbosity: self.v, format: self.logging_format },
+            data_dir,
+            kubeconfig,
+            https_address: self.https_address,
+            selection,
+            node_name,
+            container_runtime_endpoint: self.container_runtime_endpoint.filter(|socket| !socket.is_empty()),
+        })
+    }
+}
+
+fn given(path: Option<PathBuf>) -> Option<PathBuf> {
+    path.filter(|path| !path.as_os_str().is_empty())
+}
+
+fn default_data_dir(root: bool, home: Option<&Path>) -> Option<PathBuf> {
+    if root { Some(OF_ROOT.into()) } else { home.map(|home| home.join(BELOW_HOME)) }
+}
+
+fn absolute(flag: &str, path: &Path) -> Result<PathBuf, Refusal> {
+    std::path::absolute(path).map_err(|why| Refusal::of_value(flag, &path.display().to_string(), why))
+}
+
+/// RFC 1123, as names of nodes must be.
+fn is_name(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let label = |label: &str| {
+        let bytes = label.as_bytes();
+        bytes.iter().all(|&byte| inner(byte) || byte == b'-')
+            && bytes.first().is_some_and(|&byte| inner(byte))
+            && bytes.last().is_some_and(|&byte| inner(byte))
+    };
+    text.len() <= 253 && text.split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_folder_depends_on_who_runs_it_and_never_on_where() {
+        let home = Path::new("/home/me");
+        assert_eq!(default_data_dir(true, Some(home)), Some("/var/lib/steersman".into()));
+        assert_eq!(default_data_dir(false, Some(home)), Some("/home/me/.local/share/steersman".into()));
+        assert_eq!(default_data_dir(false, None), None);
+    }
+
+    #[test]
+    fn addresses_and_names_are_checked() {
+        assert!(https_address("[::1]:0").is_ok());
+        https_address("localhost:6443").unwrap_err();
+        https_address("127.0.0.1").unwrap_err();
+        for (name, good) in
+            [("n", true), ("a-1.b", true), ("A", false), ("a_b", false), ("-a", false), ("a..b", false)]
+        {
+            assert_eq!(is_name(name), good, "{name}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Wires `steersman standalone`: API server, controllers, a scheduler and one node, in one process.
+//!
+//! ```text
+//! start    server, its kubeconfig ─> clients without sockets, a name for each part ─> all parts are built ─> they run
+//! stop     node ─> scheduler ─> controllers ─> server
+//! ```
+
+mod kubeconfig;
+mod node;
+mod scheduler;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use prometheus::Registry;
+use steersman_apiserver::{Identity, Server, StartError};
+use steersman_client::{Clients, Limits, clients, events};
+use steersman_controllers::context::ControllerOptions;
+use steersman_controllers::runner::{ShutdownTimeout, Timing};
+use steersman_node::agent;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, info_span};
+
+use crate::cli::Standalone;
+use crate::controller_manager::{self, Foundation, Manager, Work};
+use crate::serve::process;
+use crate::signals::Signals;
+use crate::version;
+
+pub(crate) use kubeconfig::KubeconfigError;
+use scheduler::Scheduler;
+
+/// How long the controllers' syncs may take to end, and the last events to be written.
+const SHUTDOWN: Duration = Duration::from_secs(10);
+const LAST_WORDS: Duration = Duration::from_secs(6);
+
+/// Why it ended, or did not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The system lends us no signals.
+    #[error("listening for signals: {0}")]
+    Signals(#[source] io::Error),
+    /// The API server does not start.
+    #[error(transparent)]
+    Server(#[from] StartError),
+    /// Its kubeconfig can't be written.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    /// Two parts want one metric.
+    #[error("registering metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+    /// The controllers can't be set up.
+    #[error(transparent)]
+    Manager(#[from] controller_manager::Error),
+    /// The container runtime's client can't be made.
+    #[error(transparent)]
+    Runtime(#[from] crate::node::Error),
+    /// The node's folder can't be had.
+    #[error("{}: {source}", path.display())]
+    Node {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The node has no port to serve at.
+    #[error("a port for the node: {0}")]
+    Port(#[source] io::Error),
+    /// The node can't be set up, or ended.
+    #[error(transparent)]
+    Agent(#[from] agent::Error),
+    /// Objects can't be stored any more.
+    #[error("the data folder: {0}")]
+    Store(String),
+    /// A mistake in the program.
+    #[error("a part ended by itself: {0}")]
+    Part(#[from] JoinError),
+    /// Syncs did not end in time.
+    #[error(transparent)]
+    Shutdown(#[from] ShutdownTimeout),
+}
+
+/// Runs all of it until a signal stops it.
+///
+/// # Errors
+/// See [`Error`].
+pub(crate) async fn run(options: Standalone) -> Result<(), Error> {
+    let signals = Signals::listen().map_err(Error::Signals)?;
+    let server = Server::start(steersman_apiserver::Options {
+        settings: Default::default(),
+        data_folder: options.data_dir.clone(),
+        address: options.https_address,
+        names: Vec::new(),
+    })
+    .await?;
+    let stop = CancellationToken::new();
+    let mut background = JoinSet::new();
+    background.spawn(signals.watch(stop.clone()));
+    let ended = run_on(&server, &options, &stop).await;
+    server.stop().await;
+    // Until here a second signal ends everything at once.
+    background.shutdown().await;
+    tracing::info!("Stopped");
+    ended
+}
+
+/// Runs everything but the server.
+async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken) -> Result<(), Error> {
+    kubeconfig::write(&options.kubeconfig, &server.kubeconfig())?;
+    tracing::info!(
+        version = version::STEERSMAN,
+        kubernetes = version::info().git_version,
+        server = server.url(),
+        data = %options.data_dir.display(),
+        "Starting"
+    );
+    let metrics = Registry::new();
+    process::register(&metrics)?;
+    let event_metrics = events::Metrics::new();
+    event_metrics.register(&metrics)?;
+    // Within one process nobody has to be protected from anybody's requests.
+    let client_options = clients::Options { limits: Limits::UNLIMITED, ..Default::default() };
+    client_options.metrics.register(&metrics)?;
+    let as_user =
+        |user: &str| Clients::over_with(server.in_memory(Identity::master(user)), client_options.clone());
+
+    let plan = node::Plan {
+        name: options.node_name.as_deref(),
+        folder: &options.data_dir.join("node"),
+        endpoint: options.container_runtime_endpoint.as_deref(),
+        ca: server.ca(),
+    };
+    let name = plan.name();
+    let agent =
+        plan.agent(as_user(&format!("system:node:{name}")), event_metrics.clone(), metrics.clone())?;
+    let clients = as_user("system:kube-controller-manager");
+    let work = Work {
+        selection: &options.selection,
+        timing: Timing { start_interval: Duration::ZERO, shutdown_timeout: SHUTDOWN },
+        options: &ControllerOptions::default(),
+        election: None,
+    };
+    let foundation = Foundation { clients, metrics, event_metrics: event_metrics.clone() };
+    let manager = Manager::build(foundation, work)?;
+    let clients = as_user("system:kube-scheduler");
+    let (broadcaster, writer) = events::broadcaster(clients.component("events"), event_metrics);
+    let scheduler = Scheduler {
+        watch: clients.watch_client(),
+        client: clients.component("scheduler"),
+        recorder: broadcaster.recorder(scheduler::SCHEDULER),
+        node: name,
+    };
+
+    greet(&options.kubeconfig);
+    let [of_node, of_scheduler, of_events, of_manager] = [(); 4].map(|()| CancellationToken::new());
+    let mut parts = JoinSet::new();
+    let mut telling = JoinSet::new();
+    telling.spawn(writer.run(of_events.clone()).instrument(info_span!("events")));
+    let (mut placing, mut managing) = (JoinSet::new(), JoinSet::new());
+    placing.spawn(scheduler.run(of_scheduler.clone()).instrument(info_span!("scheduler")));
+    let token = of_manager.clone();
+    managing.spawn(async move { manager.run(&token).await }.instrument(info_span!("controllers")));
+    parts.spawn(Box::pin(agent.run(of_node.clone())).instrument(info_span!("node")));
+
+    let ended = tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        Some(node) = parts.join_next() => flatten(node),
+        Some(managed) = managing.join_next() => flatten(managed),
+        Some(Err(panicked)) = placing.join_next() => Err(panicked.into()),
+        why = server.failed() => Err(Error::Store(why)),
+    };
+    of_node.cancel();
+    let node = joined(&mut parts).await;
+    of_scheduler.cancel();
+    while placing.join_next().await.is_some() {}
+    of_manager.cancel();
+    let managed = joined(&mut managing).await;
+    of_events.cancel();
+    if timeout(LAST_WORDS, async { while telling.join_next().await.is_some() {} }).await.is_err() {
+        tracing::warn!("Some events were not delivered in time");
+    }
+    ended.and(node).and(managed)
+}
+
+/// What a part that is told to end comes to; one that ended before was heard already.
+async fn joined<E>(part: &mut JoinSet<Result<(), E>>) -> Result<(), Error>
+where
+    Error: From<E>,
+    E: 'static,
+{
+    part.join_next().await.map_or(Ok(()), flatten)
+}
+
+fn flatten<E>(ended: Result<Result<(), E>, JoinError>) -> Result<(), Error>
+where
+    Error: From<E>,
+{
+    Ok(ended??)
+}
+
+/// Says where to go from here. Whoever closed the pipe does not want to read it.
+fn greet(kubeconfig: &Path) {
+    let path = kubeconfig.display();
+    let text = format!(
+        "Kubernetes is at your service. The kubeconfig is {path}\nTry, in a second terminal:\n\n  \
+         export KUBECONFIG='{path}'\n  kubectl apply -f examples/job.yaml\n  kubectl get jobs,pods\n\n\
+         Ctrl-C stops it; the next start finds everything again.\n"
+    );
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

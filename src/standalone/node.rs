@@ -1,0 +1,120 @@
+//! The one node: on a runtime in memory, or on real containers.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::sync::Arc;
+
+use prometheus::Registry;
+use steersman_client::{Clients, events};
+use steersman_node::agent::{Agent, Connections, Options};
+use steersman_node::configuration::KubeletConfiguration;
+use steersman_node::kuberuntime::manager::garbage;
+use steersman_node::runtime;
+use steersman_node::runtime::simulated::{Logs, SimulatedConfig, SimulatedRuntime};
+
+use super::Error;
+use crate::node::{CONTAINER_LOG_LINKS, Runtime, hostname};
+use crate::version;
+
+/// What the node is to be.
+pub(super) struct Plan<'a> {
+    /// Its name; otherwise the machine's.
+    pub(super) name: Option<&'a str>,
+    /// The folder that is its own.
+    pub(super) folder: &'a Path,
+    /// The socket of a container runtime; otherwise containers are simulated.
+    pub(super) endpoint: Option<&'a str>,
+    /// PEM of those whose certificates are believed.
+    pub(super) ca: &'a str,
+}
+
+impl Plan<'_> {
+    /// The name.
+    pub(super) fn name(&self) -> String {
+        self.name.map_or_else(hostname, str::to_owned)
+    }
+
+    /// The agent.
+    ///
+    /// # Errors
+    /// The node can't be set up.
+    pub(super) fn agent(
+        &self,
+        clients: Clients,
+        event_metrics: events::Metrics,
+        registry: Registry,
+    ) -> Result<Agent, Error> {
+        let failed = |source| Error::Node { path: self.folder.to_owned(), source };
+        fs::create_dir_all(self.folder).map_err(failed)?;
+        let ca = self.folder.join("client-ca.crt");
+        fs::write(&ca, self.ca).map_err(failed)?;
+        let mut configuration = match self.endpoint {
+            Some(endpoint) => {
+                KubeletConfiguration { container_runtime_endpoint: endpoint.to_owned(), ..Default::default() }
+            }
+            None => simulated(self.folder, free_port().map_err(Error::Port)?),
+        };
+        configuration.authentication.x509.client_ca_file = Some(ca);
+        // A machine for development is taken as it is.
+        configuration.fail_swap_on = false;
+        configuration.fail_cgroup_v1 = false;
+        let (runtime, hostname, links) = match self.endpoint {
+            Some(_) => (crate::node::runtime(&configuration)?, hostname(), CONTAINER_LOG_LINKS.into()),
+            // The name is the address where there is no other: others need not reach a node that runs nothing.
+            None => (in_memory(), Ipv4Addr::LOCALHOST.to_string(), self.folder.join("logs/containers")),
+        };
+        let options = Options {
+            configuration,
+            node_name: self.name(),
+            hostname,
+            node_ips: Vec::new(),
+            node_labels: Default::default(),
+            root_dir: self.folder.join("root"),
+            cert_dir: self.folder.join("pki"),
+            container_log_links: links,
+            external_cloud_provider: false,
+            credential_provider_config: None,
+            garbage: garbage::Policy::default(),
+            kubelet_version: version::info().git_version,
+        };
+        let connections = Connections {
+            clients: Some(clients),
+            runtime: runtime.containers,
+            images: runtime.images,
+            runtime_metrics: runtime.metrics,
+            event_metrics,
+        };
+        Ok(Agent::new(options, connections, registry)?)
+    }
+}
+
+/// Of a node that needs no rights, and writes nothing outside its folder.
+fn simulated(folder: &Path, port: u16) -> KubeletConfiguration {
+    KubeletConfiguration {
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        port,
+        healthz_port: 0,
+        cgroups_per_qos: false,
+        enforce_node_allocatable: Vec::new(),
+        pod_logs_dir: folder.join("logs/pods"),
+        resolv_conf: Default::default(),
+        // How full the machine is says nothing of containers that use none of it.
+        eviction_hard: Default::default(),
+        ..KubeletConfiguration::default()
+    }
+}
+
+fn in_memory() -> Runtime {
+    let metrics = runtime::Metrics::new();
+    let config =
+        SimulatedConfig { logs: Logs::Written, metrics: metrics.clone(), ..SimulatedConfig::default() };
+    let runtime = Arc::new(SimulatedRuntime::new(config));
+    Runtime { containers: Arc::<SimulatedRuntime>::clone(&runtime), images: runtime, metrics }
+}
+
+/// A port of the loopback that is free now.
+fn free_port() -> io::Result<u16> {
+    Ok(std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}

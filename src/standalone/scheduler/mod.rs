@@ -1,0 +1,241 @@
+//! A minimal scheduler: binds pods to the one node, where it takes them.
+//!
+//! A pod that the node does not take is tried again when the pod or the node changes, or another pod leaves the node, but
+//! not sooner than after 1 second, then 2, up to 10. No pod is ended to make room for another.
+
+mod cache;
+mod plan;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use steersman_api::{FieldSelector, GroupVersionKind, GroupVersionResource, ObjectKey};
+use steersman_client::events::{EventType, Recorder, reference};
+use steersman_informer::SharedInformer;
+use steersman_informer::list_watch::{ApiListerWatcher, Scope};
+use steersman_informer::shared_informer::Config;
+use steersman_informer::wire::whole::Whole;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use cache::{Cache, Known};
+pub(super) use plan::SCHEDULER;
+
+/// The first wait before a pod is tried again, and the longest.
+const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+
+/// Binds pods to one node.
+pub(super) struct Scheduler {
+    /// For watches: neither limits nor retries.
+    pub(super) watch: kube::Client,
+    /// For writes.
+    pub(super) client: kube::Client,
+    /// Of [`SCHEDULER`].
+    pub(super) recorder: Recorder,
+    /// The node.
+    pub(super) node: String,
+}
+
+/// A pod that could not be placed.
+struct Tried {
+    uid: Option<String>,
+    spec: Option<PodSpec>,
+    times: u32,
+    /// [`Known::chances`] at that time; `None` if trouble came that has nothing to do with room.
+    chances: Option<u64>,
+    again: Instant,
+}
+
+impl Scheduler {
+    /// Places pods until `stop`.
+    pub(super) async fn run(self, stop: CancellationToken) {
+        let cache = Cache::default();
+        let pods = SharedInformer::new(
+            Arc::new(ApiListerWatcher::<Whole<Pod>>::new(
+                self.watch.clone(),
+                resource("pods"),
+                Scope::default(),
+            )),
+            resource("pods"),
+            Config::default(),
+        );
+        let scope = Scope { fields: FieldSelector::name(&self.node), ..Scope::default() };
+        let nodes = SharedInformer::new(
+            Arc::new(ApiListerWatcher::<Whole<Node>>::new(self.watch.clone(), resource("nodes"), scope)),
+            resource("nodes"),
+            Config::default(),
+        );
+        let (Ok(of_pods), Ok(of_nodes)) = (pods.select::<Whole<Pod>>(), nodes.select::<Whole<Node>>()) else {
+            // A kind that is kept whole has no groups that could be missing.
+            return;
+        };
+        let (seen, node) = (cache.clone(), self.node.clone());
+        of_pods.map(move |change| seen.pod(change, &node));
+        let seen = cache.clone();
+        of_nodes.map(move |change| seen.node(change));
+        let place = async {
+            of_pods.synced().await;
+            of_nodes.synced().await;
+            self.place(&cache).await
+        };
+        tokio::select! {
+            ((), ()) = async { tokio::join!(Arc::clone(&pods).run(stop.clone()), Arc::clone(&nodes).run(stop.clone())) } => {}
+            () = place => {}
+        }
+    }
+
+    async fn place(&self, cache: &Cache) {
+        let mut tried: HashMap<ObjectKey, Tried> = HashMap::new();
+        loop {
+            let known = cache.known();
+            tried.retain(|key, _| known.pods.get(key).is_some_and(|pod| plan::waits(pod)));
+            let on_node = known.pods.values().filter(|pod| plan::occupies(pod, &self.node));
+            let mut others: Vec<&Pod> = on_node.map(|pod| &**pod).collect();
+            for (key, pod) in due(&known, &tried) {
+                let Err((reason, message, chances)) = self.place_one(&known, pod, &others).await else {
+                    others.push(pod);
+                    tried.remove(key);
+                    cache.bound(key, &self.node);
+                    let message = format!("Successfully assigned {key} to {}", self.node);
+                    self.event(pod, key, EventType::Normal, "Scheduled", message);
+                    continue;
+                };
+                tried.insert(key.clone(), Tried::now(pod, chances, tried.get(key)));
+                self.event(pod, key, EventType::Warning, "FailedScheduling", message.clone());
+                if let Err(error) = self.tell(pod, reason, &message).await {
+                    tracing::warn!(pod = %key, %error, "Why a pod has no place could not be written");
+                }
+            }
+            let now = cache.known();
+            let waking = tried.iter().filter(|(key, one)| {
+                one.has_a_chance(&now) || now.pods.get(*key).is_some_and(|pod| one.is_another(pod))
+            });
+            let next = waking.map(|(_, one)| one.again).min();
+            tokio::select! {
+                () = cache.changed() => {}
+                () = async { sleep_until(next.unwrap_or_else(Instant::now)).await }, if next.is_some() => {}
+            }
+        }
+    }
+
+    /// Binds the pod, if the node takes it.
+    ///
+    /// # Errors
+    /// The reason and the message why not, and what [`Tried::chances`] is then.
+    async fn place_one(
+        &self,
+        known: &Known,
+        pod: &Pod,
+        others: &[&Pod],
+    ) -> Result<(), (&'static str, String, Option<u64>)> {
+        plan::fits(pod, known.node.as_deref(), others)
+            .map_err(|message| ("Unschedulable", message, Some(known.chances)))?;
+        self.bind(pod).await.map_err(|error| {
+            let why = format!("binding rejected: running Bind plugin \"DefaultBinder\": {error}");
+            ("SchedulerError", why, None)
+        })
+    }
+
+    async fn bind(&self, pod: &Pod) -> Result<(), kube::Error> {
+        let meta = &pod.metadata;
+        let binding = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": self.node},
+        });
+        let name = meta.name.as_deref().unwrap_or_default();
+        self.pods(pod)
+            .create_subresource::<Value, Value>("binding", name, &PostParams::default(), &binding)
+            .await
+            .map(drop)
+    }
+
+    /// Writes why the pod has no node, unless it says so already.
+    async fn tell(&self, pod: &Pod, reason: &str, message: &str) -> Result<(), kube::Error> {
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let old = conditions.into_iter().find(|condition| condition.type_ == "PodScheduled");
+        let same = old.is_some_and(|old| {
+            let texts = (old.reason.as_deref(), old.message.as_deref());
+            old.status == "False" && texts == (Some(reason), Some(message))
+        });
+        if same {
+            return Ok(());
+        }
+        let since = old.filter(|old| old.status == "False").and_then(|old| old.last_transition_time.clone());
+        let since = since.map_or_else(|| json!(steersman_api::Time::now()), |since| json!(since));
+        let patch = json!({
+            "metadata": {"uid": pod.metadata.uid},
+            "status": {"conditions": [{
+                "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
+                "lastTransitionTime": since, "observedGeneration": pod.metadata.generation,
+            }]},
+        });
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        self.pods(pod).patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await.map(drop)
+    }
+
+    fn pods(&self, pod: &Pod) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), pod.metadata.namespace.as_deref().unwrap_or_default())
+    }
+
+    fn event(&self, pod: &Pod, key: &ObjectKey, kind: EventType, reason: &'static str, message: String) {
+        let meta = steersman_api::Meta {
+            key: key.clone(),
+            uid: pod.metadata.uid.as_deref().unwrap_or_default().into(),
+            ..steersman_api::Meta::default()
+        };
+        let mut involved = reference(&GroupVersionKind::new("", "v1", "Pod"), &meta);
+        involved.resource_version.clone_from(&pod.metadata.resource_version);
+        self.recorder.event(&involved, kind, reason, message);
+    }
+}
+
+impl Tried {
+    /// The pod was tried in vain right now, and `before` when it was tried last.
+    fn now(pod: &Pod, chances: Option<u64>, before: Option<&Self>) -> Self {
+        let (uid, spec) = (pod.metadata.uid.clone(), pod.spec.clone());
+        let times =
+            before.filter(|before| before.uid == uid).map_or(1, |before| before.times.saturating_add(1));
+        let wait = BACK_OFF.0.saturating_mul(1 << (times - 1).min(8)).min(BACK_OFF.1);
+        Self { uid, spec, times, chances, again: Instant::now() + wait }
+    }
+
+    /// Whether trying again may help.
+    fn has_a_chance(&self, known: &Known) -> bool {
+        self.chances.is_none_or(|chances| chances < known.chances)
+    }
+
+    /// Whether the pod is not what was tried.
+    fn is_another(&self, pod: &Pod) -> bool {
+        self.uid != pod.metadata.uid || self.spec != pod.spec
+    }
+}
+
+/// The pods to try now: the most important first, then the oldest.
+fn due<'a>(known: &'a Known, tried: &HashMap<ObjectKey, Tried>) -> Vec<(&'a ObjectKey, &'a Pod)> {
+    let now = Instant::now();
+    let is_due = |key: &ObjectKey, pod: &Pod| match tried.get(key) {
+        None => true,
+        Some(one) => {
+            one.uid != pod.metadata.uid
+                || (one.again <= now && (one.has_a_chance(known) || one.is_another(pod)))
+        }
+    };
+    let waiting = known.pods.iter().map(|(key, pod)| (key, &**pod)).filter(|(_, pod)| plan::waits(pod));
+    let mut due: Vec<_> = waiting.filter(|(key, pod)| is_due(key, pod)).collect();
+    due.sort_by_key(|(_, pod)| {
+        let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
+        (std::cmp::Reverse(priority), pod.metadata.creation_timestamp.clone())
+    });
+    due
+}
+
+fn resource(plural: &'static str) -> GroupVersionResource {
+    GroupVersionResource::new("", "v1", plural)
+}

@@ -1,0 +1,226 @@
+//! `steersman standalone` as a newcomer meets it: one command, and a second terminal.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may fail in this way, and say what it skips"
+)]
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use kube::Api;
+use kube::api::{ListParams, LogParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use support::eventually;
+use support::jobs::has_condition;
+
+/// The process. It is killed when this is dropped.
+struct Standalone {
+    child: Child,
+    greeting: Vec<String>,
+    log: tempfile::NamedTempFile,
+}
+
+impl Standalone {
+    /// Starts it, and returns once it says that it is there.
+    async fn start(data: &Path) -> Self {
+        let data = data.to_owned();
+        tokio::task::spawn_blocking(move || Self::start_blocking(&data)).await.unwrap()
+    }
+
+    fn start_blocking(data: &Path) -> Self {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let mut child = command(data)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log.reopen().unwrap())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut greeting = Vec::new();
+        for line in lines {
+            let last = line.starts_with("Ctrl-C");
+            greeting.push(line);
+            if last {
+                break;
+            }
+        }
+        let started = Self { child, greeting, log };
+        assert!(!started.greeting.is_empty(), "it must start");
+        started
+    }
+
+    async fn stop(&mut self) -> ExitStatus {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+        eventually("it ends", || std::future::ready(self.child.try_wait().unwrap())).await
+    }
+}
+
+impl Drop for Standalone {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.log.path()).unwrap_or_default();
+            println!("its log:\n{log}");
+        }
+    }
+}
+
+fn command(data: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steersman"));
+    command.args(["standalone", "--https-address=127.0.0.1:0", "--node-name=n", "--data-dir"]).arg(data);
+    command
+}
+
+async fn client(data: &Path) -> kube::Client {
+    let kubeconfig = Kubeconfig::read_from(data.join("kubeconfig")).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    kube::Client::try_from(config.unwrap()).unwrap()
+}
+
+/// The Job of the README.
+fn example() -> Job {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/job.yaml")).unwrap();
+    serde_saphyr::from_str(&text).unwrap()
+}
+
+async fn complete(client: &kube::Client, name: &str) -> Job {
+    let jobs = Api::<Job>::namespaced(client.clone(), "default");
+    eventually("the job is complete", || async {
+        let job = jobs.get(name).await.ok()?;
+        has_condition(&job, "Complete").then_some(job)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_example_completes_and_a_second_start_finds_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut all = Standalone::start(&data).await;
+    let kubeconfig = data.join("kubeconfig");
+    let greeting = all.greeting.join("\n");
+    for part in
+        [&*kubeconfig.display().to_string(), "kubectl apply -f examples/job.yaml", "kubectl get jobs,pods"]
+    {
+        assert!(greeting.contains(part), "{part} in {greeting}");
+    }
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&data), mode(&kubeconfig)), (0o700, 0o600));
+
+    let before = client(&data).await;
+    let jobs = Api::<Job>::namespaced(before.clone(), "default");
+    let made = jobs.create(&PostParams::default(), &example()).await.unwrap();
+    complete(&before, "four").await;
+    let pods = Api::<Pod>::namespaced(before.clone(), "default");
+    let of_job = pods.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(of_job.len(), 4);
+    let name = of_job[0].metadata.name.clone().unwrap();
+    let log = pods.logs(&name, &LogParams::default()).await.unwrap();
+    assert!(log.contains("one of four"), "{log}");
+    let events = Api::<Event>::namespaced(before, "default");
+    let scheduled = format!("Successfully assigned default/{name} to n");
+    eventually("the event of its place", || async {
+        let all = events.list(&ListParams::default()).await.ok()?.items;
+        all.into_iter().find(|event| event.message.as_deref() == Some(&scheduled))
+    })
+    .await;
+    assert!(all.stop().await.success());
+
+    let mut again = Standalone::start(&data).await;
+    let found = complete(&client(&data).await, "four").await;
+    assert_eq!(found.metadata.uid, made.metadata.uid);
+    assert!(again.stop().await.success());
+}
+
+#[tokio::test]
+async fn a_pod_without_room_says_so_and_gets_its_place_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut all = Standalone::start(&data).await;
+    let client = client(&data).await;
+    let pods = Api::<Pod>::namespaced(client.clone(), "default");
+    let pod = json!({
+        "metadata": {"name": "picky"},
+        "spec": {"nodeSelector": {"disk": "fast"}, "containers": [{"name": "a", "image": "busybox"}]},
+    });
+    pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    let expected = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.";
+    eventually("the pod says why it waits", || async {
+        let status = pods.get("picky").await.ok()?.status?;
+        let told = status.conditions?.into_iter().find(|condition| condition.type_ == "PodScheduled")?;
+        (told.status == "False" && told.message.as_deref() == Some(expected)).then_some(())
+    })
+    .await;
+    let nodes = Api::<k8s_openapi::api::core::v1::Node>::all(client);
+    let label = kube::api::Patch::Merge(json!({"metadata": {"labels": {"disk": "fast"}}}));
+    nodes.patch("n", &Default::default(), &label).await.unwrap();
+    eventually("the pod runs", || async {
+        (pods.get("picky").await.ok()?.status?.phase? == "Running").then_some(())
+    })
+    .await;
+    assert!(all.stop().await.success());
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_outlives_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut made: Vec<String> = Vec::new();
+    for round in 0..3 {
+        let mut all = Standalone::start(&data).await;
+        let maps = Api::<ConfigMap>::namespaced(client(&data).await, "default");
+        let there = maps.list(&ListParams::default()).await.unwrap().items;
+        let there: Vec<_> = there.into_iter().filter_map(|map| map.metadata.name).collect();
+        let lost: Vec<_> = made.iter().filter(|name| !there.contains(name)).collect();
+        assert!(lost.is_empty(), "lost in round {round}: {lost:?}");
+        for number in 0.. {
+            let name = format!("r{round}-{number}");
+            let map = json!({"metadata": {"name": name}, "data": {"k": "v"}});
+            let map = serde_json::from_value(map).unwrap();
+            match maps.create(&PostParams::default(), &map).await {
+                Ok(_) => made.push(name),
+                Err(_) => break,
+            }
+            if number == 20 {
+                // It dies at some moment of those that follow.
+                kill_process(Pid::from_child(&all.child), Signal::KILL).unwrap();
+            }
+        }
+        let _ = all.child.wait();
+    }
+    assert!(made.len() >= 60);
+}
+
+#[tokio::test]
+async fn what_keeps_it_from_starting_is_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut all = Standalone::start(&data).await;
+    let refused = |mut command: Command| async move {
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        text
+    };
+    let second = refused(command(&data)).await;
+    assert!(second.contains("another server is using it"), "{second}");
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut other = Command::new(env!("CARGO_BIN_EXE_steersman"));
+    other.args(["standalone", "--https-address", &address, "--data-dir"]).arg(folder.path().join("other"));
+    let port = refused(other).await;
+    assert!(port.contains(&format!("serving at {address}: Address already in use")), "{port}");
+    assert!(all.stop().await.success());
+}
