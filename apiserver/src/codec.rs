@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 use serde::ser::SerializeMap;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use steersman_api::schema::{self, Kind, TranscodeError};
 
@@ -38,10 +39,53 @@ impl Serialize for WithoutType<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (name, value) in self.0.iter().filter(|(name, _)| *name != "apiVersion" && *name != "kind") {
-            map.serialize_entry(name, value)?;
+            match value {
+                Value::Object(metadata) if name == "metadata" => {
+                    map.serialize_entry(name, &Unfolded(metadata, unfold_metadata))?;
+                }
+                value => map.serialize_entry(name, value)?,
+            }
         }
         map.end()
     }
+}
+
+/// An object some member of which is kept in another form than clients know: the function knows it, and its form.
+struct Unfolded<'a>(&'a Map<String, Value>, fn(&'a str, &'a Value) -> Option<Form<'a>>);
+
+/// The form in which clients know a member.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Form<'a> {
+    /// Of a list: each item is an object with such a member.
+    List(Vec<Unfolded<'a>>),
+    /// The value's text.
+    Text(&'a RawValue),
+}
+
+impl Serialize for Unfolded<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in self.0 {
+            match self.1(name, value) {
+                Some(form) => map.serialize_entry(name, &form)?,
+                None => map.serialize_entry(name, value)?,
+            }
+        }
+        map.end()
+    }
+}
+
+fn unfold_metadata<'a>(name: &'a str, value: &'a Value) -> Option<Form<'a>> {
+    let entries = value.as_array().filter(|_| name == "managedFields")?;
+    let entries = entries.iter().map(|entry| Some(Unfolded(entry.as_object()?, unfold_entry)));
+    Some(Form::List(entries.collect::<Option<_>>()?))
+}
+
+/// See [`crate::managed_fields`]: the fields are kept as text.
+fn unfold_entry<'a>(name: &'a str, value: &'a Value) -> Option<Form<'a>> {
+    let text = value.as_str().filter(|_| name == "fieldsV1")?;
+    serde_json::from_str(text).ok().map(Form::Text)
 }
 
 /// The bytes of a JSON value.
@@ -61,9 +105,9 @@ pub(crate) fn json_without_type(object: &Value) -> Bytes {
 pub(crate) fn metadata_json(metadata: &Map<String, Value>) -> Bytes {
     #[derive(Serialize)]
     struct Partial<'a> {
-        metadata: &'a Map<String, Value>,
+        metadata: Unfolded<'a>,
     }
-    json(&Partial { metadata })
+    json(&Partial { metadata: Unfolded(metadata, unfold_metadata) })
 }
 
 /// An object's bare message.

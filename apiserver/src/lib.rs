@@ -18,10 +18,9 @@
 //! | What | Here |
 //! |---|---|
 //! | Who may do what | No admission webhooks, no node authorizer; a [`TestServer`] lets everybody do everything |
-//! | Server-side apply | Refused with 415; `managedFields` are not kept |
 //! | Columns of tables | Without descriptions; flow schemas in the order of their names |
 //! | OpenAPI | Version 3 in JSON, without descriptions; neither version 2 nor the protobuf form |
-//! | YAML bodies, compression | Not served: clients fall back or are refused |
+//! | YAML bodies (but applied configurations), compression | Not served: clients fall back or are refused |
 //! | Streams (`exec`, `attach`, `portforward`) | Carried byte for byte: WebSockets are not translated for nodes that speak SPDY only; they refuse, and clients fall back |
 //! | Addresses of nodes | `InternalIP` first, host names later |
 //! | Proxies | No `OPTIONS`; links within pages are not rewritten; bodies of requests are limited as all others |
@@ -34,6 +33,7 @@
 //! | Service accounts of pods | Where the default account or `kube-root-ca.crt` is missing, pods that ask for neither run without a token; a [`TestServer`] gives none unless told to |
 //! | Limit ranges, quotas, pod security | Not enforced |
 //! | New nodes | Begin without the taint `node.kubernetes.io/not-ready` |
+//! | Applied configurations | YAML keys are texts (`y` is not `true`); of keys that are there twice only the first is reported |
 //! | Text of errors that Go's own libraries word | Other words, the same code and reason |
 
 mod access;
@@ -45,6 +45,7 @@ mod discovery;
 mod faults;
 mod field;
 mod in_memory;
+mod managed_fields;
 mod meta;
 mod names;
 mod object;

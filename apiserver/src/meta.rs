@@ -89,7 +89,7 @@ fn counted_metadata(resource: &Resource) -> Option<&'static str> {
     }
 }
 
-/// Whether two states differ in nothing but their version.
+/// Whether two states differ in nothing but their version and who manages what.
 pub(crate) fn is_same(a: &Value, b: &Value) -> bool {
     let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
     let empty = Map::new();
@@ -98,8 +98,10 @@ pub(crate) fn is_same(a: &Value, b: &Value) -> bool {
         && a.iter().all(|(name, value)| match (name.as_str(), b.get(name)) {
             ("metadata", Some(other)) => {
                 let (mut value, mut other) = (rest(value), rest(other));
-                value.remove("resourceVersion");
-                other.remove("resourceVersion");
+                for ignored in ["resourceVersion", "managedFields"] {
+                    value.remove(ignored);
+                    other.remove(ignored);
+                }
                 value == other
             }
             (_, Some(other)) => value == other,

@@ -233,6 +233,22 @@ impl Refusal {
         Self::invalid_kind("", "", "", &[error])
     }
 
+    /// Others manage fields of the configuration that is applied: with each field and what to say of it.
+    pub(crate) fn apply_conflict(
+        message: impl Into<String>,
+        causes: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
+        let refusal = Self::new(409, "Conflict", message);
+        causes
+            .into_iter()
+            .fold(refusal, |refusal, (field, why)| refusal.cause("FieldManagerConflict", why, &field))
+    }
+
+    /// The configuration that is applied does not fit its type. Upstream gives no reason here.
+    pub(crate) fn untyped(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
     /// Patches of that kind are not applied to that resource.
     pub(crate) fn unsupported_patch_type() -> Self {
         let mut refusal = Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");

@@ -13,6 +13,7 @@ use crate::access::{Access, Identity, Signer};
 use crate::clock::Clock;
 use crate::faults::Faults;
 use crate::in_memory::InMemory;
+use crate::managed_fields;
 use crate::recorder::Recording;
 use crate::rest::{ApiServer, Outbound, Settings};
 use crate::serve::Listening;
@@ -217,7 +218,11 @@ impl TestServer {
         let resources = self.server.resources();
         let found = resources.get(&resource.group, &resource.version, &resource.resource)?;
         let object = self.server.store().get(&found.table, key)?;
-        Some(object.served_as(found).value.clone())
+        let mut value = object.served_as(found).value.clone();
+        if let Some(managed) = value["metadata"].get_mut("managedFields") {
+            managed_fields::expand(managed);
+        }
+        Some(value)
     }
 
     /// Forgets all history: watches and pages of lists that begin before now get 410, those under way go on.

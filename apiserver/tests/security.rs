@@ -146,7 +146,7 @@ async fn a_service_account_may_what_roles_allow_while_it_is_there() {
     let roles: Api<Role> = Api::namespaced(client.clone(), "default");
     let role = json!({
         "metadata": {"name": "reads"},
-        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}],
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "patch", "update"]}],
     });
     roles.create(&Default::default(), &object(role)).await.unwrap();
     let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), "default");
@@ -159,6 +159,14 @@ async fn a_service_account_may_what_roles_allow_while_it_is_there() {
     maps.list(&Default::default()).await.unwrap();
     let create = maps.create(&Default::default(), &object(json!({"metadata": {"name": "a"}}))).await;
     assert_eq!(refused(create).0, 403);
+    // Nor may a patch do so in passing.
+    let config: ConfigMap = object(json!({"metadata": {"name": "a"}, "data": {"x": "1"}}));
+    let apply = kube::api::Patch::Apply(&config);
+    let params = kube::api::PatchParams::apply("reader");
+    assert_eq!(refused(maps.patch("a", &params, &apply).await).0, 403);
+    let theirs: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    theirs.create(&Default::default(), &object(json!({"metadata": {"name": "a"}}))).await.unwrap();
+    maps.patch("a", &params, &apply).await.unwrap();
     let elsewhere: Api<ConfigMap> = Api::namespaced(reader.clone(), "kube-system");
     assert_eq!(refused(elsewhere.list(&Default::default()).await).0, 403);
 

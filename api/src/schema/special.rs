@@ -36,6 +36,11 @@ pub(super) fn to_protobuf(ty: Type, value: &Value, at: &Path<'_>, out: &mut Writ
         Type::Time | Type::MicroTime => time_to_protobuf(ty, value, at, out),
         Type::Quantity => quantity_to_protobuf(value, at, out),
         Type::IntOrString => int_or_string_to_protobuf(value, at, out),
+        // A set of fields may be given as its text, which is more compact.
+        Type::FieldsV1 if value.as_str().is_some_and(|text| text.starts_with('{')) => {
+            out.bytes(1, value.as_str().unwrap_or_default().as_bytes());
+            Ok(())
+        }
         Type::RawExtension | Type::FieldsV1 | Type::Json => {
             if !value.is_null() {
                 out.bytes(1, value.to_string().as_bytes());

@@ -25,6 +25,17 @@ pub(crate) enum Workload {
 }
 
 impl Strategy for Workload {
+    fn prepare_through(&self, context: &Context<'_>, object: &mut Value, old: &Value) {
+        let mut kept = old.clone();
+        for name in ["metadata", context.subresource] {
+            object::carry_over(&mut kept, object, name);
+        }
+        if matches!(self, Self::Deployment) {
+            object::carry_over(&mut kept["metadata"], &old["metadata"], "labels");
+        }
+        *object = kept;
+    }
+
     fn default(&self, object: &mut Value) {
         let spec = members_at(object, "spec");
         default_template(spec.entry("template").or_insert_with(|| json!({})));

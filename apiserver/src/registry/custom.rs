@@ -1,6 +1,6 @@
 //! Custom resources, and the definitions that make them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arcstr::ArcStr;
 use serde_json::{Value, json};
@@ -81,6 +81,8 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
             subresources: subresources.into_iter().collect(),
             table: table_of(definition),
             schema: None,
+            structure: version["schema"].get("openAPIV3Schema").cloned(),
+            empty: OnceLock::new(),
             traits: Traits::COUNTED,
             strategy: &Custom,
             layout: Layout::Custom(CustomColumns::of_version(version)),

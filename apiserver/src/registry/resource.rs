@@ -1,12 +1,16 @@
 //! One resource.
 
+use std::convert::Infallible;
+use std::sync::OnceLock;
+
 use arcstr::ArcStr;
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 use steersman_api::schema::{self, Kind, Scope};
 use steersman_api::wire;
 
 use super::strategy::{Strategy, Traits};
+use crate::managed_fields::{self, Reset, Type};
 use crate::store::{TableId, View};
 use crate::table::Layout;
 
@@ -42,6 +46,10 @@ pub(crate) struct Resource {
     pub(crate) table: TableId,
     /// Of built-in kinds only.
     pub(crate) schema: Option<&'static Kind>,
+    /// Of custom resources: the schema that their definition has for the version.
+    pub(crate) structure: Option<Value>,
+    /// See [`empty`](Self::empty).
+    pub(super) empty: OnceLock<Value>,
     /// What sets its kind apart, as plain facts.
     pub(crate) traits: Traits,
     /// What sets its kind apart, as code.
@@ -97,6 +105,8 @@ impl Resource {
             table: table.map_or_else(|| qualified.clone(), ArcStr::from),
             schema: of.kind(),
             layout: Layout::of(of.group, of.kind),
+            structure: None,
+            empty: OnceLock::new(),
             group,
             version,
             qualified,
@@ -118,6 +128,33 @@ impl Resource {
     /// One of its subresources.
     pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|sub| sub.name == name)
+    }
+
+    /// An object of it in which nothing is set.
+    pub(crate) fn empty(&self) -> &Value {
+        self.empty.get_or_init(|| {
+            let typed = json!({"apiVersion": self.api_version.as_str(), "kind": self.kind.as_str()});
+            match self.schema {
+                Some(kind) => schema::normalize(kind, &typed).unwrap_or(typed),
+                None => typed,
+            }
+        })
+    }
+
+    /// The type of its objects, as far as their fields may have different managers.
+    pub(crate) fn field_type(&self) -> Type<'_> {
+        match self.schema {
+            Some(kind) => Type::Kind(kind),
+            None => Type::Custom(self.structure.as_ref()),
+        }
+    }
+
+    /// What a write through a subresource (or none) never changes.
+    pub(crate) fn reset(&self, subresource: &str) -> Reset {
+        match self.schema {
+            Some(_) => Reset::of(&self.group, &self.plural, subresource, self.has_status()),
+            None => Reset::of_custom(subresource, self.has_status()),
+        }
     }
 
     /// Whether status is written apart from the rest.
@@ -160,7 +197,10 @@ impl Resource {
         match self.schema {
             // Members may be shown in the one form and omitted in the other.
             Some(kind) if self.api_version != stored.api_version => {
-                schema::normalize(kind, &converted).unwrap_or(converted)
+                managed_fields::without_fields(converted, |converted| {
+                    schema::normalize(kind, converted).or_else(|_| Ok::<_, Infallible>(converted.clone()))
+                })
+                .unwrap_or_else(|never| match never {})
             }
             _ => converted,
         }

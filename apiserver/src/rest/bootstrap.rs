@@ -7,11 +7,14 @@ use serde_json::{Value, json};
 
 use super::options::Commit;
 use super::server::ApiServer;
+use crate::managed_fields;
 use crate::object;
 use crate::refusal::{Refusal, Result};
 use crate::registry::{DEFINITIONS, Resource, SYSTEM_CLASSES, SystemClass, resources_of, table_of};
 use crate::store::{Loaded, Object, OpenError};
 
+/// The manager of what the server makes by itself.
+const SELF: &str = "kube-apiserver";
 /// Namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 /// Namespaces that can't be deleted.
@@ -32,8 +35,11 @@ impl ApiServer {
                 key: key.clone(),
                 why,
             };
-            let value: Value =
+            let mut value: Value =
                 serde_json::from_slice(&state).map_err(|error| unreadable(error.to_string()))?;
+            if let Some(managed) = value["metadata"].get_mut("managedFields") {
+                managed_fields::compact(managed);
+            }
             let resource = self.resources().of_table(&table);
             let resource = resource.ok_or_else(|| unreadable("no such resource is served".to_owned()))?;
             let version = object::text_at(&value, "metadata.resourceVersion").parse();
@@ -66,6 +72,7 @@ impl ApiServer {
     /// Creates one of the first objects, unless it is there.
     fn begin_with(&self, resource: &Arc<Resource>, mut object: Value) {
         resource.strategy.default(&mut object);
+        self.track_new(resource, &mut object, SELF);
         if let Err(refusal) = self.add_named(resource, "", object, Commit::Write) {
             assert_eq!(refusal.status.reason, "AlreadyExists", "a store must take the first objects");
         }

@@ -1,11 +1,12 @@
 //! Objects that clients send.
 
 use serde_json::Value;
-use steersman_api::schema;
+use steersman_api::schema::{self, TranscodeError};
 
 use super::negotiate::{body_format, media_type};
 use super::request::Request;
 use crate::codec::{self, Format};
+use crate::managed_fields;
 use crate::object;
 use crate::patch::PatchType;
 use crate::refusal::{Refusal, Result};
@@ -43,7 +44,7 @@ pub(super) fn object_of(request: &Request) -> Result<Incoming> {
 }
 
 /// Brings an object into the form its kind has: what a body or a patch left.
-pub(super) fn conform(request: &Request, mut object: Value, format: Format) -> Result<Incoming> {
+pub(super) fn conform(request: &Request, object: Value, format: Format) -> Result<Incoming> {
     let resource = &request.call.resource;
     let mut warnings = Vec::new();
     if let Some(kind) = resource.schema {
@@ -63,12 +64,28 @@ pub(super) fn conform(request: &Request, mut object: Value, format: Format) -> R
                 FieldValidation::Ignore => {}
             }
         }
-        object = schema::normalize(kind, &object).map_err(|error| unreadable(resource, &error.into()))?;
+    }
+    let object = conform_by_default(resource, object).map_err(|error| unreadable(resource, &error.into()))?;
+    Ok(Incoming { object, warnings })
+}
+
+/// Brings an object into the form its kind has, whatever it has besides.
+pub(super) fn conform_by_default(
+    resource: &Resource,
+    mut object: Value,
+) -> std::result::Result<Value, TranscodeError> {
+    if let Some(kind) = resource.schema {
+        // Whoever sends an empty list of managers wants it emptied, though empty lists are as good as none otherwise.
+        let emptied = object::at(&object, "metadata.managedFields") == Some(&Value::Array(Vec::new()));
+        object = managed_fields::without_fields(object, |object| schema::normalize(kind, object))?;
+        if emptied {
+            managed_fields::put(&mut object, Some(Value::Array(Vec::new())));
+        }
     } else if !object.get("metadata").is_some_and(Value::is_object) {
         object::metadata(&mut object);
     }
     resource.strategy.default(&mut object);
-    Ok(Incoming { object, warnings })
+    Ok(object)
 }
 
 /// Whether the client wants unknown members refused.

@@ -1,5 +1,6 @@
 //! From an HTTP request to its answer.
 
+mod apply;
 mod body;
 mod bootstrap;
 mod connect;
@@ -16,6 +17,7 @@ mod route;
 mod server;
 mod subresource;
 mod token;
+mod track;
 mod watch;
 mod write;
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 use steersman_api::{FieldSelector, LabelSelector};
 
 use super::request::{Query, Request};
+use super::track::{MANAGER_LIMIT, is_printable};
 use crate::codec;
 use crate::field::FieldError;
 use crate::refusal::{Refusal, Result};
@@ -174,6 +175,73 @@ impl Commit {
             commit = Self::DryRun;
         }
         Ok(commit)
+    }
+}
+
+/// `metav1.CreateOptions`, `UpdateOptions` or `PatchOptions`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WriteOptions {
+    /// Whether the write is meant.
+    pub(crate) commit: Commit,
+    /// Who manages what is written, by the client's word; empty if it does not say.
+    pub(crate) manager: String,
+    /// An apply takes fields from their managers.
+    pub(crate) force: bool,
+}
+
+impl WriteOptions {
+    /// Of a create.
+    pub(crate) fn of_create(request: &Request) -> Result<Self> {
+        Self::parse(request, "CreateOptions", Vec::new())
+    }
+
+    /// Of an update.
+    pub(crate) fn of_update(request: &Request) -> Result<Self> {
+        Self::parse(request, "UpdateOptions", Vec::new())
+    }
+
+    /// Of a patch that is no apply.
+    pub(crate) fn of_patch(request: &Request) -> Result<Self> {
+        let force = request.query.switch("force");
+        let why = "may not be specified for non-apply patch";
+        let errors = force.map(|_| FieldError::forbidden("force", why)).into_iter().collect();
+        Self::parse(request, "PatchOptions", errors)
+    }
+
+    /// Of an apply, which must say who applies.
+    pub(crate) fn of_apply(request: &Request) -> Result<Self> {
+        let missing = request.query.get("fieldManager").is_none();
+        let error = || FieldError::required("fieldManager", "is required for apply patch");
+        Self::parse(request, "PatchOptions", missing.then(error).into_iter().collect())
+    }
+
+    fn parse(request: &Request, kind: &str, mut errors: Vec<FieldError>) -> Result<Self> {
+        let query = &request.query;
+        let manager = query.get("fieldManager").unwrap_or_default();
+        if manager.len() > MANAGER_LIMIT {
+            errors.push(FieldError::too_long("fieldManager", MANAGER_LIMIT));
+        }
+        for (at, letter) in manager.char_indices().filter(|(_, letter)| !is_printable(*letter)) {
+            let why = format!("invalid character U+{:04X} (at position {at})", u32::from(letter));
+            errors.push(FieldError::invalid("fieldManager", manager, why));
+        }
+        let asked: Vec<&str> = query.all("dryRun").filter(|value| !value.is_empty()).collect();
+        if asked.iter().any(|value| *value != "All") {
+            errors.push(FieldError::not_supported("dryRun", asked.clone(), &["All"]));
+        }
+        let validation = query.get("fieldValidation").unwrap_or_default();
+        let supported = ["", "Ignore", "Strict", "Warn"];
+        if !supported.contains(&validation) {
+            errors.push(FieldError::not_supported("fieldValidation", validation, &supported));
+        }
+        if !errors.is_empty() {
+            return Err(Refusal::invalid_kind("meta.k8s.io", kind, "", &errors));
+        }
+        Ok(Self {
+            commit: if asked.is_empty() { Commit::Write } else { Commit::DryRun },
+            manager: manager.to_owned(),
+            force: query.is_set("force"),
+        })
     }
 }
 

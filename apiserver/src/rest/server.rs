@@ -282,6 +282,14 @@ impl ApiServer {
         Ok(who)
     }
 
+    /// Whether who sent a request may do that as well: writes may turn out to be creates.
+    pub(super) fn check_also(&self, request: &Request, verb: Verb) -> Result<()> {
+        if matches!(self.shared.access, Access::Open) {
+            return Ok(());
+        }
+        self.check(&request.who, &Attributes::of_call(&Call { verb, ..request.call.clone() }))
+    }
+
     fn check(&self, who: &Identity, wanted: &Attributes) -> Result<()> {
         if access::is_allowed(self.store(), who, wanted) {
             return Ok(());

@@ -4,13 +4,16 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use steersman_api::schema;
 
+use super::apply::{APPLY, Config, refusal_of};
 use super::body::ResponseBody;
 use super::incoming::patch_type;
-use super::negotiate::{Answered, Shape, body_format};
-use super::options::Commit;
+use super::negotiate::{Answered, Shape, body_format, media_type};
+use super::options::{Commit, WriteOptions};
 use super::request::{Call, Request};
 use super::server::{ApiServer, answer, refuse, shape_of};
+use super::track::{Tracking, manager_of};
 use crate::codec::{self, Format};
+use crate::managed_fields::{self, Reset, Subject, Type};
 use crate::meta;
 use crate::object;
 use crate::patch::Patch;
@@ -44,7 +47,7 @@ impl ApiServer {
         let commit = Commit::parse(&request.query)?;
         let whole =
             Request { call: Call { subresource: "binding".to_owned(), ..call.clone() }, ..request.clone() };
-        self.modify(&whole, commit, |pod| {
+        self.modify(&whole, commit, Tracking::Off, |pod| {
             let assigned = object::text_at(pod, "spec.nodeName");
             if object::at(pod, "metadata.deletionTimestamp").is_some() {
                 let why = format!("pod {} is being deleted, cannot be assigned to a host", call.name);
@@ -80,26 +83,81 @@ impl ApiServer {
     }
 
     pub(super) fn update_scale(&self, request: &Request) -> Result<Response<ResponseBody>> {
+        let options = WriteOptions::of_update(request)?;
         let scale = body_of(request)?;
-        self.write_scale(request, |_| Ok(scale.clone()))
+        let manager = manager_of(request, &options);
+        self.write_scale(request, options.commit, |old| {
+            Ok(self.tracked_scale(request, old, scale.clone(), &manager))
+        })
     }
 
     pub(super) fn patch_scale(&self, request: &Request) -> Result<Response<ResponseBody>> {
-        let patch = Patch::parse(patch_type(request)?, &request.body)?;
+        if media_type(&request.headers) == APPLY {
+            return self.apply_scale(request);
+        }
+        let patch_type = patch_type(request)?;
+        let options = WriteOptions::of_patch(request)?;
+        let patch = Patch::parse(patch_type, &request.body)?;
+        let manager = manager_of(request, &options);
         let kind = schema::table().kind("autoscaling", "v1", "Scale");
-        self.write_scale(request, |scale| patch.apply(kind, scale))
+        self.write_scale(request, options.commit, |old| {
+            let scale = patch.apply(kind, old)?;
+            Ok(self.tracked_scale(request, old, scale, &manager))
+        })
+    }
+
+    fn apply_scale(&self, request: &Request) -> Result<Response<ResponseBody>> {
+        let options = WriteOptions::of_apply(request)?;
+        let config = Config::read(&request.body)?;
+        config.warnings(request)?;
+        self.write_scale(request, options.commit, |old| {
+            self.with_scale(request, |subject| {
+                let (manager, force) = (&options.manager, options.force);
+                managed_fields::apply(subject, old, &config.value, manager, force).map_err(refusal_of)
+            })
+        })
+    }
+
+    /// The scale with its managers, after `manager` has made it of `old`.
+    fn tracked_scale(&self, request: &Request, old: &Value, scale: Value, manager: &str) -> Value {
+        let kind = schema::table().kind("autoscaling", "v1", "Scale");
+        let mut scale = kind.and_then(|kind| schema::normalize(kind, &scale).ok()).unwrap_or(scale);
+        self.with_scale(request, |subject| managed_fields::update(subject, old, &mut scale, manager));
+        scale
+    }
+
+    /// Calls `with` with a scale as the subject of a write.
+    fn with_scale<T>(&self, request: &Request, with: impl FnOnce(&Subject<'_>) -> T) -> T {
+        let kind = schema::table().kind("autoscaling", "v1", "Scale");
+        self.with_subject(&request.call.resource, "scale", |subject| {
+            with(&Subject {
+                api_version: "autoscaling/v1",
+                kind: "Scale",
+                ty: kind.map_or(Type::Deduced, Type::Kind),
+                reset: Reset::default(),
+                now: subject.now.clone(),
+                ..*subject
+            })
+        })
     }
 
     fn write_scale(
         &self,
         request: &Request,
+        commit: Commit,
         change: impl Fn(&Value) -> Result<Value>,
     ) -> Result<Response<ResponseBody>> {
         let shape = shape_of(request, Answered::Object)?;
         let call = Call { subresource: String::new(), ..request.call.clone() };
         let whole = Request { call, ..request.clone() };
-        let written = self.modify(&whole, Commit::parse(&request.query)?, |old| {
-            let scale = change(&scale_of(old))?;
+        let written = self.modify(&whole, commit, Tracking::Done, |old| {
+            let managed = old["metadata"].get("managedFields");
+            let mut before = scale_of(old);
+            managed_fields::put(&mut before, managed_fields::of_parent(managed));
+            let mut scale = change(&before)?;
+            let managed_scale = managed_fields::take(&mut scale);
+            let version = &request.call.resource.api_version;
+            let managed = managed_fields::of_scale(managed, managed_scale.as_ref(), version);
             let replicas = object::int_at(&scale, "spec.replicas").unwrap_or(0);
             if replicas < 0 {
                 let why = "must be greater than or equal to 0";
@@ -110,6 +168,8 @@ impl ApiServer {
             object::members_at(&mut new, "spec").insert("replicas".to_owned(), replicas.into());
             let version = object::text_at(&scale, "metadata.resourceVersion");
             object::metadata(&mut new).insert("resourceVersion".to_owned(), version.into());
+            managed_fields::take(&mut new);
+            managed_fields::put(&mut new, managed);
             Ok(new)
         })?;
         self.scale_answer(request, &scale_of(&written.value), shape)

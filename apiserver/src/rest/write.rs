@@ -6,15 +6,18 @@ use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::Value;
 use steersman_api::{ObjectKey, Uid, schema};
 
+use super::apply::APPLY;
 use super::body::ResponseBody;
 use super::incoming::{Incoming, conform, is_strict, object_of, patch_type};
-use super::negotiate::Answered;
-use super::options::Commit;
-use super::request::Request;
+use super::negotiate::{Answered, media_type};
+use super::options::{Commit, WriteOptions};
+use super::request::{Request, Verb};
 use super::server::{ApiServer, shape_of};
+use super::track::{Tracking, manager_of};
 use crate::admission;
 use crate::codec::Format;
 use crate::field::FieldError;
+use crate::managed_fields;
 use crate::meta;
 use crate::names;
 use crate::object;
@@ -35,9 +38,10 @@ impl ApiServer {
             return self.create_through_subresource(request);
         }
         let shape = shape_of(request, Answered::Object)?;
-        let Incoming { object, warnings } = object_of(request)?;
-        let commit = Commit::parse(&request.query)?;
-        let object = self.add(request, object, commit)?;
+        let options = WriteOptions::of_create(request)?;
+        let Incoming { mut object, warnings } = object_of(request)?;
+        self.track_new(&request.call.resource, &mut object, &manager_of(request, &options));
+        let object = self.add(request, object, options.commit)?;
         let answer =
             self.object_answer(StatusCode::CREATED, &object.served_as(&request.call.resource), shape)?;
         Ok(with_warnings(answer, &warnings))
@@ -67,6 +71,7 @@ impl ApiServer {
         unreachable!("the loop must end in one of its arms")
     }
 
+    /// Adds an object that has a name, with the managers that it says.
     pub(super) fn add_named(
         &self,
         resource: &Arc<Resource>,
@@ -74,6 +79,7 @@ impl ApiServer {
         mut object: Value,
         commit: Commit,
     ) -> Result<Arc<Object>> {
+        let managed = managed_fields::take(&mut object);
         meta::place(resource, namespace, &mut object)?;
         let name = object::text_at(&object, "metadata.name");
         if resource.namespaced() {
@@ -112,16 +118,18 @@ impl ApiServer {
         if !errors.is_empty() {
             return Err(Refusal::invalid(resource, &name, &errors));
         }
-        let object = self.shown(resource, object)?;
+        let mut object = self.shown(resource, object)?;
         let key = ObjectKey::new(namespace, name.as_str());
         if commit == Commit::DryRun {
             if self.store().get(&resource.table, &key).is_some() {
                 return Err(Refusal::already_exists(resource, &name));
             }
+            managed_fields::put(&mut object, managed);
             return Ok(Arc::new(Object::unstored(Arc::clone(resource), key, object)));
         }
         let stored = self.stored_as(resource);
-        let object = stored.convert_from(resource, &object);
+        let mut object = stored.convert_from(resource, &object);
+        managed_fields::put(&mut object, managed);
         let added = self.store().create(&stored, key, object);
         let added = added.map_err(|_| {
             let refusal = Refusal::already_exists(resource, &name);
@@ -164,16 +172,20 @@ impl ApiServer {
             return self.update_scale(request);
         }
         let shape = shape_of(request, Answered::Object)?;
-        let Incoming { object, warnings } = object_of(request)?;
-        let commit = Commit::parse(&request.query)?;
+        let options = WriteOptions::of_update(request)?;
+        let Incoming { mut object, warnings } = object_of(request)?;
         check_name(&call.name, &object)?;
+        let manager = manager_of(request, &options);
         let creates = call.resource.traits.create_on_update && call.subresource.is_empty();
         if creates && self.existing(&call.resource, &call.namespace, &call.name).is_err() {
-            let object = self.add_named(&call.resource, &call.namespace, object, commit)?;
+            self.check_also(request, Verb::Create)?;
+            self.track_new(&call.resource, &mut object, &manager);
+            let object = self.add_named(&call.resource, &call.namespace, object, options.commit)?;
             let answer = self.object_answer(StatusCode::CREATED, &object.served_as(&call.resource), shape)?;
             return Ok(with_warnings(answer, &warnings));
         }
-        let written = self.modify(request, commit, |_| Ok(object.clone()))?;
+        let tracking = Tracking::Manager(&manager);
+        let written = self.modify(request, options.commit, tracking, |_| Ok(object.clone()))?;
         let answer = self.object_answer(StatusCode::OK, &written.served_as(&call.resource), shape)?;
         Ok(with_warnings(answer, &warnings))
     }
@@ -183,12 +195,21 @@ impl ApiServer {
         if request.call.subresource == "scale" {
             return self.patch_scale(request);
         }
+        if media_type(&request.headers) == APPLY {
+            return self.apply(request);
+        }
         let shape = shape_of(request, Answered::Object)?;
-        let commit = Commit::parse(&request.query)?;
-        let patch = Patch::parse(patch_type(request)?, &request.body)?;
+        let patch_type = patch_type(request)?;
+        let options = WriteOptions::of_patch(request)?;
+        let patch = Patch::parse(patch_type, &request.body)?;
         let mut warnings = Vec::new();
-        let written = self.modify(request, commit, |old| {
-            let patched = patch.apply(request.call.resource.schema, old)?;
+        let manager = manager_of(request, &options);
+        let written = self.modify(request, options.commit, Tracking::Manager(&manager), |old| {
+            let mut patched = patch.apply(request.call.resource.schema, old)?;
+            // Nothing of it needs to be read unless the patch is about it.
+            if patched["metadata"].get("managedFields") == old["metadata"].get("managedFields") {
+                managed_fields::take(&mut patched);
+            }
             let incoming = match conform(request, patched.clone(), Format::Json) {
                 Err(refusal) if refusal.status.code == 400 && !is_strict(request) => {
                     return Err(Refusal::patch_misfits(&patched, &refusal.status.message));
@@ -208,6 +229,7 @@ impl ApiServer {
         &self,
         request: &Request,
         commit: Commit,
+        tracking: Tracking<'_>,
         mut change: impl FnMut(&Value) -> Result<Value>,
     ) -> Result<Arc<Object>> {
         let call = &request.call;
@@ -216,7 +238,7 @@ impl ApiServer {
             let seen = self.existing(resource, &call.namespace, &call.name)?;
             let shown = seen.served_as(resource);
             let new = change(&shown.value)?;
-            match self.replace(request, &seen, &shown.value, new, commit) {
+            match self.replace(request, &seen, &shown.value, new, commit, tracking) {
                 Err(Write::Overtaken) => {}
                 Err(Write::Refused(refusal)) => return Err(refusal),
                 Ok(written) => return Ok(written),
@@ -233,11 +255,23 @@ impl ApiServer {
         old: &Value,
         mut new: Value,
         commit: Commit,
+        tracking: Tracking<'_>,
     ) -> std::result::Result<Arc<Object>, Write> {
         let call = &request.call;
         let resource = &call.resource;
         check_preconditions(resource, seen, &new)?;
         meta::place(resource, &call.namespace, &mut new)?;
+        let managed = match tracking {
+            Tracking::Manager(manager) => {
+                self.track(call, old, &mut new, manager);
+                managed_fields::take(&mut new)
+            }
+            Tracking::Done => managed_fields::take(&mut new),
+            Tracking::Off => {
+                managed_fields::take(&mut new);
+                old["metadata"].get("managedFields").cloned()
+            }
+        };
         let subresource = call.subresource.as_str();
         let context = self.context(resource, subresource);
         meta::keep_system_fields(&mut new, old);
@@ -261,10 +295,12 @@ impl ApiServer {
         if !errors.is_empty() {
             return Err(Refusal::invalid(resource, &call.name, &errors).into());
         }
+        managed_fields::take(&mut new);
         admission::admit_through(self.store(), resource, subresource, &new, old)?;
-        let new = self.shown(resource, new)?;
+        let mut new = self.shown(resource, new)?;
         let done = meta::is_finished(resource, &new);
         if commit == Commit::DryRun {
+            managed_fields::put(&mut new, managed);
             return Ok(Arc::new(Object::unstored(Arc::clone(resource), seen.key.clone(), new)));
         }
         let mut new = seen.resource.convert_from(resource, &new);
@@ -276,10 +312,13 @@ impl ApiServer {
                 _ => {}
             }
         }
-        // Nothing changes: nothing is written, and watches hear nothing.
-        if !done && meta::is_same(&new, &seen.value) {
+        // Nothing changes but times: nothing is written, and watches hear nothing.
+        let same_managers =
+            managed_fields::same_but_times(managed.as_ref(), seen.metadata().get("managedFields"));
+        if !done && same_managers && meta::is_same(&new, &seen.value) {
             return Ok(Arc::clone(seen));
         }
+        managed_fields::put(&mut new, managed);
         if !done {
             let written = self.store().replace(seen, new)?;
             self.noticed(&written);
@@ -294,7 +333,7 @@ impl ApiServer {
 }
 
 /// The body must be about the object that the path names.
-fn check_name(wanted: &str, object: &Value) -> Result<()> {
+pub(super) fn check_name(wanted: &str, object: &Value) -> Result<()> {
     let name = object::text_at(object, "metadata.name");
     if name.is_empty() {
         let why = format!(
@@ -354,7 +393,10 @@ fn check_preconditions(resource: &Resource, seen: &Object, new: &Value) -> Resul
 }
 
 /// Adds what the client should be warned of.
-fn with_warnings(mut answer: Response<ResponseBody>, warnings: &[String]) -> Response<ResponseBody> {
+pub(super) fn with_warnings(
+    mut answer: Response<ResponseBody>,
+    warnings: &[String],
+) -> Response<ResponseBody> {
     for warning in warnings {
         let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
