@@ -2,7 +2,8 @@
 //!
 //! [`table`] knows groups, resources, kinds and messages as Kubernetes 1.36 publishes them. On it stand: JSON from
 //! protobuf and back for every built-in kind ([`to_json`], [`to_protobuf`], and [`decode`], [`encode`] with the
-//! envelope around), fields that no kind knows ([`unknown_fields`], [`prune_unknown_fields`]), strategic merge
+//! envelope around), fields that no kind knows or that are there twice
+//! ([`unknown_fields`], [`prune_unknown_fields`], [`strict_errors`]), strategic merge
 //! patches ([`strategic_merge`]), and the form in which upstream would give an object back ([`normalize`]).
 //!
 //! `table.txt` is written by `steersman-schema-tool`; see there for its sources. It is read lazily: the index when the
@@ -18,6 +19,7 @@ mod normalize;
 mod path;
 mod special;
 mod strategic;
+mod strict;
 mod table;
 mod unknown;
 
@@ -32,5 +34,6 @@ pub use kind::Kind;
 pub use message::{Field, ListType, Message, Omit, PatchStrategy, Shape, Type, Union};
 pub use normalize::normalize;
 pub use strategic::{PatchError, strategic_merge};
+pub use strict::{has_duplicates, strict_errors};
 pub use table::{Table, table};
 pub use unknown::{prune_unknown_fields, unknown_fields};

@@ -100,6 +100,9 @@ fn time_to_protobuf(ty: Type, value: &Value, at: &Path<'_>, out: &mut Writer) ->
         Value::String(text) => text,
         other => return Err(TranscodeError::expected(at, "Time", other)),
     };
+    if matches!(ty, Type::MicroTime) && !is_to_the_microsecond(text) {
+        return Err(TranscodeError::value(at, format!("{text:?} has not six digits after its seconds")));
+    }
     let stamp: jiff::Timestamp = text.parse().map_err(|error| TranscodeError::value(at, error))?;
     // Go counts fractions upwards also before 1970.
     let (mut seconds, mut nanos) = (stamp.as_second(), stamp.subsec_nanosecond());
@@ -112,6 +115,12 @@ fn time_to_protobuf(ty: Type, value: &Value, at: &Path<'_>, out: &mut Writer) ->
     out.int64(1, seconds);
     out.int64(2, if matches!(ty, Type::MicroTime) { i64::from(nanos / 1000 * 1000) } else { 0 });
     Ok(())
+}
+
+/// Upstream takes no other form.
+fn is_to_the_microsecond(text: &str) -> bool {
+    let digits = text.split_once('.').map_or("", |(_, fraction)| fraction);
+    digits.bytes().take_while(u8::is_ascii_digit).count() == 6
 }
 
 fn canonical_quantity(text: &str, at: &Path<'_>) -> Result<String> {

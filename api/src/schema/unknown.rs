@@ -28,12 +28,12 @@ pub fn prune_unknown_fields(kind: &Kind, object: &mut Value) -> Vec<String> {
 /// Deeper than any object can be read or written.
 const MAX_DEPTH: u16 = 256;
 
-fn is_type_meta(message: &Message, name: &str) -> bool {
+pub(super) fn is_type_meta(message: &Message, name: &str) -> bool {
     (name == "apiVersion" || name == "kind") && message.has_type_meta()
 }
 
 /// The type within the values of `JSONSchemaPropsOr...`.
-fn schema_props() -> Type {
+pub(super) fn schema_props() -> Type {
     let props = table().message("apiextensions.v1.JSONSchemaProps");
     Type::Message(props.expect("the schema table must have JSONSchemaProps"))
 }
