@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use steersman_api::schema::{self, Kind, TranscodeError};
 
+use crate::depth;
 use crate::registry::Resource;
 
 /// Why an object has no bytes of that encoding, or bytes are no object.
@@ -131,8 +132,12 @@ fn partial_object_metadata() -> &'static Kind {
 
 /// An object from a request's body.
 pub(crate) fn decode(format: Format, body: &[u8]) -> Result<Value, Error> {
-    match format {
-        Format::Json => serde_json::from_slice(body).map_err(|error| Error::Json(error.to_string())),
-        Format::Protobuf => Ok(schema::decode(body)?),
+    let object = match format {
+        Format::Json => serde_json::from_slice(body).map_err(|error| Error::Json(error.to_string()))?,
+        Format::Protobuf => schema::decode(body)?,
+    };
+    if depth::of(&object) > depth::LIMIT {
+        return Err(Error::Json(depth::message()));
     }
+    Ok(object)
 }

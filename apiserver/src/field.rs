@@ -49,6 +49,11 @@ impl FieldError {
         Self::new(field, Rule::Invalid(value.into()), detail)
     }
 
+    /// A wrong value, once for each thing that is wrong with it.
+    pub(crate) fn each_invalid(field: &str, value: &str, whys: Vec<String>) -> impl Iterator<Item = Self> {
+        whys.into_iter().map(move |why| Self::invalid(field, value, why))
+    }
+
     /// It may only have one of these values.
     pub(crate) fn not_supported(
         field: impl Into<String>,

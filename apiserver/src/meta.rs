@@ -120,51 +120,82 @@ pub(crate) fn is_finished(resource: &Resource, object: &Value) -> bool {
 /// What is wrong with an object's metadata.
 pub(crate) fn validate(resource: &Resource, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    let rule = resource.traits.names;
     let base = object::text_at(object, "metadata.generateName");
-    // Whatever is generated ends well.
-    if let Some(why) = resource.traits.names.check(&format!("{base}x")).filter(|_| !base.is_empty()) {
-        errors.push(FieldError::invalid("metadata.generateName", base, why));
+    if !base.is_empty() {
+        // Whatever is generated ends well.
+        let ended = base.strip_suffix('-').filter(|rest| !rest.is_empty()).map(|rest| format!("{rest}a"));
+        let whys = rule.check(ended.as_deref().unwrap_or(&base));
+        errors.extend(FieldError::each_invalid("metadata.generateName", &base, whys));
     }
     let name = object::text_at(object, "metadata.name");
-    if let Some(why) = resource.traits.names.check(&name) {
-        errors.push(FieldError::invalid("metadata.name", name, why));
+    errors.extend(FieldError::each_invalid("metadata.name", &name, rule.check(&name)));
+    if let Some(generation) = object::int_at(object, "metadata.generation").filter(|count| *count < 0) {
+        let why = "must be greater than or equal to 0";
+        errors.push(FieldError::invalid("metadata.generation", generation, why));
     }
-    for (key, value) in pairs(object, "metadata.labels") {
-        if let Some(why) = names::qualified_name(key) {
-            errors.push(FieldError::invalid("metadata.labels", key.as_str(), why));
-        }
-        if let Some(why) = names::label_value(value) {
-            errors.push(FieldError::invalid("metadata.labels", value, why));
-        }
-    }
+    errors.extend(validate_labels(&object["metadata"]["labels"], "metadata.labels"));
     let mut annotations = 0;
-    for (key, value) in pairs(object, "metadata.annotations") {
-        if let Some(why) = names::qualified_name(&key.to_lowercase()) {
-            errors.push(FieldError::invalid("metadata.annotations", key.as_str(), why));
-        }
+    for (key, value) in pairs(&object["metadata"]["annotations"]) {
+        let whys = names::qualified_name(&key.to_lowercase());
+        errors.extend(FieldError::each_invalid("metadata.annotations", key, whys));
         annotations += key.len() + value.len();
     }
     if annotations > ANNOTATIONS_LIMIT {
         errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
     }
     owners(object, &mut errors);
-    for (at, finalizer) in finalizers(object).enumerate() {
-        let field = format!("metadata.finalizers[{at}]");
-        if let Some(why) = names::qualified_name(finalizer) {
-            errors.push(FieldError::invalid(field, finalizer, why));
-        } else if !finalizer.contains('/')
-            && !matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
-        {
-            let why = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid(field, finalizer, why));
-        }
+    for finalizer in finalizers(object) {
+        let whys = names::qualified_name(finalizer);
+        errors.extend(FieldError::each_invalid("metadata.finalizers", finalizer, whys));
     }
     if finalizers(object).any(|f| f == "orphan") && finalizers(object).any(|f| f == "foregroundDeletion") {
         let list = object::at(object, "metadata.finalizers").cloned().unwrap_or_default();
-        let why = "finalizer foregroundDeletion and orphan cannot be both set";
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
         errors.push(FieldError::invalid("metadata.finalizers", list, why));
     }
+    for (at, finalizer) in finalizers(object).enumerate() {
+        if !finalizer.contains('/') && !matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes") {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(format!("metadata.finalizers[{at}]"), finalizer, why));
+        }
+    }
     errors
+}
+
+/// What is wrong with labels, wherever they stand.
+pub(crate) fn validate_labels(labels: &Value, path: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (key, value) in pairs(labels) {
+        errors.extend(FieldError::each_invalid(path, key, names::qualified_name(key)));
+        errors.extend(FieldError::each_invalid(path, value, names::label_value(value)));
+    }
+    errors
+}
+
+/// Leaves each owner only once, as upstream, and says of whom there was more than one.
+pub(crate) fn dedupe_owners(object: &mut Value) -> Option<String> {
+    let owners = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
+    let (mut kept, mut twice): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
+    for owner in std::mem::take(owners) {
+        if !kept.contains(&owner) {
+            kept.push(owner);
+            continue;
+        }
+        let uid = object::text_at(&owner, "uid");
+        if !twice.contains(&uid) {
+            twice.push(uid);
+        }
+    }
+    *owners = kept;
+    let warning = || {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may \
+             reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            twice.join(", ")
+        )
+    };
+    (!twice.is_empty()).then(warning)
 }
 
 fn owners(object: &Value, errors: &mut Vec<FieldError>) {
@@ -179,6 +210,15 @@ fn owners(object: &Value, errors: &mut Vec<FieldError>) {
             if object::text_at(owner, member).is_empty() {
                 errors.push(FieldError::invalid(format!("metadata.ownerReferences.{member}"), "", why));
             }
+        }
+        let (version, kind) = (object::text_at(owner, "apiVersion"), object::text_at(owner, "kind"));
+        if version.matches('/').count() > 1 {
+            let why = "version must not be empty";
+            errors.push(FieldError::invalid("metadata.ownerReferences.apiVersion", version.as_str(), why));
+        }
+        if version == "v1" && kind == "Event" {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            errors.push(FieldError::invalid("metadata.ownerReferences", owner.clone(), why));
         }
         if object::is_true(owner, "controller") {
             controllers.push(format!(
@@ -195,6 +235,17 @@ fn owners(object: &Value, errors: &mut Vec<FieldError>) {
         );
         errors.push(FieldError::invalid("metadata.ownerReferences", list, why));
     }
+}
+
+/// What is wrong with how a client would change metadata that are the server's: times of deletion may be left out, but
+/// not be others.
+pub(crate) fn validate_system_fields(new: &Value, old: &Value) -> Vec<FieldError> {
+    let changed = |name: &&str| {
+        let new = new["metadata"].get(*name).filter(|value| !value.is_null());
+        new.is_some_and(|new| old["metadata"].get(*name) != Some(new))
+    };
+    let fields = ["deletionTimestamp", "deletionGracePeriodSeconds"].into_iter().filter(changed);
+    fields.map(|name| FieldError::immutable(format!("metadata.{name}"), &new["metadata"][name])).collect()
 }
 
 /// What is wrong with how metadata changed.
@@ -215,7 +266,6 @@ pub(crate) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-fn pairs<'a>(object: &'a Value, path: &str) -> impl Iterator<Item = (&'a String, &'a str)> {
-    let members = object::at(object, path).and_then(Value::as_object);
-    members.into_iter().flatten().map(|(key, value)| (key, value.as_str().unwrap_or_default()))
+fn pairs(map: &Value) -> impl Iterator<Item = (&String, &str)> {
+    map.as_object().into_iter().flatten().map(|(key, value)| (key, value.as_str().unwrap_or_default()))
 }

@@ -42,35 +42,40 @@ const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of 
 const QUALIFIED_MESSAGE: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start \
     and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
     is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const SLASHES_MESSAGE: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must \
+    start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
+    is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. \
+    'example.com/MyName')";
+const DATA_KEY_MESSAGE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
+    'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', \
     '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', \
     regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 impl NameRule {
     /// What is wrong with a name.
-    pub(crate) fn check(self, name: &str) -> Option<String> {
+    pub(crate) fn check(self, name: &str) -> Vec<String> {
         match self {
             Self::Subdomain => subdomain(name),
             Self::Label => label(name),
-            Self::PathSegment => path_segment(name),
+            Self::PathSegment => path_segment(name).into_iter().collect(),
         }
     }
 }
 
 /// What is wrong with an RFC 1123 label.
-pub(crate) fn label(name: &str) -> Option<String> {
-    if name.len() > 63 {
-        return Some("must be no more than 63 bytes".to_owned());
-    }
-    (!is_label(name)).then(|| LABEL_MESSAGE.to_owned())
+pub(crate) fn label(name: &str) -> Vec<String> {
+    let pattern = if name.split('.').all(is_label) { "must not contain dots" } else { LABEL_MESSAGE };
+    let long = (name.len() > 63).then_some("must be no more than 63 characters");
+    let odd = (!is_label(name)).then_some(pattern);
+    long.into_iter().chain(odd).map(str::to_owned).collect()
 }
 
 /// What is wrong with an RFC 1123 subdomain.
-pub(crate) fn subdomain(name: &str) -> Option<String> {
-    if name.len() > 253 {
-        return Some("must be no more than 253 bytes".to_owned());
-    }
-    (!name.split('.').all(is_label)).then(|| SUBDOMAIN_MESSAGE.to_owned())
+pub(crate) fn subdomain(name: &str) -> Vec<String> {
+    let long = (name.len() > 253).then_some("must be no more than 253 characters");
+    let odd = (!name.split('.').all(is_label)).then_some(SUBDOMAIN_MESSAGE);
+    long.into_iter().chain(odd).map(str::to_owned).collect()
 }
 
 fn is_label(name: &str) -> bool {
@@ -89,34 +94,75 @@ fn path_segment(name: &str) -> Option<String> {
 }
 
 /// What is wrong with a label's key, or with an annotation's.
-pub(crate) fn qualified_name(name: &str) -> Option<String> {
+pub(crate) fn qualified_name(name: &str) -> Vec<String> {
     let (prefix, local) = match name.split_once('/') {
+        Some((_, local)) if local.contains('/') => return vec![SLASHES_MESSAGE.to_owned()],
         Some((prefix, local)) => (Some(prefix), local),
         None => (None, name),
     };
-    if let Some(prefix) = prefix {
-        if prefix.is_empty() {
-            return Some("prefix part must be non-empty".to_owned());
-        }
-        if let Some(why) = subdomain(prefix) {
-            return Some(format!("prefix part {why}"));
+    let mut errors = Vec::new();
+    match prefix {
+        None => {}
+        Some("") => errors.push("prefix part must be non-empty".to_owned()),
+        Some(prefix) => {
+            let whys = subdomain(prefix).into_iter().map(|why| why.replace("253 characters", "253 bytes"));
+            errors.extend(whys.map(|why| format!("prefix part {why}")));
         }
     }
     if local.is_empty() {
-        return Some("name part must be non-empty".to_owned());
+        errors.push("name part must be non-empty".to_owned());
     }
     if local.len() > 63 {
-        return Some("name part must be no more than 63 bytes".to_owned());
+        errors.push("name part must be no more than 63 bytes".to_owned());
     }
-    (!is_loose(local)).then(|| QUALIFIED_MESSAGE.to_owned())
+    if !is_loose(local) {
+        errors.push(QUALIFIED_MESSAGE.to_owned());
+    }
+    errors
 }
 
 /// What is wrong with a label's value.
-pub(crate) fn label_value(value: &str) -> Option<String> {
-    if value.len() > 63 {
-        return Some("must be no more than 63 bytes".to_owned());
+pub(crate) fn label_value(value: &str) -> Vec<String> {
+    let long = (value.len() > 63).then_some("must be no more than 63 bytes");
+    let odd = (!value.is_empty() && !is_loose(value)).then_some(LABEL_VALUE_MESSAGE);
+    long.into_iter().chain(odd).map(str::to_owned).collect()
+}
+
+/// What is wrong with a key of a config map or a secret.
+pub(crate) fn data_key(key: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if key.len() > 253 {
+        errors.push("must be no more than 253 characters".to_owned());
     }
-    (!value.is_empty() && !is_loose(value)).then(|| LABEL_VALUE_MESSAGE.to_owned())
+    if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
+        errors.push(DATA_KEY_MESSAGE.to_owned());
+    }
+    match key {
+        "." => errors.push("must not be '.'".to_owned()),
+        ".." => errors.push("must not be '..'".to_owned()),
+        key if key.starts_with("..") => errors.push("must not start with '..'".to_owned()),
+        _ => {}
+    }
+    errors
+}
+
+/// What is wrong with the name of a port.
+pub(crate) fn port_name(name: &str) -> Vec<String> {
+    let bytes = name.as_bytes();
+    let mut errors = Vec::new();
+    let mut wrong = |is: bool, why: &str| {
+        if is {
+            errors.push(why.to_owned());
+        }
+    };
+    wrong(bytes.len() > 15, "must be no more than 15 characters");
+    let fits = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-';
+    wrong(!bytes.iter().all(fits), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
+    wrong(!bytes.iter().any(u8::is_ascii_lowercase), "must contain at least one letter (a-z)");
+    wrong(name.contains("--"), "must not contain consecutive hyphens");
+    let at_end = |byte: Option<&u8>| byte == Some(&b'-');
+    wrong(at_end(bytes.first()) || at_end(bytes.last()), "must not begin or end with a hyphen");
+    errors
 }
 
 fn is_loose(text: &str) -> bool {
@@ -146,21 +192,27 @@ mod tests {
             ("..", false, false, false),
             (&long, false, true, true),
         ] {
-            assert_eq!(NameRule::Label.check(name).is_none(), is_label, "{name}");
-            assert_eq!(NameRule::Subdomain.check(name).is_none(), is_subdomain, "{name}");
-            assert_eq!(NameRule::PathSegment.check(name).is_none(), is_segment, "{name}");
+            assert_eq!(NameRule::Label.check(name).is_empty(), is_label, "{name}");
+            assert_eq!(NameRule::Subdomain.check(name).is_empty(), is_subdomain, "{name}");
+            assert_eq!(NameRule::PathSegment.check(name).is_empty(), is_segment, "{name}");
         }
     }
 
     #[test]
     fn labels_have_keys_and_values_of_their_own() {
-        for (key, good) in
-            [("a", true), ("a.b/c_D", true), ("/c", false), ("a/", false), ("A.b/c", false), ("a b", false)]
-        {
-            assert_eq!(qualified_name(key).is_none(), good, "{key}");
+        for (key, good) in [
+            ("a", true),
+            ("a.b/c_D", true),
+            ("/c", false),
+            ("a/", false),
+            ("A.b/c", false),
+            ("a b", false),
+            ("a/b/c", false),
+        ] {
+            assert_eq!(qualified_name(key).is_empty(), good, "{key}");
         }
         for (value, good) in [("", true), ("a_b.C-1", true), ("-a", false), ("a b", false)] {
-            assert_eq!(label_value(value).is_none(), good, "{value}");
+            assert_eq!(label_value(value).is_empty(), good, "{value}");
         }
     }
 

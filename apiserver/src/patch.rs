@@ -1,8 +1,11 @@
 //! Patches.
 
-use serde_json::Value;
-use steersman_api::schema::{self, Kind};
+use json_patch::PatchOperation;
+use json_patch::jsonptr::{Pointer, PointerBuf};
+use serde_json::{Map, Value};
+use steersman_api::schema::{self, Kind, PatchError};
 
+use crate::depth;
 use crate::refusal::{Refusal, Result};
 
 /// The kinds of patches.
@@ -18,6 +21,8 @@ pub(crate) enum PatchType {
 
 /// More operations than this are refused. From upstream.
 const OPERATIONS_LIMIT: usize = 10_000;
+/// More bytes of JSON than this are not copied within one patch: copies of copies double. From upstream.
+const COPIES_LIMIT: usize = 3 * 1024 * 1024;
 
 /// A patch that was read.
 pub(crate) enum Patch {
@@ -53,21 +58,136 @@ impl Patch {
     pub(crate) fn apply(&self, kind: Option<&Kind>, object: &Value) -> Result<Value> {
         let mut patched = object.clone();
         match self {
-            Self::Json(patch) => {
-                json_patch::patch(&mut patched, patch).map_err(|error| {
-                    tracing::debug!(%error, "a JSON patch does not apply");
-                    Refusal::patch_fails()
-                })?;
-            }
+            Self::Json(patch) => operate(&mut patched, &patch.0)?,
             Self::Merge(patch) => json_patch::merge(&mut patched, patch),
             Self::Strategic(patch) => {
                 let kind = kind.ok_or_else(|| Refusal::internal("a strategic patch needs a schema"))?;
-                schema::strategic_merge(kind, &mut patched, patch.clone())
-                    .map_err(|error| Refusal::bad_request(error.to_string()))?;
+                schema::strategic_merge(kind, &mut patched, patch.clone()).map_err(|error| match error {
+                    PatchError::NotAnObject { .. }
+                    | PatchError::PrimitiveListFormat
+                    | PatchError::RetainKeysFormat
+                    | PatchError::SetElementOrderFormat => Refusal::bad_request(error.to_string()),
+                    PatchError::ListOfLists => Refusal::patch_fails(),
+                    // Upstream has no answer of its own for these.
+                    error => Refusal::unforeseen(error.to_string()),
+                })?;
             }
         }
         Ok(patched)
     }
+}
+
+/// Carries out the operations of a JSON patch, one after the other.
+fn operate(object: &mut Value, operations: &[PatchOperation]) -> Result<()> {
+    let mut copied = 0;
+    for operation in operations {
+        let operation = &resolved(object, operation);
+        if let PatchOperation::Copy(copy) = operation {
+            copied += copy.from.resolve(object).map_or(0, size_of);
+            if copied > COPIES_LIMIT {
+                return Err(Refusal::patch_fails());
+            }
+        }
+        if depth_after(object, operation) > depth::LIMIT {
+            return Err(Refusal::bad_request(depth::message()));
+        }
+        json_patch::patch_unsafe(object, std::slice::from_ref(operation)).map_err(|error| {
+            tracing::debug!(%error, "a JSON patch does not apply");
+            Refusal::patch_fails()
+        })?;
+    }
+    Ok(())
+}
+
+/// How deep what an operation adds will lie, with all that is in it.
+fn depth_after(object: &Value, operation: &PatchOperation) -> usize {
+    let of = |from: &Pointer| from.resolve(object).map_or(0, depth::of);
+    let added = match operation {
+        PatchOperation::Add(add) => depth::of(&add.value),
+        PatchOperation::Replace(replace) => depth::of(&replace.value),
+        PatchOperation::Copy(copy) => of(&copy.from),
+        PatchOperation::Move(change) => of(&change.from),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => return 0,
+    };
+    operation.path().count() + added
+}
+
+/// How many bytes of JSON a value is.
+fn size_of(value: &Value) -> usize {
+    #[derive(Default)]
+    struct Count(usize);
+
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut count = Count::default();
+    serde_json::to_writer(&mut count, value).expect("a JSON value must have a text");
+    count.0
+}
+
+/// As upstream, an index may be counted from the end.
+fn from_the_start(object: &Value, pointer: &Pointer) -> Option<PointerBuf> {
+    let negative = |token: &str| token.strip_prefix('-').and_then(|digits| digits.parse::<usize>().ok());
+    pointer.tokens().find(|token| negative(&token.decoded()).is_some())?;
+    let mut at = Some(object);
+    let tokens = pointer.tokens().map(|token| {
+        let token = token.decoded().into_owned();
+        let index = match (at, negative(&token)) {
+            (Some(Value::Array(items)), Some(back)) => items.len().checked_sub(back),
+            _ => None,
+        };
+        let token = index.map_or(token, |index| index.to_string());
+        at = at.and_then(|value| match value {
+            Value::Array(items) => items.get(token.parse::<usize>().ok()?),
+            value => value.get(&token),
+        });
+        token
+    });
+    Some(PointerBuf::from_tokens(tokens.collect::<Vec<_>>()))
+}
+
+/// The operation with every index counted from the start.
+fn resolved(object: &Value, operation: &PatchOperation) -> PatchOperation {
+    let mut operation = operation.clone();
+    let fix = |pointer: &mut PointerBuf| {
+        if let Some(fixed) = from_the_start(object, pointer) {
+            *pointer = fixed;
+        }
+    };
+    match &mut operation {
+        PatchOperation::Add(add) => fix(&mut add.path),
+        PatchOperation::Remove(remove) => fix(&mut remove.path),
+        PatchOperation::Replace(replace) => fix(&mut replace.path),
+        PatchOperation::Move(change) => {
+            fix(&mut change.from);
+            fix(&mut change.path);
+        }
+        PatchOperation::Copy(copy) => {
+            fix(&mut copy.from);
+            fix(&mut copy.path);
+        }
+        PatchOperation::Test(test) => fix(&mut test.path),
+    }
+    operation
+}
+
+/// What strict decoding finds in the operations of a JSON patch.
+pub(crate) fn strict_errors(body: &[u8]) -> Vec<String> {
+    let duplicates = schema::strict_errors(None, body);
+    let operations: Vec<Map<String, Value>> = serde_json::from_slice(body).unwrap_or_default();
+    let unknown = operations.iter().enumerate().flat_map(|(at, operation)| {
+        let known = |name: &&String| !matches!(name.as_str(), "op" | "path" | "from" | "value");
+        operation.keys().filter(known).map(move |name| format!("unknown field \"[{at}].{name}\""))
+    });
+    duplicates.into_iter().chain(unknown).collect()
 }
 
 fn object(patch: Value) -> Result<Value> {

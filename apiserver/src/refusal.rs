@@ -174,7 +174,12 @@ impl Refusal {
     /// As [`invalid`](Self::invalid), for what is no resource, such as `ListOptions`.
     pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-        let each: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let mut each: Vec<String> = Vec::new();
+        for error in errors.iter().map(ToString::to_string) {
+            if !each.contains(&error) {
+                each.push(error);
+            }
+        }
         let all = if let [one] = &each[..] { one.clone() } else { format!("[{}]", each.join(", ")) };
         let mut refusal = Self::new(422, "Invalid", format!("{qualified} \"{name}\" is invalid: {all}"));
         refusal.status.details = Some(StatusDetails {
@@ -190,7 +195,22 @@ impl Refusal {
 
     /// A new object has no version yet. Upstream gives no reason here.
     pub(crate) fn version_on_create() -> Self {
-        Self::new(500, "", "resourceVersion should not be set on objects to be created")
+        Self::unforeseen("resourceVersion should not be set on objects to be created")
+    }
+
+    /// What should be a version is none. Upstream gives no reason here.
+    pub(crate) fn no_version(text: &str) -> Self {
+        Self::unforeseen(format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))
+    }
+
+    /// As [`no_version`](Self::no_version), of what gets and watches ask for.
+    pub(crate) fn no_version_asked(error: &FieldError) -> Self {
+        Self::unforeseen(error.to_string())
+    }
+
+    /// Upstream foresaw no refusal here, and gives no reason.
+    pub(crate) fn unforeseen(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
     }
 
     /// Refused whoever asks.
@@ -258,7 +278,9 @@ impl Refusal {
 
     /// A patch is longer than the server works on.
     pub(crate) fn too_many_operations(count: usize, limit: usize) -> Self {
-        let message = format!("The allowed maximum operations in a JSON patch is {limit}, got {count}");
+        let message = format!(
+            "Request entity too large: The allowed maximum operations in a JSON patch is {limit}, got {count}"
+        );
         Self::new(413, "RequestEntityTooLarge", message)
     }
 

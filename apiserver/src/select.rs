@@ -48,11 +48,13 @@ impl Selection {
             let field = term.field.as_str();
             let known = field == "metadata.name"
                 || field == "metadata.namespace" && resource.namespaced()
-                || own.contains(&field);
+                || resource.strategy.selects_by(resource, field);
             if known {
                 continue;
             }
-            let why = if own.is_empty() {
+            let why = if resource.group == "batch" && !own.is_empty() {
+                format!("field label {field:?} not supported for {}", resource.kind)
+            } else if own.is_empty() {
                 format!(
                     "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
                 )

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::batch::job::selector_of;
+use super::core::small::default_claim;
 use super::pod_spec::{default_template, not_negative, validate_template};
+use super::rollout;
+use super::selector::{selector_of, validate_selector};
 use super::strategy::{Context, Strategy};
 use crate::field::FieldError;
 use crate::object::{self, default_text, default_to, members, members_at};
@@ -59,8 +61,15 @@ impl Strategy for Workload {
                 default_text(spec, "podManagementPolicy", "OrderedReady");
                 let rolling = json!({"partition": 0});
                 default_rollout(spec.entry("updateStrategy").or_insert_with(|| json!({})), &rolling);
-                let retain = json!({"whenDeleted": "Retain", "whenScaled": "Retain"});
-                default_to(spec, "persistentVolumeClaimRetentionPolicy", retain);
+                let policy =
+                    members(spec.entry("persistentVolumeClaimRetentionPolicy").or_insert_with(|| json!({})));
+                default_text(policy, "whenDeleted", "Retain");
+                default_text(policy, "whenScaled", "Retain");
+                if let Some(Value::Array(claims)) = spec.get_mut("volumeClaimTemplates") {
+                    for claim in claims {
+                        default_claim(claim);
+                    }
+                }
             }
             Self::ReplicaSet => {}
         }
@@ -88,32 +97,41 @@ impl Strategy for Workload {
     fn validate(&self, _: &Context<'_>, object: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let spec = &object["spec"];
-        for name in ["replicas", "minReadySeconds", "revisionHistoryLimit"] {
-            not_negative(spec, "spec", name, &mut errors);
-        }
-        let labels = &spec["template"]["metadata"]["labels"];
-        match selector_of(&spec["selector"]) {
-            None => errors.push(FieldError::required("spec.selector", "")),
-            Some(selector) if selector.is_empty() => {
-                let why = match self {
-                    Self::Deployment => "empty selector is invalid for deployment",
-                    Self::ReplicaSet => "empty selector is invalid for replicaset",
-                    Self::StatefulSet => "empty selector is invalid for statefulset",
-                    Self::DaemonSet => "empty selector is invalid for daemonset",
-                };
-                errors.push(FieldError::invalid("spec.selector", spec["selector"].clone(), why));
+        match self {
+            Self::Deployment => {
+                not_negative(spec, "spec", "replicas", &mut errors);
+                errors.extend(self.validate_pods(spec));
+                errors.extend(rollout::of_deployment(&spec["strategy"]));
+                for name in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
+                    not_negative(spec, "spec", name, &mut errors);
+                }
+                let ready = object::int_at(spec, "minReadySeconds").unwrap_or(0);
+                if let Some(deadline) =
+                    object::int_at(spec, "progressDeadlineSeconds").filter(|deadline| *deadline <= ready)
+                {
+                    let why = "must be greater than minReadySeconds";
+                    errors.push(FieldError::invalid("spec.progressDeadlineSeconds", deadline, why));
+                }
             }
-            Some(selector) if !selector.matches_with(|key| labels[key].as_str()) => {
-                let why = "`selector` does not match template `labels`";
-                errors.push(FieldError::invalid("spec.template.metadata.labels", labels.clone(), why));
+            Self::ReplicaSet => {
+                for name in ["replicas", "minReadySeconds"] {
+                    not_negative(spec, "spec", name, &mut errors);
+                }
+                errors.extend(self.validate_pods(spec));
             }
-            Some(_) => {}
-        }
-        errors.extend(validate_template(&spec["template"], "spec.template"));
-        let policy = object::text_at(spec, "template.spec.restartPolicy");
-        if policy != "Always" && !policy.is_empty() {
-            let field = "spec.template.spec.restartPolicy";
-            errors.push(FieldError::not_supported(field, policy, &["Always"]));
+            Self::StatefulSet => {
+                errors.extend(rollout::of_stateful_set(spec));
+                for name in ["replicas", "minReadySeconds", "revisionHistoryLimit"] {
+                    not_negative(spec, "spec", name, &mut errors);
+                }
+                errors.extend(self.validate_pods(spec));
+            }
+            Self::DaemonSet => {
+                errors.extend(self.validate_pods(spec));
+                not_negative(spec, "spec", "minReadySeconds", &mut errors);
+                errors.extend(rollout::of_daemon_set(&spec["updateStrategy"]));
+                not_negative(spec, "spec", "revisionHistoryLimit", &mut errors);
+            }
         }
         errors
     }
@@ -151,15 +169,164 @@ impl Strategy for Workload {
         errors
     }
 
-    fn selectable_fields(&self) -> &'static [&'static str] {
+    fn validate_through(&self, _: &Context<'_>, object: &Value, old: &Value) -> Vec<FieldError> {
+        let status = &object["status"];
+        let count = |name: &str| object::int_at(status, name).unwrap_or(0);
+        let mut errors = Vec::new();
+        for name in self.counts() {
+            not_negative(status, "status", name, &mut errors);
+        }
+        if !matches!(self, Self::DaemonSet) {
+            let of_all = [
+                "fullyLabeledReplicas",
+                "readyReplicas",
+                "currentReplicas",
+                "updatedReplicas",
+                "availableReplicas",
+            ];
+            for name in of_all.into_iter().filter(|name| count(name) > count("replicas")) {
+                let why = "cannot be greater than status.replicas";
+                errors.push(FieldError::invalid(format!("status.{name}"), count(name), why));
+            }
+            if count("availableReplicas") > count("readyReplicas") {
+                let why = match self {
+                    Self::StatefulSet => "cannot be greater than status.readyReplicas",
+                    _ => "cannot be greater than readyReplicas",
+                };
+                errors.push(FieldError::invalid("status.availableReplicas", count("availableReplicas"), why));
+            }
+        }
+        let collisions = count("collisionCount");
+        if collisions < object::int_at(old, "status.collisionCount").unwrap_or(0) {
+            errors.push(FieldError::invalid("status.collisionCount", collisions, "cannot be decremented"));
+        }
+        errors
+    }
+}
+
+impl Workload {
+    /// What a status counts, in the order in which upstream looks at it.
+    fn counts(&self) -> &'static [&'static str] {
         match self {
-            Self::ReplicaSet => &["status.replicas"],
-            _ => &[],
+            Self::Deployment => &[
+                "observedGeneration",
+                "replicas",
+                "updatedReplicas",
+                "readyReplicas",
+                "availableReplicas",
+                "unavailableReplicas",
+                "terminatingReplicas",
+                "collisionCount",
+            ],
+            Self::ReplicaSet => &[
+                "replicas",
+                "fullyLabeledReplicas",
+                "readyReplicas",
+                "availableReplicas",
+                "observedGeneration",
+                "terminatingReplicas",
+            ],
+            Self::StatefulSet => &[
+                "replicas",
+                "readyReplicas",
+                "currentReplicas",
+                "updatedReplicas",
+                "availableReplicas",
+                "observedGeneration",
+                "collisionCount",
+            ],
+            Self::DaemonSet => &[
+                "currentNumberScheduled",
+                "numberMisscheduled",
+                "desiredNumberScheduled",
+                "numberReady",
+                "observedGeneration",
+                "updatedNumberScheduled",
+                "numberAvailable",
+                "numberUnavailable",
+                "collisionCount",
+            ],
         }
     }
 
-    fn field(&self, object: &Value, field: &str) -> String {
-        object::int_at(object, field).unwrap_or(0).to_string()
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Deployment => "deployment",
+            Self::ReplicaSet => "replicaset",
+            Self::StatefulSet => "statefulset",
+            Self::DaemonSet => "daemonset",
+        }
+    }
+
+    /// What is wrong with the selector and the template.
+    fn validate_pods(&self, spec: &Value) -> Vec<FieldError> {
+        let selector = &spec["selector"];
+        let empty = |name: &str| selector[name].as_object().is_none_or(serde_json::Map::is_empty);
+        let nothing = empty("matchLabels") && object::list_at(selector, "matchExpressions").is_empty();
+        let mut errors = validate_selector(selector, "spec.selector");
+        if selector.is_null() && !matches!(self, Self::DaemonSet) {
+            errors.push(FieldError::required("spec.selector", ""));
+        } else if !selector.is_null() && nothing {
+            let why = format!("empty selector is invalid for {}", self.kind());
+            errors.push(FieldError::invalid("spec.selector", selector.clone(), why));
+        }
+        let labels = &spec["template"]["metadata"]["labels"];
+        match selector_of(selector) {
+            None if !selector.is_null() => {
+                errors.push(FieldError::invalid("spec.selector", selector.clone(), "invalid label selector"));
+                return errors;
+            }
+            Some(selector) if selector.matches_with(|key| labels[key].as_str()) => {}
+            // No selector selects nothing.
+            None | Some(_) => {
+                let why = "`selector` does not match template `labels`";
+                errors.push(FieldError::invalid("spec.template.metadata.labels", labels.clone(), why));
+            }
+        }
+        errors.extend(validate_template(&spec["template"], "spec.template"));
+        let pod = &spec["template"]["spec"];
+        let policy = object::text_at(pod, "restartPolicy");
+        if policy != "Always" && !policy.is_empty() {
+            let field = "spec.template.spec.restartPolicy";
+            errors.push(FieldError::not_supported(field, policy, &["Always"]));
+        }
+        if !pod["activeDeadlineSeconds"].is_null() {
+            let kind = match self {
+                Self::Deployment | Self::ReplicaSet => "ReplicaSet",
+                Self::StatefulSet => "StatefulSet",
+                Self::DaemonSet => "DaemonSet",
+            };
+            let why = format!("activeDeadlineSeconds in {kind} is not Supported");
+            errors.push(FieldError::forbidden("spec.template.spec.activeDeadlineSeconds", why));
+        }
+        errors
+    }
+}
+
+/// The rules of revisions.
+pub(crate) struct ControllerRevision;
+
+impl Strategy for ControllerRevision {
+    fn validate(&self, _: &Context<'_>, revision: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if let Some(number) = object::int_at(revision, "revision").filter(|number| *number < 0) {
+            let why = "must be greater than or equal to 0";
+            errors.push(FieldError::invalid("revision", number, why));
+        }
+        match &revision["data"] {
+            Value::Null => errors.push(FieldError::required("data", "data is mandatory")),
+            Value::Object(_) => {}
+            _ => errors.push(FieldError::required("data", "data must be a valid JSON object")),
+        }
+        errors
+    }
+
+    fn validate_update(&self, context: &Context<'_>, revision: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = self.validate(context, revision);
+        if revision["data"] != old["data"] {
+            errors.push(FieldError::immutable("data", &revision["data"]));
+        }
+        errors
     }
 }
 

@@ -6,7 +6,8 @@
 use serde_json::{Map, Value, json};
 
 use super::Resource;
-use super::strategy::Strategy;
+use super::strategy::{Context, Strategy};
+use crate::field::FieldError;
 use crate::object::{self, default_to, list_at, members, members_at};
 
 /// The rules of autoscalers.
@@ -34,6 +35,37 @@ impl Strategy for HorizontalPodAutoscaler {
         if let Some(behavior) = spec.get_mut("behavior").filter(|behavior| behavior.is_object()) {
             default_behavior(behavior);
         }
+    }
+
+    fn validate(&self, _: &Context<'_>, autoscaler: &Value) -> Vec<FieldError> {
+        let spec = &autoscaler["spec"];
+        let mut errors = Vec::new();
+        let least = object::int_at(spec, "minReplicas").unwrap_or(1);
+        let most = object::int_at(spec, "maxReplicas").unwrap_or(0);
+        if least < 1 {
+            errors.push(FieldError::invalid("spec.minReplicas", least, "must be greater than or equal to 1"));
+        }
+        if most < 1 {
+            errors.push(FieldError::invalid("spec.maxReplicas", most, "must be greater than 0"));
+        }
+        if most < least {
+            let why = "must be greater than or equal to `minReplicas`";
+            errors.push(FieldError::invalid("spec.maxReplicas", most, why));
+        }
+        let target = &spec["scaleTargetRef"];
+        for name in ["kind", "name"] {
+            if object::text_at(target, name).is_empty() {
+                errors.push(FieldError::required(format!("spec.scaleTargetRef.{name}"), ""));
+            }
+        }
+        let version = object::text_at(target, "apiVersion");
+        // Only replication controllers have no group.
+        let in_core = version == "v1" && target["kind"] == "ReplicationController";
+        if !in_core && !version.contains('/') {
+            let why = "apiVersion must specify API group";
+            errors.push(FieldError::invalid("spec.scaleTargetRef.apiVersion", version, why));
+        }
+        errors
     }
 
     fn convert(&self, from: &Resource, to: &Resource, value: &Value) -> Value {

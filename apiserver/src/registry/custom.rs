@@ -145,7 +145,7 @@ impl Strategy for Definition {
         for (field, value) in [("group", &group), ("names.plural", &plural)] {
             if value.is_empty() {
                 errors.push(FieldError::required(format!("spec.{field}"), ""));
-            } else if let Some(why) = names::subdomain(value) {
+            } else if let Some(why) = names::subdomain(value).pop() {
                 errors.push(FieldError::invalid(format!("spec.{field}"), value.as_str(), why));
             }
         }

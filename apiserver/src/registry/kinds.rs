@@ -5,7 +5,7 @@ use steersman_api::schema;
 use super::apps::Workload;
 use super::resource::Resource;
 use super::strategy::{Collection, Plain, Strategy, Traits};
-use super::{autoscaling, batch, core, custom, others};
+use super::{autoscaling, batch, core, custom, limits, networking, others, rbac};
 use crate::names::NameRule;
 
 /// A built-in resource with what is particular to it.
@@ -88,8 +88,11 @@ fn strategy(group: &str, plural: &str) -> &'static dyn Strategy {
         ("", "endpoints") => &core::small::Endpoints,
         ("", "persistentvolumes") => &core::small::PersistentVolume,
         ("", "persistentvolumeclaims") => &core::small::PersistentVolumeClaim,
+        ("", "limitranges") => &limits::LimitRange,
+        ("", "resourcequotas") => &limits::ResourceQuota,
         ("", "podtemplates") => &core::small::PodTemplate,
         ("", "replicationcontrollers") => &core::small::ReplicationController,
+        ("apps", "controllerrevisions") => &super::apps::ControllerRevision,
         ("apps", "deployments") => &Workload::Deployment,
         ("apps", "replicasets") => &Workload::ReplicaSet,
         ("apps", "statefulsets") => &Workload::StatefulSet,
@@ -101,9 +104,12 @@ fn strategy(group: &str, plural: &str) -> &'static dyn Strategy {
         ("certificates.k8s.io", "certificatesigningrequests") => &others::CertificateSigningRequest,
         ("coordination.k8s.io", "leases") => &others::Lease,
         ("discovery.k8s.io", "endpointslices") => &others::EndpointSlice,
-        ("networking.k8s.io", "networkpolicies") => &others::NetworkPolicy,
+        ("networking.k8s.io", "ingresses") => &networking::Ingress,
+        ("networking.k8s.io", "networkpolicies") => &networking::NetworkPolicy,
+        ("node.k8s.io", "runtimeclasses") => &others::RuntimeClass,
         ("policy", "poddisruptionbudgets") => &others::PodDisruptionBudget,
-        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => &others::RoleBinding,
+        ("rbac.authorization.k8s.io", "roles" | "clusterroles") => &rbac::Role,
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => &rbac::RoleBinding,
         ("resource.k8s.io", "resourceslices") => &others::ResourceSlice,
         ("scheduling.k8s.io", "priorityclasses") => &others::PriorityClass,
         ("storage.k8s.io", "storageclasses") => &others::StorageClass,

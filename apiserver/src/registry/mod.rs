@@ -3,14 +3,20 @@
 mod apps;
 mod autoscaling;
 mod batch;
+mod container;
 mod core;
 mod custom;
 mod kinds;
+mod limits;
+mod networking;
 mod others;
 mod pod_spec;
 mod priority;
+mod rbac;
 mod resource;
 mod resources;
+mod rollout;
+mod selector;
 mod strategy;
 
 pub(crate) use custom::{DEFINITIONS, resources_of, table_of};
@@ -19,4 +25,5 @@ pub(crate) use resource::{
     ENVELOPE_TAIL, Resource, Subresource, api_version, envelope_head, length_delimited,
 };
 pub(crate) use resources::{Group, Resources, Version};
+pub(crate) use selector::selector_of;
 pub(crate) use strategy::{Collection, Context};

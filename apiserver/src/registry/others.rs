@@ -1,11 +1,15 @@
 //! Kinds of other groups with a rule or two.
 
-use serde_json::{Value, json};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 
 use super::pod_spec::{each, supported};
 use super::priority;
+use super::rollout::{at_most_all, validate_count};
 use super::strategy::{Context, Strategy};
 use crate::field::FieldError;
+use crate::names;
 use crate::object::{self, default_text, default_to, members, members_at};
 use crate::refusal::Result;
 
@@ -23,8 +27,21 @@ impl Strategy for EndpointSlice {
 
     fn validate(&self, _: &Context<'_>, slice: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        if object::text_at(slice, "addressType").is_empty() {
+        let kind = object::text_at(slice, "addressType");
+        let kinds = ["FQDN", "IPv4", "IPv6"];
+        if kind.is_empty() {
             errors.push(FieldError::required("addressType", ""));
+        } else if !kinds.contains(&kind.as_str()) {
+            errors.push(FieldError::not_supported("addressType", kind, &kinds));
+        }
+        let mut names = Vec::new();
+        for (at, port) in object::list_at(slice, "ports").iter().enumerate() {
+            let name = object::text_at(port, "name");
+            if names.contains(&name) {
+                errors.push(FieldError::duplicate(format!("ports[{at}].name"), name));
+            } else {
+                names.push(name);
+            }
         }
         for (at, endpoint) in object::list_at(slice, "endpoints").iter().enumerate() {
             if object::list_at(endpoint, "addresses").is_empty() {
@@ -63,49 +80,6 @@ impl Strategy for Lease {
     }
 }
 
-/// The rules of roles' bindings.
-pub(crate) struct RoleBinding;
-
-impl Strategy for RoleBinding {
-    fn default(&self, binding: &mut Value) {
-        const GROUP: &str = "rbac.authorization.k8s.io";
-        default_text(members_at(binding, "roleRef"), "apiGroup", GROUP);
-        each(binding, "subjects", |subject| {
-            if subject["kind"] == "User" || subject["kind"] == "Group" {
-                default_text(members(subject), "apiGroup", GROUP);
-            }
-        });
-    }
-
-    fn validate_update(&self, _: &Context<'_>, binding: &Value, old: &Value) -> Vec<FieldError> {
-        if binding["roleRef"] == old["roleRef"] {
-            return Vec::new();
-        }
-        vec![FieldError::invalid("roleRef", binding["roleRef"].clone(), "cannot change roleRef")]
-    }
-}
-
-/// The rules of network policies.
-pub(crate) struct NetworkPolicy;
-
-impl Strategy for NetworkPolicy {
-    fn default(&self, policy: &mut Value) {
-        let spec = members_at(policy, "spec");
-        let mut types = vec![json!("Ingress")];
-        if spec.get("egress").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty()) {
-            types.push(json!("Egress"));
-        }
-        default_to(spec, "policyTypes", types);
-        for direction in ["ingress", "egress"] {
-            if let Some(Value::Array(rules)) = spec.get_mut(direction) {
-                for rule in rules {
-                    each(rule, "ports", |port| default_text(members(port), "protocol", "TCP"));
-                }
-            }
-        }
-    }
-}
-
 /// The rules of storage classes.
 pub(crate) struct StorageClass;
 
@@ -120,7 +94,30 @@ impl Strategy for StorageClass {
         if object::text_at(class, "provisioner").is_empty() {
             errors.push(FieldError::required("provisioner", ""));
         }
+        let word = |name: &str, words: &[&str], errors: &mut Vec<FieldError>| {
+            let value = object::text_at(class, name);
+            if !value.is_empty() && !words.contains(&value.as_str()) {
+                errors.push(FieldError::not_supported(name, value, words));
+            }
+        };
+        word("reclaimPolicy", &["Delete", "Retain"], &mut errors);
+        word("volumeBindingMode", &["Immediate", "WaitForFirstConsumer"], &mut errors);
         errors
+    }
+}
+
+/// The rules of runtime classes.
+pub(crate) struct RuntimeClass;
+
+impl Strategy for RuntimeClass {
+    fn validate(&self, _: &Context<'_>, class: &Value) -> Vec<FieldError> {
+        let handler = object::text_at(class, "handler");
+        FieldError::each_invalid("handler", &handler, names::label(&handler)).collect()
+    }
+
+    fn validate_update(&self, _: &Context<'_>, class: &Value, old: &Value) -> Vec<FieldError> {
+        let changed = class["handler"] != old["handler"];
+        changed.then(|| FieldError::immutable("handler", &class["handler"])).into_iter().collect()
     }
 }
 
@@ -164,6 +161,10 @@ impl Strategy for PodDisruptionBudget {
             let why = "minAvailable and maxUnavailable cannot be both set";
             errors.push(FieldError::invalid("spec", spec.clone(), why));
         }
+        for name in ["minAvailable", "maxUnavailable"] {
+            errors.extend(validate_count(&spec[name], &format!("spec.{name}")));
+            errors.extend(at_most_all(&spec[name], &format!("spec.{name}")));
+        }
         supported(
             spec,
             "spec",
@@ -179,6 +180,31 @@ impl Strategy for PodDisruptionBudget {
 pub(crate) struct CertificateSigningRequest;
 
 impl Strategy for CertificateSigningRequest {
+    fn validate(&self, _: &Context<'_>, request: &Value) -> Vec<FieldError> {
+        let text = object::text_at(request, "spec.request");
+        let pem = STANDARD.decode(&text).unwrap_or_default();
+        let mut errors = Vec::new();
+        if !pem.trim_ascii_start().starts_with(b"-----BEGIN CERTIFICATE REQUEST-----") {
+            let why = "PEM block type must be CERTIFICATE REQUEST";
+            errors.push(FieldError::invalid("spec.request", text, why));
+        }
+        if object::list_at(request, "spec.usages").is_empty() {
+            errors.push(FieldError::required("spec.usages", ""));
+        }
+        let signer = object::text_at(request, "spec.signerName");
+        if signer.is_empty() {
+            errors.push(FieldError::required("spec.signerName", ""));
+        } else if !signer.contains('/') {
+            let why = "must be a fully qualified domain and path of the form \"example.com/signer-name\"";
+            errors.push(FieldError::invalid("spec.signerName", signer, why));
+        }
+        errors
+    }
+
+    fn validate_update(&self, _: &Context<'_>, _: &Value, _: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
+
     fn prepare_through(&self, context: &Context<'_>, request: &mut Value, old: &Value) {
         let mut kept = old.clone();
         object::carry_over(&mut kept, request, "metadata");

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::container::Containers;
 use crate::field::FieldError;
+use crate::meta::validate_labels;
 use crate::names;
 use crate::object::{self, default_text, default_to, members};
 
@@ -134,15 +136,14 @@ fn default_volume(volume: &mut Value) {
 pub(crate) fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let volumes = validate_volumes(spec, path, &mut errors);
-    let mut taken = Vec::new();
-    for list in ["initContainers", "containers", "ephemeralContainers"] {
-        for (at, container) in object::list_at(spec, list).iter().enumerate() {
-            validate_container(container, &format!("{path}.{list}[{at}]"), &volumes, &mut taken, &mut errors);
-        }
-    }
+    let mut containers = Containers { volumes: &volumes, taken: Vec::new(), errors };
     if object::list_at(spec, "containers").is_empty() {
-        errors.push(FieldError::required(format!("{path}.containers"), ""));
+        containers.errors.push(FieldError::required(format!("{path}.containers"), ""));
     }
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        containers.list(spec, path, list);
+    }
+    let mut errors = containers.errors;
     supported(spec, path, "restartPolicy", &["Always", "OnFailure", "Never"], &mut errors);
     supported(
         spec,
@@ -151,18 +152,25 @@ pub(crate) fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
         &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
         &mut errors,
     );
-    for name in ["hostname", "subdomain"] {
-        let text = object::text_at(spec, name);
-        if let Some(why) = names::label(&text).filter(|_| !text.is_empty()) {
-            errors.push(FieldError::invalid(format!("{path}.{name}"), text, why));
-        }
-    }
+    errors.extend(validate_labels(&spec["nodeSelector"], &format!("{path}.nodeSelector")));
     for name in ["serviceAccountName", "nodeName"] {
         let text = object::text_at(spec, name);
-        if let Some(why) = names::subdomain(&text).filter(|_| !text.is_empty()) {
-            errors.push(FieldError::invalid(format!("{path}.{name}"), text, why));
+        if !text.is_empty() {
+            errors.extend(FieldError::each_invalid(
+                &format!("{path}.{name}"),
+                &text,
+                names::subdomain(&text),
+            ));
         }
     }
+    validate_affinity(&spec["affinity"], &format!("{path}.affinity"), &mut errors);
+    for name in ["hostname", "subdomain"] {
+        let text = object::text_at(spec, name);
+        if !text.is_empty() {
+            errors.extend(FieldError::each_invalid(&format!("{path}.{name}"), &text, names::label(&text)));
+        }
+    }
+    validate_tolerations(spec, path, &mut errors);
     if let Some(deadline) = object::int_at(spec, "activeDeadlineSeconds")
         && !(1..=i64::from(i32::MAX)).contains(&deadline)
     {
@@ -172,6 +180,59 @@ pub(crate) fn validate_spec(spec: &Value, path: &str) -> Vec<FieldError> {
     errors
 }
 
+fn validate_affinity(affinity: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let node = &affinity["nodeAffinity"][required];
+    if !node.is_null() && object::list_at(node, "nodeSelectorTerms").is_empty() {
+        let field = format!("{path}.nodeAffinity.{required}.nodeSelectorTerms");
+        errors.push(FieldError::required(field, "must have at least one node selector term"));
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        for (at, term) in object::list_at(&affinity[kind], required).iter().enumerate() {
+            if object::text_at(term, "topologyKey").is_empty() {
+                let field = format!("{path}.{kind}.{required}[{at}].topologyKey");
+                errors.push(FieldError::required(field, "can not be empty"));
+            }
+        }
+    }
+}
+
+fn validate_tolerations(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    for (at, toleration) in object::list_at(spec, "tolerations").iter().enumerate() {
+        let path = format!("{path}.tolerations[{at}]");
+        let [key, operator, value, effect] =
+            ["key", "operator", "value", "effect"].map(|name| object::text_at(toleration, name));
+        if !key.is_empty() {
+            errors.extend(FieldError::each_invalid(
+                &format!("{path}.key"),
+                &key,
+                names::qualified_name(&key),
+            ));
+        }
+        if key.is_empty() && operator != "Exists" {
+            let why =
+                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            errors.push(FieldError::invalid(format!("{path}.operator"), operator.as_str(), why));
+        }
+        if !toleration["tolerationSeconds"].is_null() && effect != "NoExecute" {
+            let why = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+            errors.push(FieldError::invalid(format!("{path}.effect"), effect.as_str(), why));
+        }
+        match operator.as_str() {
+            "" | "Equal" => {
+                let whys = names::label_value(&value);
+                errors.extend(FieldError::each_invalid(&format!("{path}.operator"), &value, whys));
+            }
+            "Exists" if !value.is_empty() => {
+                let why = "value must be empty when `operator` is 'Exists'";
+                errors.push(FieldError::invalid(format!("{path}.operator"), value, why));
+            }
+            _ => supported(toleration, &path, "operator", &["Equal", "Exists"], errors),
+        }
+        supported(toleration, &path, "effect", &["NoSchedule", "PreferNoSchedule", "NoExecute"], errors);
+    }
+}
+
 fn validate_volumes(spec: &Value, path: &str, errors: &mut Vec<FieldError>) -> Vec<String> {
     let mut seen: Vec<String> = Vec::new();
     for (at, volume) in object::list_at(spec, "volumes").iter().enumerate() {
@@ -179,66 +240,50 @@ fn validate_volumes(spec: &Value, path: &str, errors: &mut Vec<FieldError>) -> V
         let name = object::text_at(volume, "name");
         if name.is_empty() {
             errors.push(FieldError::required(field, ""));
-        } else if let Some(why) = names::label(&name) {
+        } else if let Some(why) = names::label(&name).pop() {
             errors.push(FieldError::invalid(field, name, why));
         } else if seen.contains(&name) {
             errors.push(FieldError::duplicate(field, name));
         } else {
             seen.push(name);
         }
+        validate_volume(volume, &format!("{path}.volumes[{at}]"), errors);
     }
     seen
 }
 
-fn validate_container(
-    container: &Value,
-    path: &str,
-    volumes: &[String],
-    taken: &mut Vec<String>,
-    errors: &mut Vec<FieldError>,
-) {
-    let name = object::text_at(container, "name");
-    if name.is_empty() {
-        errors.push(FieldError::required(format!("{path}.name"), ""));
-    } else if let Some(why) = names::label(&name) {
-        errors.push(FieldError::invalid(format!("{path}.name"), name, why));
-    } else if taken.contains(&name) {
-        errors.push(FieldError::duplicate(format!("{path}.name"), name));
-    } else {
-        taken.push(name);
-    }
-    let image = object::text_at(container, "image");
-    if image.is_empty() {
-        errors.push(FieldError::required(format!("{path}.image"), ""));
-    } else if image.trim() != image {
-        let why = "must not have leading or trailing whitespace";
-        errors.push(FieldError::invalid(format!("{path}.image"), image, why));
-    }
-    supported(container, path, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], errors);
-    supported(container, path, "terminationMessagePolicy", &["FallbackToLogsOnError", "File"], errors);
-    for (at, port) in object::list_at(container, "ports").iter().enumerate() {
-        let path = format!("{path}.ports[{at}]");
-        match object::int_at(port, "containerPort") {
-            None | Some(0) => errors.push(FieldError::required(format!("{path}.containerPort"), "")),
-            Some(number) => in_port_range(number, format!("{path}.containerPort"), errors),
+fn validate_volume(volume: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    // In the order in which upstream looks at them: what comes after the first is one too many.
+    let mut sources = Vec::new();
+    for name in [
+        "emptyDir",
+        "hostPath",
+        "nfs",
+        "secret",
+        "persistentVolumeClaim",
+        "configMap",
+        "downwardAPI",
+        "projected",
+    ] {
+        let source = &volume[name];
+        if source.is_null() {
+            continue;
         }
-        supported(port, &path, "protocol", &["SCTP", "TCP", "UDP"], errors);
-    }
-    for (at, env) in object::list_at(container, "env").iter().enumerate() {
-        if object::text_at(env, "name").is_empty() {
-            errors.push(FieldError::required(format!("{path}.env[{at}].name"), ""));
+        if !sources.is_empty() {
+            let why = "may not specify more than 1 volume type";
+            errors.push(FieldError::forbidden(format!("{path}.{name}"), why));
+            continue;
         }
-    }
-    for (at, mount) in object::list_at(container, "volumeMounts").iter().enumerate() {
-        let path = format!("{path}.volumeMounts[{at}]");
-        let name = object::text_at(mount, "name");
-        if name.is_empty() {
-            errors.push(FieldError::required(format!("{path}.name"), ""));
-        } else if !volumes.contains(&name) {
-            errors.push(FieldError::not_found(format!("{path}.name"), name));
-        }
-        if object::text_at(mount, "mountPath").is_empty() {
-            errors.push(FieldError::required(format!("{path}.mountPath"), ""));
+        sources.push(name);
+        let required = match name {
+            "hostPath" => "path",
+            "secret" => "secretName",
+            "configMap" => "name",
+            "persistentVolumeClaim" => "claimName",
+            _ => continue,
+        };
+        if object::text_at(source, required).is_empty() {
+            errors.push(FieldError::required(format!("{path}.{name}.{required}"), ""));
         }
     }
 }
@@ -274,7 +319,9 @@ pub(crate) fn not_negative(object: &Value, path: &str, name: &str, errors: &mut 
 
 /// What is wrong with a pod template that stands at `path`.
 pub(crate) fn validate_template(template: &Value, path: &str) -> Vec<FieldError> {
-    validate_spec(&template["spec"], &format!("{path}.spec"))
+    let mut errors = validate_labels(&template["metadata"]["labels"], &format!("{path}.labels"));
+    errors.extend(validate_spec(&template["spec"], &format!("{path}.spec")));
+    errors
 }
 
 /// Fills in a pod template.

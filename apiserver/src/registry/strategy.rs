@@ -117,9 +117,19 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
+    /// What everybody is told who writes such an object.
+    fn warning(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The fields that objects can be selected by, besides `metadata.name` and `metadata.namespace`.
     fn selectable_fields(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// Whether objects can be selected by that field in that version of the resource.
+    fn selects_by(&self, _resource: &Resource, field: &str) -> bool {
+        self.selectable_fields().contains(&field)
     }
 
     /// The value of a selectable field: the text at that path unless the kind says otherwise.

@@ -11,6 +11,7 @@ use super::negotiate::Answered;
 use super::options::{Commit, DeleteOptions, ListOptions, Propagation};
 use super::request::Request;
 use super::server::{ApiServer, shape_of, success};
+use super::write::with_warnings;
 use crate::meta;
 use crate::object::{self, finalizers};
 use crate::refusal::{Refusal, Result};
@@ -21,6 +22,10 @@ use crate::store::Object;
 const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer that holds an owner until its dependents no longer name it.
 const ORPHAN: &str = "orphan";
+
+/// What those are told who delete a job and do not say what shall become of its pods.
+const JOBS_ORPHAN: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+    remove them or set propagationPolicy=Orphan to suppress this warning";
 
 /// What became of an object that was to be deleted.
 pub(super) enum Deleted {
@@ -53,14 +58,17 @@ impl ApiServer {
         let resource = &call.resource;
         let shape = shape_of(request, Answered::Object)?;
         let options = DeleteOptions::parse(request)?;
-        match self.remove(resource, &call.namespace, &call.name, &options)? {
+        let answer = match self.remove(resource, &call.namespace, &call.name, &options)? {
             Deleted::Gone(last) if !resource.traits.returns_deleted => {
-                Ok(success(resource, &call.name, last.uid(), shape))
+                success(resource, &call.name, last.uid(), shape)
             }
             Deleted::Gone(object) | Deleted::Held(object) => {
-                self.object_answer(StatusCode::OK, &object.served_as(resource), shape)
+                self.object_answer(StatusCode::OK, &object.served_as(resource), shape)?
             }
-        }
+        };
+        let surprising = resource.table == "jobs.batch" && options.propagation.is_none();
+        let warning = surprising.then(|| JOBS_ORPHAN.to_owned());
+        Ok(with_warnings(answer, warning.as_slice()))
     }
 
     /// Many objects shall go. The answer lists them as they were when they were found.

@@ -1,14 +1,15 @@
 //! Objects that clients send.
 
-use serde_json::Value;
-use steersman_api::schema::{self, TranscodeError};
+use serde_json::{Map, Value};
+use steersman_api::schema::{self, Kind, TranscodeError};
 
 use super::negotiate::{body_format, media_type};
-use super::request::Request;
+use super::request::{Request, Verb};
 use crate::codec::{self, Format};
 use crate::managed_fields;
+use crate::meta;
 use crate::object;
-use crate::patch::PatchType;
+use crate::patch::{self, PatchType};
 use crate::refusal::{Refusal, Result};
 use crate::registry::Resource;
 
@@ -39,33 +40,29 @@ pub(super) fn object_of(request: &Request) -> Result<Incoming> {
         codec::Error::Json(why) => no_kind(resource, &why),
         error => unreadable(resource, &error),
     })?;
+    let duplicates = format == Format::Json && schema::has_duplicates(&object, &request.body);
     let object = typed(resource, object)?;
-    conform(request, object, format)
+    conform_body(request, object, format, duplicates)
 }
 
-/// Brings an object into the form its kind has: what a body or a patch left.
+/// Brings what a patch left into the form its kind has.
 pub(super) fn conform(request: &Request, object: Value, format: Format) -> Result<Incoming> {
+    conform_body(request, object, format, false)
+}
+
+/// Brings an object into the form its kind has. `duplicates`: its body had members twice.
+fn conform_body(request: &Request, object: Value, format: Format, duplicates: bool) -> Result<Incoming> {
     let resource = &request.call.resource;
-    let mut warnings = Vec::new();
-    if let Some(kind) = resource.schema {
+    let strict = match resource.schema {
         // Protobuf drops what it does not know on its own.
-        if format == Format::Json {
-            let unknown = schema::unknown_fields(kind, &object);
-            let unknown = unknown.iter().map(|field| format!("unknown field \"{field}\""));
-            match field_validation(request)? {
-                FieldValidation::Strict => {
-                    let unknown: Vec<_> = unknown.collect();
-                    if !unknown.is_empty() {
-                        let why = format!("strict decoding error: {}", unknown.join(", "));
-                        return Err(Refusal::bad_request(decoding(resource, &why)));
-                    }
-                }
-                FieldValidation::Warn => warnings = unknown.collect(),
-                FieldValidation::Ignore => {}
-            }
-        }
-    }
-    let object = conform_by_default(resource, object).map_err(|error| unreadable(resource, &error.into()))?;
+        Some(kind) if format == Format::Json => strictness(request, kind, &object, duplicates),
+        _ => Ok(Vec::new()),
+    };
+    let mut object =
+        conform_by_default(resource, object).map_err(|error| unreadable(resource, &error.into()))?;
+    let mut warnings = strict?;
+    warnings.extend(meta::dedupe_owners(&mut object));
+    warnings.extend(resource.strategy.warning().map(str::to_owned));
     Ok(Incoming { object, warnings })
 }
 
@@ -88,26 +85,53 @@ pub(super) fn conform_by_default(
     Ok(object)
 }
 
+/// What strict decoding finds, as warnings, unless the client wants it refused, or not to be told.
+fn strictness(request: &Request, kind: &Kind, object: &Value, duplicates: bool) -> Result<Vec<String>> {
+    let validation = field_validation(request);
+    if validation == FieldValidation::Ignore {
+        return Ok(Vec::new());
+    }
+    let unknown = schema::unknown_fields(kind, object);
+    let unknown: Vec<String> = unknown.iter().map(|field| format!("unknown field {field:?}")).collect();
+    let body = &request.body;
+    let errors: Vec<String> = if request.call.verb != Verb::Patch {
+        // Only a second look finds both, and in which order.
+        if unknown.is_empty() && !duplicates { Vec::new() } else { schema::strict_errors(Some(kind), body) }
+    } else if media_type(&request.headers) == "application/json-patch+json" {
+        let of_patch = patch::strict_errors(body).into_iter().map(|error| format!("json patch {error}"));
+        of_patch.chain(unknown).collect()
+    } else {
+        schema::strict_errors(None, body).into_iter().chain(unknown).collect()
+    };
+    if validation == FieldValidation::Warn || errors.is_empty() {
+        return Ok(errors);
+    }
+    let why = format!("strict decoding error: {}", errors.join(", "));
+    if request.call.verb == Verb::Patch {
+        return Err(Refusal::patch_misfits(object, &why));
+    }
+    Err(Refusal::bad_request(decoding(&request.call.resource, &why)))
+}
+
 /// Whether the client wants unknown members refused.
 pub(super) fn is_strict(request: &Request) -> bool {
     request.query.get("fieldValidation") == Some("Strict")
 }
 
-fn field_validation(request: &Request) -> Result<FieldValidation> {
+/// Other words have been refused with the other parameters.
+fn field_validation(request: &Request) -> FieldValidation {
     match request.query.get("fieldValidation") {
-        None | Some("Warn") => Ok(FieldValidation::Warn),
-        Some("Ignore") => Ok(FieldValidation::Ignore),
-        Some("Strict") => Ok(FieldValidation::Strict),
-        Some(other) => {
-            let supported = ["Ignore", "Warn", "Strict"];
-            let error = crate::field::FieldError::not_supported("fieldValidation", other, &supported);
-            Err(Refusal::invalid_kind("meta.k8s.io", "CreateOptions", "", &[error]))
-        }
+        Some("Ignore") => FieldValidation::Ignore,
+        Some("Strict") => FieldValidation::Strict,
+        _ => FieldValidation::Warn,
     }
 }
 
 /// The body says of which kind it is, or nothing at all.
 fn typed(resource: &Resource, mut object: Value) -> Result<Value> {
+    if object.is_null() {
+        object = Value::Object(Map::new());
+    }
     if !object.is_object() {
         return Err(Refusal::bad_request(decoding(resource, "the body is no JSON object")));
     }

@@ -1,14 +1,18 @@
 //! The parameters of lists, watches and writes.
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::time::Duration;
 
 use serde_json::Value;
+use steersman_api::schema;
+use steersman_api::selector::InvalidSelector;
 use steersman_api::{FieldSelector, LabelSelector};
 
-use super::request::{Query, Request};
+use super::request::{Query, Request, Verb};
 use super::track::{MANAGER_LIMIT, is_printable};
 use crate::codec;
 use crate::field::FieldError;
+use crate::names;
 use crate::refusal::{Refusal, Result};
 use crate::select::Selection;
 
@@ -45,18 +49,16 @@ impl ListOptions {
     /// From a request for a list or a watch.
     pub(crate) fn parse(request: &Request) -> Result<Self> {
         let Request { call, query, .. } = request;
-        let labels: LabelSelector = parse_or(query, "labelSelector", |text| {
-            text.parse().map_err(|error| format!("unable to parse requirement: {error}"))
-        })?;
+        let labels: LabelSelector = parse_or(query, "labelSelector", parse_labels)?;
         let mut fields: FieldSelector = parse_or(query, "fieldSelector", |text| {
-            text.parse::<FieldSelector>()
-                .map_err(|_| format!("invalid selector: '{text}'; can't understand '{text}'"))
+            text.parse::<FieldSelector>().map_err(|error| error.to_string())
         })?;
         if !call.name.is_empty() {
             fields = only(&call.name, &fields)?;
         }
         let version = match query.get("resourceVersion") {
             None => None,
+            Some(text) if call.verb == Verb::Watch => Some(parse_version_asked(text)?),
             Some(text) => Some(parse_version(text)?),
         };
         let version_match = query.get("resourceVersionMatch");
@@ -79,11 +81,55 @@ impl ListOptions {
 
 /// A version must be a number.
 pub(crate) fn parse_version(text: &str) -> Result<u64> {
-    text.parse().map_err(|_| {
+    version_in(text).ok_or_else(|| {
         let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
         let error = FieldError::invalid("resourceVersion", text, why);
         Refusal::bad_request(format!("invalid resource version: {error}"))
     })
+}
+
+/// Digits, and nothing before them.
+fn version_in(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|_| !text.starts_with('+'))
+}
+
+/// A version that a get or a watch asks for: upstream answers it with another code.
+pub(crate) fn parse_version_asked(text: &str) -> Result<u64> {
+    version_in(text).ok_or_else(|| {
+        let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+        Refusal::no_version_asked(&FieldError::invalid("resourceVersion", text, why))
+    })
+}
+
+/// Why a text is no number.
+fn not_parsed(text: &str, error: &ParseIntError) -> String {
+    let why = match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    format!("strconv.ParseInt: parsing {text:?}: {why}")
+}
+
+/// A label selector whose keys and values may be ones.
+fn parse_labels(text: &str) -> std::result::Result<LabelSelector, String> {
+    let selector: LabelSelector = text.parse().map_err(|error: InvalidSelector| error.to_string())?;
+    for (key, values) in selector.terms() {
+        let bad = |field: &str, value: &str, whys: Vec<String>| {
+            let error = FieldError::invalid(field, value, whys.join("; "));
+            Err(format!("unable to parse requirement: {error}"))
+        };
+        let whys = names::qualified_name(key);
+        if !whys.is_empty() {
+            return bad("<nil>", key, whys);
+        }
+        for (at, value) in values.iter().enumerate() {
+            let whys = names::label_value(value);
+            if !whys.is_empty() {
+                return bad(&format!("values[{at}][{key}]"), value, whys);
+            }
+        }
+    }
+    Ok(selector)
 }
 
 fn parse_or<T: Default>(
@@ -98,7 +144,7 @@ fn number(query: &Query, name: &str) -> Result<Option<usize>> {
     let Some(text) = query.get(name) else { return Ok(None) };
     match text.parse::<i64>() {
         Ok(number) => Ok(usize::try_from(number).ok()),
-        Err(_) => Err(Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))),
+        Err(error) => Err(Refusal::bad_request(not_parsed(text, &error))),
     }
 }
 
@@ -118,6 +164,10 @@ fn check_match(request: &Request, version: Option<u64>, version_match: Option<&s
     let initial_events = query.switch("sendInitialEvents").is_some();
     let field = "resourceVersionMatch";
     let mut errors = Vec::new();
+    if watching && query.get("continue").is_some() {
+        let why = "resourceVersionMatch is forbidden when continue is provided";
+        errors.push(FieldError::forbidden(field, why));
+    }
     if watching && initial_events && version_match != Some("NotOlderThan") {
         let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
         errors.push(FieldError::forbidden(field, why));
@@ -131,7 +181,7 @@ fn check_match(request: &Request, version: Option<u64>, version_match: Option<&s
             let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
             errors.push(FieldError::forbidden(field, why));
         }
-        if query.get("continue").is_some() {
+        if !watching && query.get("continue").is_some() {
             let why = "resourceVersionMatch is forbidden when continue is provided";
             errors.push(FieldError::forbidden(field, why));
         }
@@ -166,11 +216,15 @@ pub(crate) enum Commit {
 impl Commit {
     /// From the parameters.
     pub(crate) fn parse(query: &Query) -> Result<Self> {
+        Self::parse_as("CreateOptions", query)
+    }
+
+    fn parse_as(kind: &str, query: &Query) -> Result<Self> {
         let mut commit = Self::Write;
         for value in query.all("dryRun").filter(|value| !value.is_empty()) {
             if value != "All" {
                 let error = FieldError::not_supported("dryRun", vec![value], &["All"]);
-                return Err(Refusal::invalid_kind("meta.k8s.io", "CreateOptions", "", &[error]));
+                return Err(Refusal::invalid_kind("meta.k8s.io", kind, "", &[error]));
             }
             commit = Self::DryRun;
         }
@@ -278,19 +332,48 @@ impl DeleteOptions {
             return Self::from_query(&request.query);
         }
         let format = super::negotiate::body_format(&request.headers)?;
-        let options = codec::decode(format, &request.body)
-            .map_err(|error| Refusal::bad_request(format!("couldn't read the body: {error}")))?;
-        let options = Self::from_value(&options)?;
-        match Commit::parse(&request.query)? {
+        let unreadable = |why: &dyn std::fmt::Display| {
+            Refusal::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
+        };
+        let options = codec::decode(format, &request.body).map_err(|error| unreadable(&error))?;
+        if !options.is_object() && !options.is_null() {
+            return Err(unreadable(&"the options are no JSON object"));
+        }
+        let options = Self::from_value(&Self::typed(options)?)?;
+        match Commit::parse_as("DeleteOptions", &request.query)? {
             Commit::DryRun => Ok(Self { commit: Commit::DryRun, ..options }),
             Commit::Write => Ok(options),
         }
     }
 
+    /// Options that say what they are, and whose members are of the types that they should be.
+    fn typed(options: Value) -> Result<Value> {
+        let said = |name: &str| crate::object::text_at(&options, name);
+        if !matches!(said("kind").as_str(), "" | "DeleteOptions") {
+            let why =
+                format!("no kind {:?} is registered for version {:?}", said("kind"), said("apiVersion"));
+            return Err(Refusal::bad_request(why));
+        }
+        let kind = schema::table().kind("meta.k8s.io", "v1", "DeleteOptions");
+        let normal = kind.map(|kind| schema::normalize(kind, &options));
+        normal.unwrap_or(Ok(options)).map_err(|error| Refusal::bad_request(error.to_string()))
+    }
+
     /// From a `metav1.DeleteOptions`.
     pub(super) fn from_value(options: &Value) -> Result<Self> {
         let text = |path| crate::object::str_at(options, path).map(str::to_owned);
+        let dry_run = crate::object::list_at(options, "dryRun");
+        if dry_run.iter().any(|value| value != "All") {
+            let error = FieldError::not_supported("dryRun", dry_run.to_vec(), &["All"]);
+            return Err(Refusal::invalid_kind("meta.k8s.io", "DeleteOptions", "", &[error]));
+        }
+        let orphans = crate::object::at(options, "orphanDependents").is_some_and(|value| !value.is_null());
         let propagation = match text("propagationPolicy") {
+            Some(policy) if orphans => {
+                let why = "orphanDependents and deletionPropagation cannot be both set";
+                let error = FieldError::invalid("propagationPolicy", policy, why);
+                return Err(Refusal::invalid_kind("meta.k8s.io", "DeleteOptions", "", &[error]));
+            }
             Some(policy) => Some(propagation(&policy)?),
             None => orphan(crate::object::at(options, "orphanDependents").and_then(Value::as_bool)),
         };
@@ -316,12 +399,11 @@ impl DeleteOptions {
             None => orphan(query.switch("orphanDependents")),
         };
         let grace = match query.get("gracePeriodSeconds") {
-            Some(text) => Some(text.parse().map_err(|_| {
-                Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
-            })?),
+            Some(text) => Some(text.parse().map_err(|error| Refusal::bad_request(not_parsed(text, &error)))?),
             None => None,
         };
-        Ok(Self { grace, uid: None, version: None, propagation, commit: Commit::parse(query)? })
+        let commit = Commit::parse_as("DeleteOptions", query)?;
+        Ok(Self { grace, uid: None, version: None, propagation, commit })
     }
 }
 

@@ -31,19 +31,23 @@ const VERSION: &str = "meta.k8s.io/v1";
 const LONGEST_TOKEN: usize = 4096;
 
 impl Position {
-    /// As a token.
-    pub(crate) fn encode(&self) -> String {
+    /// As a token for a list of a namespace, or (empty) of all.
+    pub(crate) fn encode(&self, namespace: &str) -> String {
         let rv = self.version.map_or(-1, |version| i64::try_from(version).unwrap_or(i64::MAX));
-        let start = format!("/{}\0", self.after);
+        let start = if namespace.is_empty() {
+            format!("/{}\0", self.after)
+        } else {
+            format!("/{}\0", self.after.name)
+        };
         let token = Token { v: VERSION.to_owned(), rv, start };
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a token must have a text"))
     }
 
-    /// From a token.
+    /// From the token of a list of that namespace, or (empty) of all.
     ///
     /// # Errors
-    /// Whatever this server did not write.
-    pub(crate) fn decode(token: &str) -> Result<Self> {
+    /// What can't be the token of such a list. No token leads out of the namespace.
+    pub(crate) fn decode(token: &str, namespace: &str) -> Result<Self> {
         let bad = |why: &dyn std::fmt::Display| {
             Refusal::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
@@ -53,16 +57,22 @@ impl Position {
         let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|error| bad(&error))?;
         let token: Token = serde_json::from_slice(&bytes).map_err(|error| bad(&error))?;
         if token.v != VERSION {
-            let why = format!("server does not recognize this encoded version {:?}", token.v);
-            return Err(bad(&why));
+            return Err(bad(&format!("server does not recognize this encoded version {}", token.v)));
         }
         let version = match token.rv {
             0 => return Err(bad(&"incorrect encoded start resourceVersion (version meta.k8s.io/v1)")),
             rv => u64::try_from(rv).ok(),
         };
-        let start = token.start.strip_prefix('/').and_then(|start| start.strip_suffix('\0'));
-        let after = start.and_then(|start| start.parse().ok()).ok_or_else(|| bad(&"no key"))?;
-        Ok(Self { version, after })
+        if token.start.is_empty() {
+            return Err(bad(&"encoded start key empty (version meta.k8s.io/v1)"));
+        }
+        let start = token.start.strip_prefix('/').unwrap_or(&token.start);
+        let clean = !start.split('/').any(|part| matches!(part, "" | "." | ".."));
+        let key = start.strip_suffix('\0').filter(|_| clean).and_then(|key| match namespace {
+            "" => key.parse().ok(),
+            namespace => (!key.contains('/')).then(|| ObjectKey::new(namespace, key)),
+        });
+        Ok(Self { version, after: key.ok_or_else(|| bad(&token.start))? })
     }
 }
 
@@ -74,10 +84,24 @@ mod tests {
     #[test]
     fn a_position_reads_back_from_its_token() {
         for version in [None, Some(7)] {
-            for after in [ObjectKey::new("default", "a"), ObjectKey::cluster("node-1")] {
+            for (after, namespace) in [
+                (ObjectKey::new("default", "a"), ""),
+                (ObjectKey::new("default", "a"), "default"),
+                (ObjectKey::cluster("node-1"), ""),
+            ] {
                 let position = Position { version, after };
-                assert_eq!(Position::decode(&position.encode()).unwrap(), position);
+                assert_eq!(Position::decode(&position.encode(namespace), namespace).unwrap(), position);
             }
+        }
+    }
+
+    #[test]
+    fn no_token_leads_out_of_its_namespace() {
+        for start in ["/../b/c\0", "/b/c\0", "/./a\0", "//a\0", "/a", "", "/\0"] {
+            let token = Token { v: VERSION.to_owned(), rv: 1, start: start.to_owned() };
+            let token = URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap());
+            let decoded = Position::decode(&token, "a");
+            assert!(decoded.is_err() || decoded.unwrap().after.namespace == "a", "{start:?}");
         }
     }
 
@@ -85,13 +109,14 @@ mod tests {
     fn tokens_look_as_upstreams() {
         let position = Position { version: Some(274), after: ObjectKey::cluster("default") };
         let upstream = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6Mjc0LCJzdGFydCI6Ii9kZWZhdWx0XHUwMDAwIn0";
-        assert_eq!(position.encode(), upstream);
+        assert_eq!(position.encode(""), upstream);
     }
 
     proptest! {
         #[test]
         fn a_forged_token_is_refused_or_harmless(token in ".{0,80}") {
-            let _ = Position::decode(&token);
+            let _ = Position::decode(&token, "default");
+            let _ = Position::decode(&URL_SAFE_NO_PAD.encode(&token), "");
         }
     }
 }

@@ -12,7 +12,7 @@ use steersman_api::wire;
 
 use super::body::ResponseBody;
 use super::negotiate::{Answered, Shape};
-use super::options::{ListOptions, VersionMatch, parse_version};
+use super::options::{ListOptions, VersionMatch, parse_version_asked};
 use super::page::Position;
 use super::request::Request;
 use super::server::{ApiServer, shape_of};
@@ -34,7 +34,7 @@ impl ApiServer {
         let call = &request.call;
         let shape = shape_of(request, Answered::Object)?;
         if let Some(version) = request.query.get("resourceVersion") {
-            self.wait_for(parse_version(version)?).await?;
+            self.wait_for(parse_version_asked(version)?).await?;
         }
         let object = self.existing(&call.resource, &call.namespace, &call.name)?;
         if call.subresource == "scale" {
@@ -87,8 +87,10 @@ impl ApiServer {
                     let why = "specifying resource version is not allowed when using continue";
                     return Err(Refusal::bad_request(why));
                 }
-                let position = Position::decode(token)?;
-                (position.version, Some(position.after), options.limit)
+                let position = Position::decode(token, &options.selection.namespace)?;
+                // Whatever the cache holds: upstream then leaves the limit out of account.
+                let limit = if options.version == Some(0) { 0 } else { options.limit };
+                (position.version, Some(position.after), limit)
             }
             None => {
                 let exact = options.version_match == Some(VersionMatch::Exact)
@@ -112,7 +114,7 @@ impl ApiServer {
                 }
                 (_, Some(after)) => {
                     let position = Position { version: None, after: after.clone() };
-                    Refusal::continue_expired(position.encode())
+                    Refusal::continue_expired(position.encode(&selection.namespace))
                 }
                 (_, None) => Refusal::list_expired(),
             }
@@ -130,7 +132,8 @@ impl ApiServer {
             page.remaining = selection.takes_all().then_some(page.objects.len() - limit);
             page.objects.truncate(limit);
             let after = page.objects[limit - 1].key.clone();
-            page.continue_from = Some(Position { version: Some(snapshot.version), after }.encode());
+            let position = Position { version: Some(snapshot.version), after };
+            page.continue_from = Some(position.encode(&selection.namespace));
         }
         Ok(page)
     }

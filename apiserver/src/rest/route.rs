@@ -55,8 +55,11 @@ fn find(resources: &Resources, method: &Method, path: &str, query: &Query) -> Re
         ["apis", group, version, rest @ ..] => (*group, *version, rest),
         _ => return Ok(Route::Other),
     };
-    if resources.version(group, version).is_none() {
+    if resources.group(group).is_none() {
         return Ok(Route::Unknown);
+    }
+    if resources.version(group, version).is_none() {
+        return Err(Refusal::no_such_resource());
     }
     let (prefix, rest) = match rest {
         ["watch", rest @ ..] if !rest.is_empty() => (Prefix::Watch, rest),
@@ -114,12 +117,16 @@ fn call(
         [name, "proxy", ..] => (*name, "proxy"),
         _ => return Err(Refusal::no_such_resource()),
     };
+    // A name that came with an escaped slash.
+    if name.contains('/') {
+        return Err(Refusal::no_such_resource());
+    }
     let verb = match (method.as_str(), name.is_empty()) {
-        ("GET" | "HEAD", true) if prefix == Prefix::Watch || query.is_set("watch") => Verb::Watch,
+        ("GET", true) if prefix == Prefix::Watch || query.is_set("watch") => Verb::Watch,
         // Under the old prefix one object can be watched: its name becomes a selector.
         ("GET", false) if prefix == Prefix::Watch && subresource.is_empty() => Verb::Watch,
-        ("GET" | "HEAD", true) => Verb::List,
-        ("GET" | "HEAD", false) => Verb::Get,
+        ("GET", true) => Verb::List,
+        ("GET", false) => Verb::Get,
         ("POST", true) => Verb::Create,
         ("POST", false) if !subresource.is_empty() => Verb::Create,
         ("PUT", false) => Verb::Update,

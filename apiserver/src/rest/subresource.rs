@@ -12,12 +12,14 @@ use super::options::{Commit, WriteOptions};
 use super::request::{Call, Request};
 use super::server::{ApiServer, answer, refuse, shape_of};
 use super::track::{Tracking, manager_of};
+use super::write::check_name;
 use crate::codec::{self, Format};
 use crate::managed_fields::{self, Reset, Subject, Type};
 use crate::meta;
 use crate::object;
 use crate::patch::Patch;
 use crate::refusal::{Refusal, Result};
+use crate::registry::selector_of;
 use crate::store::Object;
 use crate::table::{self, Heads};
 
@@ -84,7 +86,7 @@ impl ApiServer {
 
     pub(super) fn update_scale(&self, request: &Request) -> Result<Response<ResponseBody>> {
         let options = WriteOptions::of_update(request)?;
-        let scale = body_of(request)?;
+        let scale = scale_in_body(request)?;
         let manager = manager_of(request, &options);
         self.write_scale(request, options.commit, |old| {
             Ok(self.tracked_scale(request, old, scale.clone(), &manager))
@@ -183,6 +185,22 @@ impl ApiServer {
     }
 }
 
+/// The body as the scale of the object that the path names.
+fn scale_in_body(request: &Request) -> Result<Value> {
+    let scale = body_of(request)?;
+    let (kind, api_version) = (object::text_at(&scale, "kind"), object::text_at(&scale, "apiVersion"));
+    if !matches!((kind.as_str(), api_version.as_str()), ("" | "Scale", "" | "autoscaling/v1")) {
+        let (_, version) = steersman_api::GroupVersion::split(&api_version);
+        let why = format!(
+            "{kind} in version {version:?} cannot be handled as a Scale: no kind {kind:?} is registered for version \
+             {api_version:?} under this path"
+        );
+        return Err(Refusal::bad_request(why));
+    }
+    check_name(&request.call.name, &scale)?;
+    Ok(scale)
+}
+
 /// An `autoscaling/v1` Scale of a kind that has replicas.
 fn scale_of(object: &Value) -> Value {
     let mut metadata = Map::new();
@@ -193,12 +211,12 @@ fn scale_of(object: &Value) -> Value {
     }
     let selector = match object::at(object, "spec.selector") {
         // Replication controllers have plain labels, the others a LabelSelector.
-        Some(Value::Object(labels)) if !labels.keys().any(|key| key.starts_with("match")) => labels.clone(),
-        Some(selector) => selector["matchLabels"].as_object().cloned().unwrap_or_default(),
-        None => Map::new(),
+        Some(labels @ Value::Object(members)) if !members.keys().any(|key| key.starts_with("match")) => {
+            selector_of(&json!({"matchLabels": labels}))
+        }
+        Some(selector) => selector_of(selector),
+        None => None,
     };
-    let terms: Vec<String> =
-        selector.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
     json!({
         "apiVersion": "autoscaling/v1",
         "kind": "Scale",
@@ -206,7 +224,7 @@ fn scale_of(object: &Value) -> Value {
         "spec": {"replicas": object::int_at(object, "spec.replicas").unwrap_or(0)},
         "status": {
             "replicas": object::int_at(object, "status.replicas").unwrap_or(0),
-            "selector": terms.join(","),
+            "selector": selector.unwrap_or_default().to_string(),
         },
     })
 }

@@ -95,7 +95,7 @@ impl ApiServer {
             members.remove("status");
         }
         let metadata = object::metadata(&mut object);
-        for system in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+        for system in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             metadata.remove(system);
         }
         metadata.insert("uid".to_owned(), Uid::random().to_string().into());
@@ -107,14 +107,13 @@ impl ApiServer {
         // One at a time: what this object gets for itself, no other may get meanwhile.
         let _turn = self.turn().lock();
         resource.strategy.prepare_for_create(&context, &mut object)?;
-        let mut errors = if name.is_empty() {
+        let errors = if name.is_empty() {
             vec![FieldError::required("metadata.name", "name or generateName is required")]
         } else {
-            resource.strategy.validate(&context, &object)
+            let mut errors = meta::validate(resource, &object);
+            errors.extend(resource.strategy.validate(&context, &object));
+            errors
         };
-        if errors.is_empty() {
-            errors = meta::validate(resource, &object);
-        }
         if !errors.is_empty() {
             return Err(Refusal::invalid(resource, &name, &errors));
         }
@@ -210,6 +209,7 @@ impl ApiServer {
             if patched["metadata"].get("managedFields") == old["metadata"].get("managedFields") {
                 managed_fields::take(&mut patched);
             }
+            check_type(&request.call.resource, &patched)?;
             let incoming = match conform(request, patched.clone(), Format::Json) {
                 Err(refusal) if refusal.status.code == 400 && !is_strict(request) => {
                     return Err(Refusal::patch_misfits(&patched, &refusal.status.message));
@@ -259,7 +259,7 @@ impl ApiServer {
     ) -> std::result::Result<Arc<Object>, Write> {
         let call = &request.call;
         let resource = &call.resource;
-        check_preconditions(resource, seen, &new)?;
+        check_preconditions(request, seen, &new)?;
         meta::place(resource, &call.namespace, &mut new)?;
         let managed = match tracking {
             Tracking::Manager(manager) => {
@@ -274,6 +274,7 @@ impl ApiServer {
         };
         let subresource = call.subresource.as_str();
         let context = self.context(resource, subresource);
+        let mut errors = meta::validate_system_fields(&new, old);
         meta::keep_system_fields(&mut new, old);
         let _turn = self.turn().lock();
         match subresource {
@@ -286,8 +287,8 @@ impl ApiServer {
             }
             _ => resource.strategy.prepare_through(&context, &mut new, old),
         }
-        let mut errors = meta::validate(resource, &new);
         errors.extend(meta::validate_update(&new, old));
+        errors.extend(meta::validate(resource, &new));
         errors.extend(match subresource {
             "" => resource.strategy.validate_update(&context, &new, old),
             _ => resource.strategy.validate_through(&context, &new, old),
@@ -301,6 +302,7 @@ impl ApiServer {
         let done = meta::is_finished(resource, &new);
         if commit == Commit::DryRun {
             managed_fields::put(&mut new, managed);
+            object::metadata(&mut new).insert("resourceVersion".to_owned(), seen.version.to_string().into());
             return Ok(Arc::new(Object::unstored(Arc::clone(resource), seen.key.clone(), new)));
         }
         let mut new = seen.resource.convert_from(resource, &new);
@@ -348,6 +350,17 @@ pub(super) fn check_name(wanted: &str, object: &Value) -> Result<()> {
     Ok(())
 }
 
+/// A patch leaves what an object is.
+fn check_type(resource: &Resource, patched: &Value) -> Result<()> {
+    let (kind, api_version) = (object::text_at(patched, "kind"), object::text_at(patched, "apiVersion"));
+    let said = |said: &str, expected: &str| said.is_empty() || said == expected;
+    if said(&kind, &resource.kind) && said(&api_version, &resource.api_version) {
+        return Ok(());
+    }
+    let why = format!("no kind {kind:?} is registered for version {api_version:?} under this path");
+    Err(Refusal::patch_misfits(patched, &why))
+}
+
 /// Why one attempt at a write failed.
 enum Write {
     /// Another write came first: try again.
@@ -369,10 +382,16 @@ impl From<store::Error> for Write {
 }
 
 /// The uid and the version that the client sends must be the object's.
-fn check_preconditions(resource: &Resource, seen: &Object, new: &Value) -> Result<()> {
+fn check_preconditions(request: &Request, seen: &Object, new: &Value) -> Result<()> {
+    let resource = &request.call.resource;
     let name = &seen.key.name;
     let uid = object::text_at(new, "metadata.uid");
     if !uid.is_empty() && uid != seen.uid() {
+        // A patch is made of what is there: it does not ask for that uid, it would change it.
+        if request.call.verb == Verb::Patch {
+            let error = FieldError::immutable("metadata.uid", &seen.uid().into());
+            return Err(Refusal::invalid(resource, name, &[error]));
+        }
         let why =
             format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", seen.uid());
         return Err(Refusal::conflict(resource, name, why));
@@ -385,9 +404,7 @@ fn check_preconditions(resource: &Resource, seen: &Object, new: &Value) -> Resul
             Err(Refusal::invalid_kind(&resource.group, &resource.plural, name, &[error]))
         }
         version if version == seen.version.to_string() => Ok(()),
-        version if version.parse::<u64>().is_err() => Err(Refusal::bad_request(format!(
-            "invalid resource version: metadata.resourceVersion: Invalid value: {version:?}"
-        ))),
+        version if version.parse::<u64>().is_err() => Err(Refusal::no_version(version)),
         _ => Err(Refusal::modified(resource, name)),
     }
 }

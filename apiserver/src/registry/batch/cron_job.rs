@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::job::{default_spec, validate_spec_without_selector};
+use super::schedule::fault;
 use crate::field::FieldError;
 use crate::object::{self, default_text, default_to, members, members_at};
 use crate::registry::pod_spec::{not_negative, supported};
@@ -32,9 +33,10 @@ impl Strategy for CronJob {
         let schedule = object::text_at(spec, "schedule");
         if schedule.is_empty() {
             errors.push(FieldError::required("spec.schedule", ""));
-        } else if !schedule.starts_with('@') && schedule.split_whitespace().count() != 5 {
-            let found: Vec<&str> = schedule.split_whitespace().collect();
-            let why = format!("expected exactly 5 fields, found {}: [{}]", found.len(), found.join(" "));
+        } else if schedule.contains("TZ") {
+            let why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+            errors.push(FieldError::invalid("spec.schedule", schedule, why));
+        } else if let Some(why) = fault(&schedule) {
             errors.push(FieldError::invalid("spec.schedule", schedule, why));
         }
         supported(spec, "spec", "concurrencyPolicy", &["Allow", "Forbid", "Replace"], &mut errors);
@@ -44,7 +46,7 @@ impl Strategy for CronJob {
         errors.extend(validate_spec_without_selector(&spec["jobTemplate"]["spec"], "spec.jobTemplate.spec"));
         let name = object::text_at(cron_job, "metadata.name");
         if name.len() > LONGEST_NAME {
-            let why = format!("must be no more than {LONGEST_NAME} bytes");
+            let why = format!("must be no more than {LONGEST_NAME} characters");
             errors.push(FieldError::invalid("metadata.name", name, why));
         }
         errors

@@ -1,14 +1,15 @@
 //! Jobs.
 
 use serde_json::{Value, json};
-use steersman_api::LabelSelector;
 
 use super::job_status;
+use super::policies::{validate_failure_policy, validate_success_policy};
 use crate::field::FieldError;
 use crate::names;
 use crate::object::{self, default_text, default_to, members, members_at};
 use crate::refusal::Result;
 use crate::registry::pod_spec::{default_template, each, not_negative, supported, validate_template};
+use crate::registry::selector::selector_of;
 use crate::registry::strategy::{Context, Strategy};
 
 /// Labels of a job's pods that name the job, and that hold its uid: the older spelling, then today's.
@@ -93,7 +94,7 @@ impl Strategy for Job {
             && let Some(completions) = object::int_at(job, "spec.completions").filter(|count| *count > 0)
         {
             let host = format!("{name}-{}", completions - 1);
-            if names::label(&host).is_some() {
+            if !names::label(&host).is_empty() {
                 let why = format!("will not able to create pod with invalid DNS label: {host}");
                 errors.push(FieldError::invalid("metadata.name", name, why));
             }
@@ -210,7 +211,15 @@ pub(super) fn validate_spec_without_selector(spec: &Value, path: &str) -> Vec<Fi
     ] {
         not_negative(spec, path, name, &mut errors);
     }
-    supported(spec, path, "completionMode", &["Indexed", "NonIndexed"], &mut errors);
+    supported(spec, path, "completionMode", &["NonIndexed", "Indexed"], &mut errors);
+    let manager = object::text_at(spec, "managedBy");
+    let field = format!("{path}.managedBy");
+    if !manager.is_empty() && !manager.contains('/') {
+        let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        errors.push(FieldError::invalid(field, manager, why));
+    } else if let Some((domain, _)) = manager.split_once('/') {
+        errors.extend(FieldError::each_invalid(&field, domain, names::subdomain(domain)));
+    }
     let indexed = spec["completionMode"] == "Indexed";
     if indexed && spec["completions"].is_null() {
         let why = "when completion mode is Indexed";
@@ -232,6 +241,15 @@ pub(super) fn validate_spec_without_selector(spec: &Value, path: &str) -> Vec<Fi
         let value = spec["podReplacementPolicy"].clone();
         errors.push(FieldError::not_supported(format!("{path}.podReplacementPolicy"), value, &["Failed"]));
     }
+    if has_failure_policy {
+        errors.extend(validate_failure_policy(spec, &format!("{path}.podFailurePolicy")));
+    }
+    if let Some(completions) =
+        spec["completions"].as_i64().filter(|_| indexed && !spec["successPolicy"].is_null())
+    {
+        let field = format!("{path}.successPolicy");
+        errors.extend(validate_success_policy(&spec["successPolicy"], completions, &field));
+    }
     errors.extend(validate_template(&spec["template"], &format!("{path}.template")));
     let field = format!("{path}.template.spec.restartPolicy");
     match object::str_at(spec, "template.spec.restartPolicy").unwrap_or_default() {
@@ -245,20 +263,6 @@ pub(super) fn validate_spec_without_selector(spec: &Value, path: &str) -> Vec<Fi
         _ => {}
     }
     errors
-}
-
-/// A `metav1.LabelSelector`; `None` if there is none or it makes no sense.
-pub(in crate::registry) fn selector_of(selector: &Value) -> Option<LabelSelector> {
-    let selector = selector.as_object()?;
-    let labels = selector.get("matchLabels").and_then(Value::as_object);
-    let labels =
-        labels.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
-    let mut parsed = LabelSelector::from_labels(labels);
-    for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
-        let values = object::list_at(expression, "values").iter().filter_map(Value::as_str);
-        parsed.require(expression["key"].as_str()?, expression["operator"].as_str()?, values).ok()?;
-    }
-    Some(parsed)
 }
 
 /// The new template with what may change put back to what it was: nothing while the job runs; where pods go, and what

@@ -24,6 +24,10 @@ pub(super) fn validate(job: &Value, old: &Value) -> Vec<FieldError> {
         crate::registry::pod_spec::not_negative(&job["status"], "status", name, &mut errors);
     }
     uncounted(job, &mut errors);
+    if has_condition(job, "Complete") && has_condition(job, "Failed") {
+        let why = "cannot set Complete=True and Failed=true conditions";
+        errors.push(FieldError::invalid_without_value("status.conditions", why));
+    }
     times(job, old, &mut errors);
     conditions(job, old, &mut errors);
     finished(job, &mut errors);
@@ -53,7 +57,6 @@ fn conditions(job: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     let (success, failure) = (has_condition(job, "SuccessCriteriaMet"), has_condition(job, "FailureTarget"));
     let mut refuse = |why: String| errors.push(FieldError::invalid_without_value("status.conditions", why));
     let pairs = [
-        (complete && failed, "cannot set Complete=True and Failed=true conditions"),
         (complete && failure, "cannot set Complete=True and FailureTarget=true conditions"),
         (failed && !failure, "cannot set Failed=True condition without the FailureTarget=true condition"),
         (

@@ -3,3 +3,5 @@
 pub(super) mod cron_job;
 pub(super) mod job;
 mod job_status;
+mod policies;
+mod schedule;

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::field::FieldError;
+use crate::names;
 use crate::object::{self, default_text, members_at};
 use crate::refusal::Result;
 use crate::registry::strategy::{Context, Strategy};
@@ -34,6 +36,24 @@ impl Strategy for Namespace {
             finalizers.push(KUBERNETES.into());
         }
         Ok(())
+    }
+
+    fn validate(&self, _: &Context<'_>, namespace: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        for finalizer in object::list_at(namespace, "spec.finalizers").iter().filter_map(Value::as_str) {
+            errors.extend(FieldError::each_invalid(
+                "spec.finalizers",
+                finalizer,
+                names::qualified_name(finalizer),
+            ));
+            if !finalizer.contains('/')
+                && !matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion")
+            {
+                let why = "name is neither a standard finalizer name nor is it fully qualified";
+                errors.push(FieldError::invalid("spec.finalizers", finalizer, why));
+            }
+        }
+        errors
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, namespace: &mut Value, old: &Value) -> Result<()> {

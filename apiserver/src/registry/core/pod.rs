@@ -6,6 +6,7 @@ use super::{ephemeral, resize};
 use crate::field::FieldError;
 use crate::object::{self, default_to, members, members_at};
 use crate::refusal::Result;
+use crate::registry::container::untrimmed_images;
 use crate::registry::pod_spec::{default_spec, each, qos_class, validate_spec};
 use crate::registry::priority;
 use crate::registry::strategy::{Context, Strategy};
@@ -69,6 +70,7 @@ impl Strategy for Pod {
                 object::carry_over(&mut kept, pod, "status");
                 let qos = old["status"]["qosClass"].clone();
                 default_to(members_at(&mut kept, "status"), "qosClass", qos);
+                match_addresses(&mut kept["status"]);
                 // Who a pod belongs to is not the node's to say.
                 let owners = old["metadata"].get("ownerReferences");
                 match owners {
@@ -97,6 +99,7 @@ impl Strategy for Pod {
 
     fn validate(&self, _: &Context<'_>, pod: &Value) -> Vec<FieldError> {
         let mut errors = validate_spec(&pod["spec"], "spec");
+        errors.extend(untrimmed_images(&pod["spec"], "spec"));
         if !object::list_at(pod, "spec.ephemeralContainers").is_empty() {
             let why = "cannot be set on create";
             errors.push(FieldError::forbidden("spec.ephemeralContainers", why));
@@ -106,6 +109,24 @@ impl Strategy for Pod {
 
     fn validate_update(&self, _: &Context<'_>, pod: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = validate_spec(&pod["spec"], "spec");
+        errors.extend(untrimmed_images(&pod["spec"], "spec"));
+        for list in ["containers", "initContainers"] {
+            let count = |pod: &Value| object::list_at(&pod["spec"], list).len();
+            if count(pod) != count(old) {
+                let why = "pod updates may not add or remove containers";
+                errors.push(FieldError::forbidden(format!("spec.{list}"), why));
+                return errors;
+            }
+        }
+        errors.extend(validate_deadline(pod, old));
+        let gates = object::list_at(pod, "spec.schedulingGates");
+        for (at, gate) in gates.iter().enumerate() {
+            if !object::list_at(old, "spec.schedulingGates").contains(gate) {
+                let name = object::text_at(gate, "name");
+                let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+                errors.push(FieldError::forbidden(format!("spec.schedulingGates[{at}].name"), why));
+            }
+        }
         if !object::same(Some(&mutable_masked(pod, old)), Some(&old["spec"])) {
             let why = "pod updates may not change fields other than `spec.containers[*].image`,\
                 `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to \
@@ -126,6 +147,7 @@ impl Strategy for Pod {
         match context.subresource {
             "ephemeralcontainers" => ephemeral::validate(pod, old),
             "resize" => resize::validate(pod, old),
+            "status" => validate_status(pod),
             _ => Vec::new(),
         }
     }
@@ -167,6 +189,34 @@ impl Strategy for Pod {
     }
 }
 
+/// A deadline may be set, and brought forward.
+fn validate_deadline(pod: &Value, old: &Value) -> Option<FieldError> {
+    let field = "spec.activeDeadlineSeconds";
+    let before = object::int_at(old, field)?;
+    match object::int_at(pod, field) {
+        None => {
+            let why = "must not update from a positive integer to nil value";
+            Some(FieldError::invalid(field, Value::Null, why))
+        }
+        Some(now) if now > before => {
+            Some(FieldError::invalid(field, now, "must be less than or equal to previous value"))
+        }
+        Some(_) => None,
+    }
+}
+
+/// The one address and the list of all of them say the same.
+fn match_addresses(status: &mut Value) {
+    let status = members(status);
+    let one = status.get("podIP").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let first = status.get("podIPs").and_then(|all| all[0]["ip"].as_str()).unwrap_or_default().to_owned();
+    if !one.is_empty() && first.is_empty() {
+        status.insert("podIPs".to_owned(), json!([{"ip": one}]));
+    } else if one.is_empty() && !first.is_empty() {
+        status.insert("podIP".to_owned(), first.into());
+    }
+}
+
 /// A pod that does not say bears a lost node for a while, as upstream's admission has it.
 fn bear_lost_nodes(pod: &mut Value) {
     let tolerations = members_at(pod, "spec").entry("tolerations").or_insert_with(|| json!([]));
@@ -196,6 +246,25 @@ fn default_requests(resources: &mut serde_json::Map<String, Value>) {
     for (name, amount) in limits {
         requests.entry(name).or_insert(amount);
     }
+}
+
+/// What is wrong with a pod's status.
+fn validate_status(pod: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let status = &pod["status"];
+    let bound = !object::text_at(pod, "spec.nodeName").is_empty();
+    if bound && !object::text_at(status, "nominatedNodeName").is_empty() {
+        let why = "may not be set on pods that are already bound to a node";
+        errors.push(FieldError::forbidden("status.nominatedNodeName", why));
+    }
+    for (at, address) in object::list_at(status, "podIPs").iter().enumerate() {
+        let ip = object::text_at(address, "ip");
+        if ip.parse::<std::net::IpAddr>().is_err() {
+            let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            errors.push(FieldError::invalid(format!("status.podIPs[{at}]"), ip, why));
+        }
+    }
+    errors
 }
 
 /// The new spec with what may change put back to what it was.

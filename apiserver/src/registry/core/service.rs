@@ -5,9 +5,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use serde_json::{Value, json};
 
 use crate::field::FieldError;
+use crate::meta::validate_labels;
 use crate::names;
 use crate::object::{self, default_text, default_to, members, members_at};
 use crate::refusal::{Refusal, Result};
+use crate::registry::container::validate_port;
 use crate::registry::pod_spec::{each, in_port_range, supported};
 use crate::registry::strategy::{Context, Strategy};
 use crate::store::Store;
@@ -52,7 +54,7 @@ impl Strategy for Service {
     }
 
     fn prepare_for_create(&self, context: &Context<'_>, service: &mut Value) -> Result<()> {
-        allocate(context, service)
+        allocate(context, service, None)
     }
 
     fn prepare_for_update(&self, context: &Context<'_>, service: &mut Value, old: &Value) -> Result<()> {
@@ -80,6 +82,23 @@ impl Strategy for Service {
             }
         }
         let ports = object::list_at(old, "spec.ports").to_vec();
+        if has_node_ports(old) && !has_node_ports(service) {
+            forget_node_ports(service, &ports);
+        }
+        let outside = |service: &Value| {
+            matches!(object::text_at(service, "spec.type").as_str(), "NodePort" | "LoadBalancer")
+        };
+        for (name, needed) in [
+            ("externalTrafficPolicy", outside(service)),
+            ("healthCheckNodePort", has_health_check(service)),
+            ("allocateLoadBalancerNodePorts", object::text_at(service, "spec.type") == "LoadBalancer"),
+            ("loadBalancerClass", object::text_at(service, "spec.type") == "LoadBalancer"),
+        ] {
+            let spec = members_at(service, "spec");
+            if !needed && spec.get(name) == old["spec"].get(name) {
+                spec.remove(name);
+            }
+        }
         if has_node_ports(service) {
             each(&mut service["spec"], "ports", |port| {
                 let same = |old: &&Value| old["port"] == port["port"] && old["protocol"] == port["protocol"];
@@ -89,7 +108,7 @@ impl Strategy for Service {
                 }
             });
         }
-        allocate(context, service)
+        allocate(context, service, Some(old))
     }
 
     fn validate(&self, _: &Context<'_>, service: &Value) -> Vec<FieldError> {
@@ -99,6 +118,7 @@ impl Strategy for Service {
         let ports = object::list_at(spec, "ports");
         let headless = object::text_at(spec, "clusterIP") == "None";
         let external = object::text_at(spec, "type") == "ExternalName";
+        errors.extend(validate_labels(&spec["selector"], "spec.selector"));
         if ports.is_empty() && !headless && !external {
             errors.push(FieldError::required("spec.ports", ""));
         }
@@ -111,7 +131,7 @@ impl Strategy for Service {
             let name = object::text_at(port, "name");
             if name.is_empty() && ports.len() > 1 {
                 errors.push(FieldError::required(format!("{path}.name"), ""));
-            } else if let Some(why) = names::label(&name).filter(|_| !name.is_empty()) {
+            } else if let Some(why) = names::label(&name).pop().filter(|_| !name.is_empty()) {
                 errors.push(FieldError::invalid(format!("{path}.name"), name, why));
             } else if !name.is_empty() && names_seen.contains(&name) {
                 errors.push(FieldError::duplicate(format!("{path}.name"), name));
@@ -119,10 +139,11 @@ impl Strategy for Service {
                 names_seen.push(name);
             }
             in_port_range(object::int_at(port, "port").unwrap_or(0), format!("{path}.port"), &mut errors);
-            if let Some(target) = port["targetPort"].as_i64() {
-                in_port_range(target, format!("{path}.targetPort"), &mut errors);
-            }
             supported(port, &path, "protocol", &["SCTP", "TCP", "UDP"], &mut errors);
+            // What is left out is the port itself, which was looked at.
+            if port["targetPort"] != port["port"] {
+                validate_port(&port["targetPort"], &format!("{path}.targetPort"), &mut errors);
+            }
             let key = (port["protocol"].clone(), port["port"].clone());
             if seen.contains(&key) {
                 errors.push(FieldError::duplicate(path, json!({"port": key.1, "protocol": key.0})));
@@ -134,7 +155,7 @@ impl Strategy for Service {
         supported(spec, "spec", "type", &kinds, &mut errors);
         let address = object::text_at(spec, "clusterIP");
         if !address.is_empty() && address != "None" && address.parse::<IpAddr>().is_err() {
-            let why = "must be empty, 'None', or a valid IP address";
+            let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
             errors.push(FieldError::invalid("spec.clusterIPs[0]", address, why));
         }
         errors
@@ -151,6 +172,21 @@ impl Strategy for Service {
         errors
     }
 
+    fn prepare_through(&self, context: &Context<'_>, service: &mut Value, old: &Value) {
+        let mut kept = old.clone();
+        for name in ["metadata", context.subresource] {
+            object::carry_over(&mut kept, service, name);
+        }
+        if let Some(balancer) = kept.get_mut("status").and_then(|status| status.get_mut("loadBalancer")) {
+            each(balancer, "ingress", |ingress| {
+                if !object::text_at(ingress, "ip").is_empty() {
+                    default_text(members(ingress), "ipMode", "VIP");
+                }
+            });
+        }
+        *service = kept;
+    }
+
     fn selectable_fields(&self) -> &'static [&'static str] {
         &["spec.clusterIP", "spec.type"]
     }
@@ -164,10 +200,69 @@ fn has_node_ports(service: &Value) -> bool {
     }
 }
 
+/// Whether the API server gives it a port at which balancers ask whether a node has pods of it.
+fn has_health_check(service: &Value) -> bool {
+    object::text_at(service, "spec.type") == "LoadBalancer"
+        && object::text_at(service, "spec.externalTrafficPolicy") == "Local"
+}
+
+/// Takes back the node ports that the service had, where the client only left them as they were.
+fn forget_node_ports(service: &mut Value, before: &[Value]) {
+    each(&mut service["spec"], "ports", |port| {
+        if before.iter().any(|old| old["nodePort"] == port["nodePort"]) {
+            members(port).remove("nodePort");
+        }
+    });
+}
+
+/// What of the addresses and ports that a service asks for can't be had.
+fn refused(context: &Context<'_>, service: &Value, own: &str, old: Option<&Value>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let had = |path: &str| old.map(|old| object::text_at(old, path)).unwrap_or_default();
+    let address = object::text_at(service, "spec.clusterIP");
+    if let Ok(ip) = address.parse::<IpAddr>()
+        && had("spec.clusterIP") != address
+    {
+        let in_range = matches!(ip, IpAddr::V4(ip) if ip.octets()[..3] == [10, 0, 0]);
+        let why = if !in_range {
+            Some("the provided network does not match the current range")
+        } else if addresses(context.store, own).contains(&address) {
+            Some("provided IP is already allocated")
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            let why = format!("failed to allocate IP {address}: {why}");
+            errors.push(FieldError::invalid("spec.clusterIPs", json!([address]), why));
+        }
+    }
+    let before: Vec<Value> = old.map(|old| object::list_at(old, "spec.ports").to_vec()).unwrap_or_default();
+    let taken = node_ports(context.store, own);
+    for (at, port) in object::list_at(service, "spec.ports").iter().enumerate() {
+        let number = object::int_at(port, "nodePort").unwrap_or(0);
+        if number == 0 || !has_node_ports(service) || before.iter().any(|old| old["nodePort"] == number) {
+            continue;
+        }
+        let why = if !NODE_PORTS.contains(&number) {
+            "provided port is not in the valid range. The range of valid ports is 30000-32767"
+        } else if taken.contains(&number) {
+            "provided port is already allocated"
+        } else {
+            continue;
+        };
+        errors.push(FieldError::invalid(format!("spec.ports[{at}].nodePort"), number, why));
+    }
+    errors
+}
+
 /// Gives the service the addresses and ports that it needs and has not.
-fn allocate(context: &Context<'_>, service: &mut Value) -> Result<()> {
+fn allocate(context: &Context<'_>, service: &mut Value, old: Option<&Value>) -> Result<()> {
     let name = object::text_at(service, "metadata.name");
     let own = object::text_at(service, "metadata.namespace") + "/" + &name;
+    let errors = refused(context, service, &own, old);
+    if !errors.is_empty() {
+        return Err(Refusal::invalid(context.resource, &name, &errors));
+    }
     if object::text_at(service, "spec.type") != "ExternalName" {
         let selects = object::at(service, "spec.selector").is_some();
         let spec = members_at(service, "spec");
@@ -193,9 +288,10 @@ fn allocate(context: &Context<'_>, service: &mut Value) -> Result<()> {
         default_to(spec, "clusterIPs", json!([address]));
     }
     if has_node_ports(service) {
-        let mut taken = taken(context.store, &own, |spec| {
-            object::list_at(spec, "ports").iter().filter_map(|port| port["nodePort"].as_i64()).collect()
-        });
+        let mut taken = node_ports(context.store, &own);
+        let asked =
+            object::list_at(service, "spec.ports").iter().filter_map(|port| port["nodePort"].as_i64());
+        taken.extend(asked);
         let mut full = false;
         each(&mut service["spec"], "ports", |port| {
             if object::int_at(port, "nodePort").unwrap_or(0) == 0 {
@@ -208,6 +304,15 @@ fn allocate(context: &Context<'_>, service: &mut Value) -> Result<()> {
                 }
             }
         });
+        if has_health_check(service) && object::int_at(service, "spec.healthCheckNodePort").unwrap_or(0) == 0
+        {
+            match NODE_PORTS.clone().find(|number| !taken.contains(number)) {
+                Some(number) => {
+                    members_at(service, "spec").insert("healthCheckNodePort".to_owned(), number.into());
+                }
+                None => full = true,
+            }
+        }
         if full {
             return Err(Refusal::internal("failed to allocate a nodePort: range is full"));
         }
@@ -215,9 +320,21 @@ fn allocate(context: &Context<'_>, service: &mut Value) -> Result<()> {
     Ok(())
 }
 
+/// The addresses of all other services.
+fn addresses(store: &Store, own: &str) -> Vec<String> {
+    taken(store, own, |spec| object::str_at(spec, "clusterIP").map(str::to_owned).into_iter().collect())
+}
+
+/// The ports of all other services.
+fn node_ports(store: &Store, own: &str) -> Vec<i64> {
+    taken(store, own, |spec| {
+        let ports = object::list_at(spec, "ports").iter().filter_map(|port| port["nodePort"].as_i64());
+        ports.chain(spec["healthCheckNodePort"].as_i64()).collect()
+    })
+}
+
 fn free_address(store: &Store, own: &str) -> Option<String> {
-    let taken =
-        taken(store, own, |spec| object::str_at(spec, "clusterIP").map(str::to_owned).into_iter().collect());
+    let taken = addresses(store, own);
     let mut all = ADDRESSES.map(|last| Ipv4Addr::new(10, 0, 0, last).to_string());
     all.find(|address| !taken.contains(address))
 }

@@ -5,10 +5,16 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::field::FieldError;
+use crate::names;
 use crate::object::{self, default_text, default_to, members, members_at};
 use crate::refusal::Result;
-use crate::registry::pod_spec::{default_template, each};
+use crate::registry::pod_spec::{
+    default_template, each, in_port_range, not_negative, supported, validate_template,
+};
 use crate::registry::strategy::{Context, Strategy};
+
+/// What a config map or a secret may hold, in bytes. From upstream.
+const DATA_LIMIT: usize = 1024 * 1024;
 
 /// The rules of secrets.
 pub(crate) struct Secret;
@@ -26,8 +32,47 @@ impl Strategy for Secret {
         }
     }
 
-    fn validate_update(&self, _: &Context<'_>, secret: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+    fn validate(&self, _: &Context<'_>, secret: &Value) -> Vec<FieldError> {
+        let mut errors = validate_keys(secret, &["data"]);
+        let sizes = secret["data"].as_object().into_iter().flatten();
+        // In base64, four letters stand for three bytes.
+        let size: usize = sizes
+            .map(|(_, data)| data.as_str().unwrap_or_default().trim_end_matches('=').len() * 3 / 4)
+            .sum();
+        if size > DATA_LIMIT {
+            errors.push(FieldError::too_long("data", DATA_LIMIT));
+        }
+        let has = |key: &str| secret["data"].get(key).is_some();
+        match object::text_at(secret, "type").as_str() {
+            "kubernetes.io/service-account-token" => {
+                let account = &secret["metadata"]["annotations"]["kubernetes.io/service-account.name"];
+                if account.as_str().unwrap_or_default().is_empty() {
+                    let field = "metadata.annotations[kubernetes.io/service-account.name]";
+                    errors.push(FieldError::required(field, ""));
+                }
+            }
+            "kubernetes.io/tls" => {
+                for key in ["tls.crt", "tls.key"].into_iter().filter(|key| !has(key)) {
+                    errors.push(FieldError::required(format!("data[{key}]"), ""));
+                }
+            }
+            "kubernetes.io/ssh-auth" if !has("ssh-privatekey") => {
+                errors.push(FieldError::required("data[ssh-privatekey]", ""));
+            }
+            "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
+                for key in ["username", "password"] {
+                    errors.push(FieldError::required(format!("data[{key}]"), ""));
+                }
+            }
+            "kubernetes.io/dockerconfigjson" => errors.extend(registries(secret, ".dockerconfigjson")),
+            "kubernetes.io/dockercfg" => errors.extend(registries(secret, ".dockercfg")),
+            _ => {}
+        }
+        errors
+    }
+
+    fn validate_update(&self, context: &Context<'_>, secret: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = self.validate(context, secret);
         if secret["type"] != old["type"] {
             errors.push(FieldError::immutable("type", &secret["type"]));
         }
@@ -44,9 +89,52 @@ impl Strategy for Secret {
 pub(crate) struct ConfigMap;
 
 impl Strategy for ConfigMap {
-    fn validate_update(&self, _: &Context<'_>, map: &Value, old: &Value) -> Vec<FieldError> {
-        immutable_data(map, old, &["data", "binaryData"])
+    fn validate(&self, _: &Context<'_>, map: &Value) -> Vec<FieldError> {
+        let mut errors = validate_keys(map, &["data", "binaryData"]);
+        let texts = map["data"].as_object().into_iter().flatten();
+        let bytes = map["binaryData"].as_object().into_iter().flatten();
+        let size: usize = texts.map(|(_, text)| text.as_str().unwrap_or_default().len()).sum::<usize>()
+            + bytes.map(|(_, data)| data.as_str().unwrap_or_default().len() * 3 / 4).sum::<usize>();
+        if size > DATA_LIMIT {
+            errors.push(FieldError::too_long("[]", DATA_LIMIT));
+        }
+        errors
     }
+
+    fn validate_update(&self, context: &Context<'_>, map: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = immutable_data(map, old, &["data", "binaryData"]);
+        errors.extend(self.validate(context, map));
+        errors
+    }
+}
+
+/// What is wrong with the keys of data.
+fn validate_keys(object: &Value, maps: &[&str]) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for map in maps {
+        for key in object[*map].as_object().into_iter().flat_map(serde_json::Map::keys) {
+            errors.extend(FieldError::each_invalid(&format!("{map}[{key}]"), key, names::data_key(key)));
+        }
+    }
+    if let [first, second] = maps {
+        let other = object[*second].as_object();
+        for key in object[*first].as_object().into_iter().flat_map(serde_json::Map::keys) {
+            if other.is_some_and(|other| other.contains_key(key)) {
+                let why = format!("duplicate of key present in {second}");
+                errors.push(FieldError::invalid(format!("{first}[{key}]"), key.as_str(), why));
+            }
+        }
+    }
+    errors
+}
+
+/// Credentials of registries are JSON.
+fn registries(secret: &Value, key: &str) -> Option<FieldError> {
+    let field = format!("data[{key}]");
+    let Some(data) = secret["data"][key].as_str() else { return Some(FieldError::required(field, "")) };
+    let bytes = STANDARD.decode(data).unwrap_or_default();
+    let parsed = serde_json::from_slice::<serde_json::Map<String, Value>>(&bytes);
+    parsed.err().map(|error| FieldError::invalid(field, "<secret contents redacted>", error.to_string()))
 }
 
 fn immutable_data(new: &Value, old: &Value, members: &[&str]) -> Vec<FieldError> {
@@ -70,6 +158,10 @@ fn immutable_data(new: &Value, old: &Value, members: &[&str]) -> Vec<FieldError>
 pub(crate) struct Endpoints;
 
 impl Strategy for Endpoints {
+    fn warning(&self) -> Option<&'static str> {
+        Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    }
+
     fn default(&self, endpoints: &mut Value) {
         each(endpoints, "subsets", |subset| {
             each(subset, "ports", |port| default_text(members(port), "protocol", "TCP"));
@@ -90,9 +182,16 @@ impl Strategy for Endpoints {
                     let ip = object::text_at(address, "ip");
                     if ip.parse::<std::net::IpAddr>().is_err() {
                         let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-                        errors.push(FieldError::invalid(format!("{path}.{name}[{at}].ip"), ip, why));
+                        let field = format!("{path}.{name}[{at}].ip");
+                        errors.push(FieldError::invalid(field.as_str(), ip.as_str(), why));
+                        // Upstream looks twice.
+                        errors.push(FieldError::invalid(field, ip, "must be a valid IP address"));
                     }
                 }
+            }
+            for (at, port) in object::list_at(subset, "ports").iter().enumerate() {
+                let number = object::int_at(port, "port").unwrap_or(0);
+                in_port_range(number, format!("{path}.ports[{at}].port"), &mut errors);
             }
         }
         errors
@@ -107,7 +206,44 @@ impl Strategy for PersistentVolume {
         let spec = members_at(volume, "spec");
         default_text(spec, "persistentVolumeReclaimPolicy", "Retain");
         default_text(spec, "volumeMode", "Filesystem");
+        if let Some(path) = spec.get_mut("hostPath").filter(|path| path.is_object()) {
+            default_to(members(path), "type", "");
+        }
         default_text(members_at(volume, "status"), "phase", "Pending");
+    }
+
+    fn validate(&self, _: &Context<'_>, volume: &Value) -> Vec<FieldError> {
+        let spec = &volume["spec"];
+        let mut errors = Vec::new();
+        if object::list_at(spec, "accessModes").is_empty() {
+            errors.push(FieldError::required("spec.accessModes", ""));
+        }
+        let capacity = spec["capacity"].as_object();
+        if capacity.is_none_or(serde_json::Map::is_empty) {
+            errors.push(FieldError::required("spec.capacity", ""));
+        }
+        if capacity.is_none_or(|capacity| capacity.len() != 1 || !capacity.contains_key("storage")) {
+            errors.push(FieldError::not_supported("spec.capacity", spec["capacity"].clone(), &["storage"]));
+        }
+        let common = [
+            "capacity",
+            "accessModes",
+            "claimRef",
+            "persistentVolumeReclaimPolicy",
+            "storageClassName",
+            "mountOptions",
+            "volumeMode",
+            "nodeAffinity",
+            "volumeAttributesClassName",
+        ];
+        let is_source = |name: &String| !common.contains(&name.as_str());
+        if !spec.as_object().is_some_and(|spec| spec.keys().any(is_source)) {
+            errors.push(FieldError::required("spec", "must specify a volume type"));
+        }
+        let policies = ["Delete", "Recycle", "Retain"];
+        supported(spec, "spec", "persistentVolumeReclaimPolicy", &policies, &mut errors);
+        supported(spec, "spec", "volumeMode", &["Block", "Filesystem"], &mut errors);
+        errors
     }
 
     fn prepare_for_create(&self, context: &Context<'_>, volume: &mut Value) -> Result<()> {
@@ -129,19 +265,55 @@ fn protect(object: &mut Value, finalizer: &str) {
     }
 }
 
+/// Fills in a claim, wherever it stands.
+pub(crate) fn default_claim(claim: &mut Value) {
+    default_text(members_at(claim, "spec"), "volumeMode", "Filesystem");
+    default_text(members_at(claim, "status"), "phase", "Pending");
+}
+
 /// The rules of claims.
 pub(crate) struct PersistentVolumeClaim;
 
 impl Strategy for PersistentVolumeClaim {
     fn default(&self, claim: &mut Value) {
-        default_text(members_at(claim, "spec"), "volumeMode", "Filesystem");
-        default_text(members_at(claim, "status"), "phase", "Pending");
+        default_claim(claim);
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, claim: &mut Value) -> Result<()> {
         protect(claim, "kubernetes.io/pvc-protection");
         members(claim).insert("status".to_owned(), json!({"phase": "Pending"}));
         Ok(())
+    }
+
+    fn validate(&self, _: &Context<'_>, claim: &Value) -> Vec<FieldError> {
+        let spec = &claim["spec"];
+        let mut errors = Vec::new();
+        if object::list_at(spec, "accessModes").is_empty() {
+            errors.push(FieldError::required("spec.accessModes", "at least 1 access mode is required"));
+        }
+        if spec["resources"]["requests"]["storage"].is_null() {
+            errors.push(FieldError::required("spec.resources[storage]", ""));
+        }
+        supported(spec, "spec", "volumeMode", &["Block", "Filesystem"], &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, context: &Context<'_>, claim: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = self.validate(context, claim);
+        let mut masked = claim["spec"].clone();
+        // The binder names the volume; more may be asked for once it is there.
+        for name in ["resources", "volumeAttributesClassName"] {
+            object::carry_over(&mut masked, &old["spec"], name);
+        }
+        if object::text_at(old, "spec.volumeName").is_empty() {
+            object::carry_over(&mut masked, &old["spec"], "volumeName");
+        }
+        if !object::same(Some(&masked), Some(&old["spec"])) {
+            let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
+                bound claims";
+            errors.push(FieldError::forbidden("spec", why));
+        }
+        errors
     }
 }
 
@@ -168,6 +340,29 @@ impl Strategy for ReplicationController {
             default_to(spec, "selector", labels.clone());
             default_to(object::metadata(controller), "labels", labels);
         }
+    }
+
+    fn validate(&self, _: &Context<'_>, controller: &Value) -> Vec<FieldError> {
+        let spec = &controller["spec"];
+        let mut errors = Vec::new();
+        for name in ["minReadySeconds", "replicas"] {
+            not_negative(spec, "spec", name, &mut errors);
+        }
+        let selector = spec["selector"].as_object();
+        if selector.is_none_or(serde_json::Map::is_empty) {
+            errors.push(FieldError::required("spec.selector", ""));
+        }
+        if spec["template"].is_null() {
+            errors.push(FieldError::required("spec.template", ""));
+            return errors;
+        }
+        let labels = &spec["template"]["metadata"]["labels"];
+        if selector.is_some_and(|selector| selector.iter().any(|(key, value)| labels[key] != *value)) {
+            let why = "`selector` does not match template `labels`";
+            errors.push(FieldError::invalid("spec.template.metadata.labels", labels.clone(), why));
+        }
+        errors.extend(validate_template(&spec["template"], "spec.template"));
+        errors
     }
 
     fn selectable_fields(&self) -> &'static [&'static str] {
