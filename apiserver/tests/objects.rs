@@ -249,7 +249,7 @@ async fn events_of_both_groups_are_the_same_objects() {
     assert_eq!((&shown["regarding"]["name"], &shown["note"]), (&json!("p"), &json!("m")));
     let mut changed = shown;
     changed["metadata"]["labels"] = json!({"l": "v"});
-    put(&server, &format!("{other}/e"), changed.clone()).await.expect(200);
+    let mut changed = put(&server, &format!("{other}/e"), changed).await.expect(200);
     assert_eq!(get(&server, &format!("{core}/e")).await.expect(200)["metadata"]["labels"]["l"], "v");
     // The newer group takes no other word on what happened.
     changed["note"] = "n".into();

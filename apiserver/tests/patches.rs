@@ -118,7 +118,8 @@ async fn patches_that_do_not_fit_are_refused_in_upstreams_way() {
         ),
         (MERGE_PATCH, json!({"metadata": {"resourceVersion": "1"}}), 409, "the object has been modified"),
         (MERGE_PATCH, json!({"spec": {"containers": 7}}), 422, "is invalid: patch: Invalid value"),
-        (STRATEGIC_PATCH, json!({"metadata": {"$patch": "frob"}}), 400, ""),
+        (STRATEGIC_PATCH, json!({"metadata": {"$patch": "frob"}}), 500, "unknown patch type: frob"),
+        (STRATEGIC_PATCH, json!({"metadata": {"$retainKeys": 5}}), 400, "invalid patch format of retainKeys"),
         (JSON, json!({}), 415, "415: Unsupported Media Type"),
     ] {
         let (found, _, text) =
