@@ -49,6 +49,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    apply
     batch
     deletes
     discovery

@@ -35,7 +35,7 @@
 //! | New nodes | Begin without the taint `node.kubernetes.io/not-ready` |
 //! | Applied configurations | YAML keys are texts (`y` is not `true`); of keys that are there twice only the first is reported |
 //! | Text of errors that Go's own libraries word, values in them | Other words, the same code and reason |
-//! | Nesting | Ends at 120 levels (400), so that what wraps an object has room; upstream at 10,000 |
+//! | Nesting | Ends at 120 levels (400), at 64 in applied configurations, so that what wraps an object has room; upstream at 10,000 |
 //! | Text that is no Unicode | Refused with 400; upstream puts U+FFFD in its place |
 //! | Addresses longer than 64 KiB | Refused with 414, by the HTTP library; upstream takes 1 MiB |
 //! | Pages of a selection | The last one says so; upstream may offer an empty one after it |

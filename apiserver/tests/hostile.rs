@@ -12,6 +12,7 @@ use steersman_apiserver::TestServer;
 use tokio::time::Instant;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const APPLY: &str = "application/apply-patch+yaml";
 /// Far longer than any of these takes, far shorter than what they ask for would.
 const LITTLE: Duration = Duration::from_secs(20);
 
@@ -72,17 +73,19 @@ async fn a_patch_can_t_nest_what_no_body_may() {
 #[tokio::test]
 async fn absurd_nesting_is_refused_in_every_encoding() {
     let server = with_map().await;
-    let one = format!("{MAPS}/a");
+    let one = format!("{MAPS}/a?fieldManager=m");
     for depth in [125, 1000, 400_000] {
         for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
             let deep = nested(open, close, depth);
             let body = format!("{{\"metadata\": {{\"name\": \"b\"}}, \"x\": {deep}}}");
+            let applied = format!("{{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"x\": {deep}}}");
             for (method, path, media_type, body) in [
                 ("POST", MAPS, JSON, body.clone()),
                 ("POST", MAPS, JSON, deep.clone()),
                 ("PUT", &one, JSON, body.clone()),
                 ("PATCH", &one, MERGE_PATCH, body.clone()),
                 ("PATCH", &one, STRATEGIC_PATCH, body.clone()),
+                ("PATCH", &one, APPLY, applied),
                 (
                     "PATCH",
                     &one,
@@ -125,6 +128,31 @@ async fn a_schema_that_nests_absurdly_is_refused_in_protobuf_too() {
     assert_eq!(code, 400, "{text}");
     let body = schema::encode(&definition(50)).unwrap();
     assert_eq!(raw(&server, "POST", definitions, PROTOBUF, body).await.0, 201);
+}
+
+#[tokio::test]
+async fn nothing_is_stored_that_could_not_be_read_again() {
+    let server = TestServer::start().await;
+    let definition = json!({
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+            }}}],
+        },
+    });
+    post(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await.expect(201);
+    let things = "/apis/example.com/v1/namespaces/default/things?fieldManager=m";
+    let head = "{\"apiVersion\": \"example.com/v1\", \"kind\": \"Thing\", \"metadata\": {\"name\": \"a\"}";
+    for (depth, code) in [(110, 201), (125, 400), (200, 400)] {
+        let body = format!("{head}, \"spec\": {}}}", nested("{\"a\": ", "}", depth));
+        let (found, text) = raw(&server, "POST", things, JSON, body.into_bytes()).await;
+        assert_eq!(found, code, "{depth}: {text}");
+    }
+    // In a list, with the managers of all those fields.
+    let list = get(&server, "/apis/example.com/v1/things").await.expect(200);
+    assert!(list["items"][0]["metadata"]["managedFields"].is_array());
 }
 
 #[tokio::test]

@@ -87,7 +87,6 @@ impl Masks {
     }
 
     fn metadata(&mut self, metadata: &mut Map<String, Value>, newest: bool) {
-        metadata.remove("managedFields");
         let version = metadata.get("resourceVersion").and_then(Value::as_str).map(str::to_owned);
         if let Some(version) = version {
             let rank = version.parse().ok().and_then(|version| self.ranks.get(&version));

@@ -64,7 +64,21 @@ pub const MEANT: &[Meant] = &[
         ],
     },
     Meant {
-        why: "As above, within a cause",
+        why: "YAML is read by another reader",
+        at: &["body.message"],
+        steps: &["apply: no YAML", "apply: absurd nesting"],
+    },
+    Meant {
+        why: "What the server adds to a new object, and a list that is empty, have no manager",
+        at: &["body.metadata.managedFields.0.fieldsV1.*"],
+        steps: &[
+            "others: a cluster role that gathers",
+            "workloads: a daemon set",
+            "workloads: a daemon set's template",
+        ],
+    },
+    Meant {
+        why: "Go's decoders word their errors by Go's types, here within a cause",
         at: &["body.message", "body.details.causes*"],
         steps: &["others: a secret for registries"],
     },
@@ -116,7 +130,7 @@ pub const MEANT: &[Meant] = &[
         ],
     },
     Meant {
-        why: "As above, in annotations",
+        why: "Members stand in the order of their names, also in annotations",
         at: &["body.metadata.annotations.autoscaling.alpha.kubernetes.io/*"],
         steps: &["workloads: an autoscaler as of old"],
     },

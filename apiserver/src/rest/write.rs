@@ -16,6 +16,7 @@ use super::server::{ApiServer, shape_of};
 use super::track::{Tracking, manager_of};
 use crate::admission;
 use crate::codec::Format;
+use crate::depth;
 use crate::field::FieldError;
 use crate::managed_fields;
 use crate::meta;
@@ -145,8 +146,11 @@ impl ApiServer {
         self.resources().storage(resource)
     }
 
-    /// In the canonical form again, after defaults were filled in.
+    /// In the canonical form again, after defaults were filled in; never so deep that nobody could read it.
     pub(super) fn shown(&self, resource: &Resource, object: Value) -> Result<Value> {
+        if depth::of(&object) > depth::LIMIT {
+            return Err(Refusal::bad_request(depth::message()));
+        }
         match resource.schema {
             Some(kind) => schema::normalize(kind, &object).map_err(Refusal::internal),
             None => Ok(object),
