@@ -1,6 +1,7 @@
 //! What a controller has written and its cache may not show yet.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -16,11 +17,14 @@ use crate::controller::SyncError;
 /// - for each of the controller's `CACHES`, the version that the cache must have reached, since a write was answered with it;
 /// - whether the outcome of a write is unknown: then no version can be waited for, and only the API server knows;
 /// - the *condemned*: children whose finalizer was taken off. A cache may still show one as it was, since the answer to the
-///   write that made a child vanish does not carry the version of its end.
+///   write that made a child vanish does not carry the version of its end;
+/// - the last [`Listing`]: a child that it lacks is gone, and a cache may show it all the same, even one that shows every
+///   child that is left in its newest state.
 ///
 /// A sync first asks [`check`](Self::check), with versions that it has read *before* it reads any object:
 /// [`Freshness::Current`]: go on. [`Freshness::Behind`]: look again once the cache has moved on. [`Freshness::Doubtful`]: ask the
-/// API server for the owner and its children, decide from the answer, and say so by [`reread`](Self::reread).
+/// API server for the owner and its children, decide from the answer, and say so by [`reread`](Self::reread) and
+/// [`listed`](Self::listed).
 ///
 /// Around each write it holds an [`Attempt`]. Syncs of one owner must not overlap; any number of owners may.
 #[derive(Debug)]
@@ -48,6 +52,7 @@ struct Record<const CACHES: usize> {
     must_see: [ResourceVersion; CACHES],
     unknown: bool,
     condemned: HashSet<Uid>,
+    listing: Option<Arc<Listing>>,
     /// Since when checks have found a cache behind, without one in between that did not.
     behind_since: Option<Instant>,
 }
@@ -58,8 +63,40 @@ impl<const CACHES: usize> Default for Record<CACHES> {
             must_see: [ResourceVersion::ANY; CACHES],
             unknown: false,
             condemned: HashSet::new(),
+            listing: None,
             behind_since: None,
         }
+    }
+}
+
+/// What the API server listed of an owner's children.
+#[derive(Debug)]
+pub struct Listing {
+    /// The cache that shows such children.
+    pub cache: usize,
+    /// The version of the list: any state that is as old is in it, or is past.
+    pub as_of: ResourceVersion,
+    /// The children that had their finalizer.
+    pub held: HashSet<Uid>,
+}
+
+/// The children whose finalizer is off, though a cache may show it: see [`OwnWrites::gone`].
+#[derive(Debug, Default)]
+pub struct Gone {
+    condemned: HashSet<Uid>,
+    listing: Option<Arc<Listing>>,
+}
+
+impl Gone {
+    /// Whether a child's finalizer was taken off by this process.
+    pub fn is_condemned(&self, child: &Uid) -> bool {
+        self.condemned.contains(child)
+    }
+
+    /// Whether a child that is shown in a state of this version had lost its finalizer when the children were last listed.
+    pub fn is_past(&self, child: &Uid, version: ResourceVersion) -> bool {
+        let past = |listing: &Listing| version <= listing.as_of && !listing.held.contains(child);
+        self.listing.as_deref().is_some_and(past)
     }
 }
 
@@ -88,7 +125,8 @@ impl<const CACHES: usize> OwnWrites<CACHES> {
         }
         let Some(cache) = (0..CACHES).find(|cache| seen[*cache] < record.must_see[*cache]) else {
             record.behind_since = None;
-            if record.condemned.is_empty() {
+            record.listing.take_if(|listing| seen[listing.cache] >= listing.as_of);
+            if record.condemned.is_empty() && record.listing.is_none() {
                 owners.remove(owner);
             }
             return Freshness::Current;
@@ -115,13 +153,14 @@ impl<const CACHES: usize> OwnWrites<CACHES> {
         self.update(owner, |record| _ = record.condemned.remove(child));
     }
 
-    /// The condemned children of `owner` that a cache, found current, still shows with their finalizer; the others need not
-    /// be remembered any longer.
-    pub fn condemned(&self, owner: &ObjectKey, shown: impl Fn(&Uid) -> bool) -> HashSet<Uid> {
+    /// The children of `owner` that have lost their finalizer whatever a cache, found current, shows; `shown` tells whether it
+    /// shows a child with its finalizer, and a condemned one that it does not need not be remembered any longer. To be asked
+    /// about what a cache shows only: what the API server itself has just shown is so.
+    pub fn gone(&self, owner: &ObjectKey, shown: impl Fn(&Uid) -> bool) -> Gone {
         let mut owners = self.owners.lock();
-        let Some(record) = owners.get_mut(owner) else { return HashSet::new() };
+        let Some(record) = owners.get_mut(owner) else { return Gone::default() };
         record.condemned.retain(|uid| shown(uid));
-        record.condemned.clone()
+        Gone { condemned: record.condemned.clone(), listing: record.listing.clone() }
     }
 
     /// The API server was asked for the owner and its children, and gave states of these versions; `spared` tells whether
@@ -140,6 +179,11 @@ impl<const CACHES: usize> OwnWrites<CACHES> {
             record.behind_since = None;
             record.condemned.retain(|uid| !spared(uid));
         });
+    }
+
+    /// The API server was asked for all children of `owner`, and gave these.
+    pub fn listed(&self, owner: &ObjectKey, listing: Listing) {
+        self.update(owner, |record| record.listing = Some(Arc::new(listing)));
     }
 
     /// The owner is gone, or done with: nothing more will be decided about it.
@@ -274,11 +318,40 @@ mod tests {
         writes.condemn(&job(), &b);
         writes.spare(&job(), &b);
         assert_eq!(writes.check(&job(), at(0, 0)), Freshness::Current);
-        assert_eq!(writes.condemned(&job(), |_| true), HashSet::from([a.clone()]));
-        assert!(writes.condemned(&job(), |_| false).is_empty());
-        assert!(writes.condemned(&job(), |_| true).is_empty());
+        let gone = |shown: bool| {
+            let gone = writes.gone(&job(), |_| shown);
+            [&a, &b].map(|uid| gone.is_condemned(uid))
+        };
+        assert_eq!(gone(true), [true, false]);
+        assert_eq!(gone(false), [false, false]);
+        assert_eq!(gone(true), [false, false], "it was not shown once: a cache never goes back");
         writes.condemn(&job(), &a);
         writes.reread(&job(), at(0, 0), |uid| *uid == a);
-        assert!(writes.condemned(&job(), |_| true).is_empty());
+        assert_eq!(gone(true), [false, false], "its finalizer is on still");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_child_that_was_not_listed_is_gone_until_the_cache_is_as_new_as_the_list() {
+        let writes = OwnWrites::<2>::new(PATIENCE);
+        let (a, b) = (Uid::from("a"), Uid::from("b"));
+        writes.reread(&job(), at(3, 6), |uid| *uid == a);
+        writes.listed(
+            &job(),
+            Listing { cache: 1, as_of: ResourceVersion(9), held: HashSet::from([a.clone()]) },
+        );
+        // Of the states of a child, all that the list could have shown are past.
+        let gone = |uid, version| writes.gone(&job(), |_| true).is_past(uid, ResourceVersion(version));
+        for (seen, child, version, expected) in [
+            (at(3, 6), &a, 5, false),
+            (at(3, 6), &b, 5, true),
+            (at(3, 8), &b, 8, true),
+            (at(10, 8), &b, 9, true),
+            // Made since.
+            (at(10, 8), &b, 10, false),
+            (at(3, 9), &b, 5, false),
+        ] {
+            assert_eq!(writes.check(&job(), seen), Freshness::Current);
+            assert_eq!(gone(child, version), expected, "{seen:?} {child} {version}");
+        }
     }
 }

@@ -207,8 +207,8 @@ impl EndpointsController {
         let shown = |uid: &Uid| {
             current.as_ref().is_some_and(|now| now.meta().uid == *uid && !now.meta().is_deleting())
         };
-        let condemned = self.own_writes.condemned(key, shown);
-        Ok(current.filter(|now| !condemned.contains(&now.meta().uid)))
+        let gone = self.own_writes.gone(key, shown);
+        Ok(current.filter(|now| !gone.is_condemned(&now.meta().uid)))
     }
 
     /// The object as the API server has it.

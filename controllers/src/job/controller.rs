@@ -30,7 +30,7 @@ use crate::controller::{Controller, Observation, StepResult, SyncError};
 use crate::kinds::containers::COMPLETION_INDEX;
 use crate::kinds::job::{Job as CachedJob, JobSpec, JobStatus, JobTemplate};
 use crate::kinds::pod::Pod as CachedPod;
-use crate::own_writes::{Freshness, OwnWrites};
+use crate::own_writes::{Freshness, Gone, Listing, OwnWrites};
 use crate::plan::Plan;
 use crate::pod_control::{Changed, Made, PodControl, PodRef};
 use crate::pod_template::{FieldVariable, PodDraft, PodName, indexed_name_prefix, name_prefix};
@@ -77,6 +77,8 @@ pub(super) struct Sync {
 struct Found {
     job: Arc<CachedJob>,
     pods: Vec<Arc<CachedPod>>,
+    /// Of the pods, those that are shown with a finalizer that is off.
+    gone: Gone,
 }
 
 impl JobController {
@@ -97,20 +99,22 @@ impl JobController {
         let namespace = key.namespace.clone().into();
         let free = self.pods.by_index_where(&self.pods_without_controller, &namespace, adoptable);
         all.extend(free.map_err(unreadable)?);
-        let pods = all.iter().map(|pod| Arc::clone(View::object(pod))).collect();
-        Ok(Some(Found { job: Arc::clone(job.object()), pods }))
+        let pods: Vec<_> = all.iter().map(|pod| Arc::clone(View::object(pod))).collect();
+        let held = held(&pods);
+        let gone = self.own_writes.gone(key, |uid| held.contains(uid));
+        Ok(Some(Found { job: Arc::clone(job.object()), pods, gone }))
     }
 
     /// What the API server holds.
     async fn read(&self, key: &ObjectKey) -> Result<Option<Found>, SyncError> {
         let Some(job) = self.live.job(key).await? else { return Ok(None) };
-        let pods = self.live.pods(&key.namespace, &selector(&job)?).await?;
+        let (pods, as_of) = self.live.pods(&key.namespace, &selector(&job)?).await?;
         let newest = pods.iter().map(|pod| pod.meta().resource_version).max().unwrap_or_default();
-        let held = held(&pods);
+        let held: HashSet<Uid> = held(&pods).into_iter().cloned().collect();
         self.own_writes.reread(key, [job.meta().resource_version, newest], |uid| held.contains(uid));
-        drop(held);
+        self.own_writes.listed(key, Listing { cache: PODS, as_of, held });
         self.memory.be_sure(key, &job.meta().uid);
-        Ok(Some(Found { job, pods }))
+        Ok(Some(Found { job, pods, gone: Gone::default() }))
     }
 
     /// An observation from what was found, if there may be anything to do.
@@ -121,7 +125,7 @@ impl JobController {
             self.memory.forget(key);
             return Ok(None);
         }
-        let Some(Found { job, pods }) = found else { return Ok(None) };
+        let Some(Found { job, pods, gone }) = found else { return Ok(None) };
         let (wanted, refusal) = match Wanted::of(spec(&job)) {
             Ok(wanted) => (Some(wanted), None),
             Err(refusal) => (None, Some(refusal)),
@@ -140,13 +144,14 @@ impl JobController {
         self.syncs.lock().insert(key.clone(), Arc::new(sync));
 
         let selector = selector(&job)?;
-        let held = held(&pods);
-        let condemned = self.own_writes.condemned(key, |uid| held.contains(uid));
         let pods: Vec<Pod> = pods
             .iter()
             .filter_map(|pod| {
+                let Meta { uid, resource_version, .. } = pod.meta();
                 let claim = Claim::of(job.meta(), &selector, pod.meta())?;
-                Some(Pod::of(pod, claim, condemned.contains(&pod.meta().uid)))
+                // A stray is in no list: those go by the selector.
+                let past = claim != Claim::Stray && gone.is_past(uid, *resource_version);
+                Some(Pod::of(pod, claim, past || gone.is_condemned(uid)))
             })
             .collect();
         let remembered = self.memory.backoff(key, &job.meta().uid);

@@ -66,12 +66,12 @@ impl LiveReads {
         })
     }
 
-    /// All pods that a selector means.
+    /// All pods that a selector means, and the version of that list.
     pub(super) async fn pods(
         &self,
         namespace: &str,
         selector: &LabelSelector,
-    ) -> Result<Vec<Arc<Pod>>, SyncError> {
+    ) -> Result<(Vec<Arc<Pod>>, ResourceVersion), SyncError> {
         let what = || format!("listing the pods of {selector} in {namespace}");
         let resource = Pod::resource().expect("pods must have a resource");
         let scope =
@@ -84,7 +84,7 @@ impl LiveReads {
         };
         let request = ListRequest { freshness: Freshness::MostRecent, page: Some(PAGE) };
         let mut events = source.list(request).await.map_err(failed)?;
-        let mut pods = Vec::new();
+        let (mut pods, mut as_of) = (Vec::new(), ResourceVersion::ANY);
         while let Some(event) = events.try_next().await.map_err(failed)? {
             match event {
                 ListEvent::Item(Decoded::Good(pod)) => pods.push(Arc::new(pod)),
@@ -94,10 +94,10 @@ impl LiveReads {
                 ListEvent::Item(Decoded::Lost(error)) => {
                     return Err(SyncError::Failed(format!("{}: {error}", what())));
                 }
-                ListEvent::Complete(_) => {}
+                ListEvent::Complete(version) => as_of = version,
             }
         }
-        Ok(pods)
+        Ok((pods, as_of))
     }
 
     /// A version of jobs that is no older than this call.

@@ -4,7 +4,7 @@
 //! processes that die between any two steps. Syncs go by the real plan and by the real memory of own writes; what the
 //! controller does around a call is done here as it is there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use proptest::prelude::*;
 use steersman_api::ObjectKey;
@@ -13,7 +13,7 @@ use super::super::indexes::Indexes;
 use super::super::memory::Memory;
 use super::*;
 use crate::controller::SyncError;
-use crate::own_writes::{Freshness, OwnWrites};
+use crate::own_writes::{Freshness, Listing, OwnWrites};
 use crate::plan::{OnFailure, Pace};
 
 type Pods = BTreeMap<Uid, Pod>;
@@ -204,6 +204,12 @@ fn lost() -> SyncError {
     SyncError::Unknown { what: String::new(), why: String::new() }
 }
 
+/// Since which of these states a pod is what it is in the last.
+fn version_of(states: &[(u64, Pods)], pod: &Pod) -> ResourceVersion {
+    let same = states.iter().rev().take_while(|(_, pods)| pods.get(&pod.uid) == Some(pod));
+    same.last().map_or(ResourceVersion::ANY, |(version, _)| ResourceVersion(*version))
+}
+
 impl Process {
     fn new(seen: [usize; 2]) -> Self {
         let own_writes = OwnWrites::new(Duration::from_secs(3_600));
@@ -219,12 +225,7 @@ impl World {
 
     fn observed(&self, (version, status): &(u64, Status), pods: &Pods, grounds: Grounds) -> Observed {
         let uid = Uid::from("job");
-        let condemned =
-            self.process.own_writes.condemned(&self.key, |uid| pods.get(uid).is_some_and(|pod| pod.tracked));
-        let pods: Vec<Pod> = pods
-            .values()
-            .map(|pod| Pod { tracked: pod.tracked && !condemned.contains(&pod.uid), ..pod.clone() })
-            .collect();
+        let pods: Vec<Pod> = pods.values().cloned().collect();
         let remembered = self.process.memory.backoff(&self.key, &uid);
         let backoff = remembered.unwrap_or_else(|| Backoff::recall(status, &pods));
         let meta = Meta {
@@ -238,14 +239,23 @@ impl World {
     }
 
     fn observe(&self) -> Option<Observed> {
-        let (job, pods) =
-            (&self.server.jobs[self.process.seen[0] - 1], &self.server.pods[self.process.seen[1] - 1]);
-        let seen = [ResourceVersion(job.0), ResourceVersion(pods.0)];
-        match self.process.own_writes.check(&self.key, seen) {
+        let [seen_jobs, seen_pods] = self.process.seen;
+        let (job, states) = (&self.server.jobs[seen_jobs - 1], &self.server.pods[..seen_pods]);
+        let (at, pods) = &states[seen_pods - 1];
+        let Process { own_writes, memory, .. } = &self.process;
+        match own_writes.check(&self.key, [ResourceVersion(job.0), ResourceVersion(*at)]) {
             Freshness::Behind { .. } => None,
             Freshness::Doubtful => Some(self.read()),
             Freshness::Current => {
-                Some(self.observed(job, &pods.1, self.process.memory.grounds(&self.key, &"job".into())))
+                let gone = own_writes.gone(&self.key, |uid| pods.get(uid).is_some_and(|pod| pod.tracked));
+                let lost = |pod: &Pod| {
+                    gone.is_condemned(&pod.uid) || gone.is_past(&pod.uid, version_of(states, pod))
+                };
+                let shown = |(uid, pod): (&Uid, &Pod)| {
+                    (uid.clone(), Pod { tracked: pod.tracked && !lost(pod), ..pod.clone() })
+                };
+                let pods = pods.iter().map(shown).collect();
+                Some(self.observed(job, &pods, memory.grounds(&self.key, &"job".into())))
             }
         }
     }
@@ -253,15 +263,12 @@ impl World {
     fn read(&self) -> Observed {
         let (job, pods) = (self.server.jobs.last().unwrap(), self.server.pods());
         // What the cache must come to is the newest of the pods that are listed: not that of one that is gone.
-        let changed = |pod: &Pod| {
-            let before = |(_, pods): &&(u64, Pods)| pods.get(&pod.uid) != Some(pod);
-            let since = self.server.pods.iter().rev().take_while(|state| !before(state)).last();
-            since.map_or(0, |(version, _)| *version)
-        };
-        let newest = pods.values().map(changed).max().unwrap_or(0);
-        let versions = [ResourceVersion(job.0), ResourceVersion(newest)];
-        let tracked = |uid: &Uid| pods.get(uid).is_some_and(|pod| pod.tracked);
-        self.process.own_writes.reread(&self.key, versions, tracked);
+        let newest = pods.values().map(|pod| version_of(&self.server.pods, pod)).max();
+        let versions = [ResourceVersion(job.0), newest.unwrap_or(ResourceVersion::ANY)];
+        let held: HashSet<Uid> = pods.values().filter(|pod| pod.tracked).map(|pod| pod.uid.clone()).collect();
+        self.process.own_writes.reread(&self.key, versions, |uid| held.contains(uid));
+        let as_of = ResourceVersion(self.server.version);
+        self.process.own_writes.listed(&self.key, Listing { cache: 1, as_of, held });
         self.process.memory.be_sure(&self.key, &"job".into());
         self.observed(job, pods, Grounds::Sure)
     }
@@ -497,5 +504,50 @@ proptest! {
             events.iter().for_each(|event| world.happen(event));
             world.settle();
         });
+    }
+}
+
+/// What a list lacks is gone, though a cache that shows all that is left shows it still.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_went_with_its_finalizer_is_not_counted_again_when_a_cache_still_shows_it() {
+    let everything = || Event::Caches { jobs: 9, pods: 9 };
+    let lost_answer = vec![
+        Event::Sync(Vec::new()),
+        Event::Succeeds(0),
+        Event::Deleted(2),
+        Event::Ends(0, false),
+        Event::Succeeds(0),
+        Event::Deleted(0),
+        everything(),
+        // The status, and of four finalizers the answer to the second is lost. The last takes a pod with it.
+        Event::Sync(vec![Fate::Done, Fate::Done, Fate::LostAfter]),
+        Event::Caches { jobs: 1, pods: 2 },
+        Event::Sync(Vec::new()),
+        // All but the pod's end.
+        Event::Caches { jobs: 2, pods: 1 },
+        Event::Sync(Vec::new()),
+    ];
+    let new_leader = vec![
+        Event::Sync(Vec::new()),
+        Event::Deleted(2),
+        Event::Ends(0, true),
+        everything(),
+        // The finalizer takes the pod with it, and nobody hears of it.
+        Event::Sync(vec![Fate::Done, Fate::CrashAfter]),
+        Event::Sync(Vec::new()),
+        Event::Caches { jobs: 9, pods: 2 },
+        Event::Sync(Vec::new()),
+    ];
+    for events in [lost_answer, new_leader] {
+        let wanted = Wanted {
+            parallelism: 4,
+            completions: Completions::Count(4),
+            backoff_limit: 2,
+            ..job().job.wanted
+        };
+        let mut world = World::new(wanted);
+        events.iter().for_each(|event| world.happen(event));
+        assert!(world.process.seen[1] < world.server.pods.len(), "the cache shows the end already");
+        world.settle();
     }
 }
