@@ -80,15 +80,16 @@ processor_time() {
   echo $(((${12} + ${13}) * 1000 / $(getconf CLK_TCK)))
 }
 
-# settle PID: waits until it does next to nothing (under 1 % of a processor for 3 s), for 90 s at the most.
+# settle PID [PERCENT]: waits until it does next to nothing (under 1 % of a processor for 3 s, or as much as is said), for
+# 90 s at the most.
 settle() {
-  local before now quiet=0
+  local before now quiet=0 rest=$((${2:-1} * 10))
   before=$(processor_time "$1")
   for _ in $(seq 90); do
     sleep 1
     kill -0 "$1" 2>/dev/null || { echo "process $1 ended" >&2; return 1; }
     now=$(processor_time "$1")
-    if [ $((now - before)) -le 10 ]; then quiet=$((quiet + 1)); else quiet=0; fi
+    if [ $((now - before)) -le "$rest" ]; then quiet=$((quiet + 1)); else quiet=0; fi
     before=$now
     [ "$quiet" -lt 3 ] || return 0
   done

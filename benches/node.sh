@@ -88,7 +88,7 @@ start_agent() {
 # idle NAME WHAT: notes the processor time that the agent takes while nothing is asked of it.
 idle() {
   local before
-  settle "$agent"
+  settle "$agent" 10 # looking after many pods is work, every second
   note "$1" "$2.resident" "$(megabytes "$(memory "$agent" VmRSS)")"
   before=$(processor_time "$agent")
   sleep "$idle_seconds"
