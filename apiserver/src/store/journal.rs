@@ -7,7 +7,7 @@
 //!
 //! [`Store::settled`]: super::Store::settled
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -22,6 +22,10 @@ use super::TableId;
 
 /// The file in the data folder.
 const FILE: &str = "store.redb";
+/// What it is called until it is whole: the database can't tell a file whose making was broken off from a foreign one.
+const UNFINISHED: &str = "store.redb.new";
+/// Locked by whoever uses the folder.
+const LOCK: &str = "lock";
 /// The form of what is in the file. To be counted up by whoever changes it.
 const FORMAT: u64 = 1;
 /// How much of the file is kept in memory: what is read once, at the start, need not stay.
@@ -106,6 +110,8 @@ pub(crate) struct Loaded {
 /// An open data folder. No other process can open it while it lives.
 pub(crate) struct Journal {
     database: Database,
+    /// Goes after the database.
+    _lock: File,
 }
 
 /// The end of the queue that writers have, and the thread at the other end. Dropping it commits what is queued.
@@ -124,18 +130,25 @@ impl Journal {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         // A folder that was there before, or made under a different mask, is closed to others too.
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(failed)?;
-        let database = Database::builder().set_cache_size(CACHE).create(folder.join(FILE));
+        let lock = take(folder)?;
+        if !folder.join(FILE).try_exists().map_err(failed)? {
+            make(folder)?;
+        }
+        let database = Database::builder().set_cache_size(CACHE).open(folder.join(FILE));
         let database = database.map_err(|error| match error {
             DatabaseError::DatabaseAlreadyOpen => OpenError::InUse(folder.to_owned()),
             error => OpenError::Read { folder: folder.to_owned(), source: Box::new(error.into()) },
         })?;
+        Self::of(database, lock, folder)
+    }
+
+    fn of(database: Database, lock: File, folder: &Path) -> Result<(Self, Loaded), OpenError> {
         let read = |source| OpenError::Read { folder: folder.to_owned(), source: Box::new(source) };
-        prepare(&database).map_err(read)?;
         let (format, loaded) = load(&database).map_err(read)?;
         if format > FORMAT {
             return Err(OpenError::Newer { folder: folder.to_owned(), found: format });
         }
-        Ok((Self { database }, loaded))
+        Ok((Self { database, _lock: lock }, loaded))
     }
 
     /// Starts the thread that commits. After each commit it calls `committed` with the newest version that is safe, or
@@ -184,6 +197,39 @@ impl Journal {
         transaction.commit()?;
         Ok(())
     }
+}
+
+/// Locks a folder, for as long as the file is open.
+fn take(folder: &Path) -> Result<File, OpenError> {
+    let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
+    let lock =
+        File::options().create(true).truncate(false).write(true).open(folder.join(LOCK)).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(folder.to_owned())),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+/// Makes the file of a folder that is taken: it is there when it is whole, whatever happens before.
+fn make(folder: &Path) -> Result<(), OpenError> {
+    let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
+    let unfinished = folder.join(UNFINISHED);
+    match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    Database::create(&unfinished)
+        .map_err(redb::Error::from)
+        .and_then(|database| prepare(&database))
+        .map_err(|source| OpenError::Read { folder: folder.to_owned(), source: Box::new(source) })?;
+    fs::rename(&unfinished, folder.join(FILE)).map_err(failed)?;
+    // Names last once the folders that have them are written.
+    let sync = |folder: &Path| File::open(folder)?.sync_all();
+    sync(folder).map_err(failed)?;
+    // Where the folder itself is new it was made here; a parent that can't be read had it before.
+    let _ = folder.canonicalize().map(|folder| folder.parent().map(sync));
+    Ok(())
 }
 
 /// Makes the tables of a new file.
@@ -235,3 +281,6 @@ impl Drop for Writer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Power is cut at any moment, and what the disk then holds is opened again.
+
+mod disk;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use disk::Disk;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::registry::{Resource, Resources};
+use crate::store::Store;
+
+/// All objects, with their versions and what they hold.
+type State = BTreeMap<ObjectKey, (u64, Value)>;
+
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Put(u8, u16),
+    Remove(u8),
+    /// What was written so far must be safe before it goes on.
+    Settle,
+    /// A follower takes what there is.
+    Hear,
+}
+
+/// From a start until the power is cut.
+#[derive(Debug, Clone)]
+struct Life {
+    acts: Vec<Act>,
+    /// How many operations the disk carries out, at most.
+    power: usize,
+    /// Decides which of the operations that were not synced have come through.
+    chance: u64,
+}
+
+fn lives() -> impl Strategy<Value = Vec<Life>> {
+    let act = prop_oneof![
+        8 => (0..8_u8, 0..2000_u16).prop_map(|(key, size)| Act::Put(key, size)),
+        2 => (0..8_u8).prop_map(Act::Remove),
+        3 => Just(Act::Settle),
+        1 => Just(Act::Hear),
+    ];
+    let life = (proptest::collection::vec(act, 0..40), 0..300_usize, any::<u64>());
+    proptest::collection::vec(life.prop_map(|(acts, power, chance)| Life { acts, power, chance }), 1..5)
+}
+
+fn maps() -> Arc<Resource> {
+    Arc::clone(Resources::built_in().get("", "v1", "configmaps").unwrap())
+}
+
+fn key(n: u8) -> ObjectKey {
+    ObjectKey::new("default", format!("k{n}"))
+}
+
+/// A disk with the file of a new folder.
+fn new_file() -> Vec<u8> {
+    let disk = Disk::new(Vec::new(), usize::MAX);
+    let database = Database::builder().create_with_backend(disk::Mounted(Arc::clone(&disk))).unwrap();
+    prepare(&database).unwrap();
+    drop(database);
+    disk.after_the_crash(0)
+}
+
+fn open(disk: &Arc<Disk>) -> Result<(Journal, Loaded), OpenError> {
+    let folder = Path::new("/data");
+    let database =
+        Database::builder().set_cache_size(CACHE).create_with_backend(disk::Mounted(Arc::clone(disk)));
+    let database = database
+        .map_err(|error| OpenError::Read { folder: folder.to_owned(), source: Box::new(error.into()) })?;
+    Journal::of(database, tempfile::tempfile().unwrap(), folder)
+}
+
+fn found(loaded: &Loaded) -> State {
+    let read = |(_, key, bytes): &(TableId, ObjectKey, Bytes)| {
+        let value: Value = serde_json::from_slice(bytes).unwrap();
+        let version = value["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        (key.clone(), (version, value["data"].clone()))
+    };
+    loaded.objects.iter().map(read).collect()
+}
+
+/// What must hold from one life to the next.
+struct Known {
+    /// How everything was at each version. Those that a crash took back are not there any more.
+    states: BTreeMap<u64, State>,
+    /// Who waited was told that this version is safe.
+    safe: u64,
+    /// Somebody was told of a change of this version.
+    heard: u64,
+}
+
+impl Known {
+    /// Sees that nothing is lost that may not be, and nothing is there that never was at once.
+    fn hold(&self, loaded: &Loaded) {
+        // A new store begins at version 1, and tells of that one without having written it.
+        let revision = loaded.revision.max(1);
+        assert!(revision >= self.safe, "{} was safe, and {revision} is found", self.safe);
+        assert!(revision >= self.heard, "{} was told, and {revision} is found", self.heard);
+        assert_eq!(Some(&found(loaded)), self.states.get(&loaded.revision), "at version {revision}");
+    }
+
+    /// Does what a life does. Nothing that it is told is to be taken back.
+    fn live(&mut self, life: &Life, disk: &Arc<Disk>, store: &Arc<Store>) {
+        let maps = maps();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut cursor = store.follow(&maps.table, store.revision());
+        let mut state = self.states.last_key_value().map(|(_, state)| state.clone()).unwrap();
+        for act in &life.acts {
+            match act {
+                Act::Put(n, size) => {
+                    let data = json!({"k": "x".repeat(usize::from(*size))});
+                    let value = json!({"metadata": {}, "data": data});
+                    let written = match store.get(&maps.table, &key(*n)) {
+                        Some(seen) => store.replace(&seen, value),
+                        None => store.create(&maps, key(*n), value),
+                    };
+                    state.insert(key(*n), (written.unwrap().version, data));
+                }
+                Act::Remove(n) => {
+                    let Some(seen) = store.get(&maps.table, &key(*n)) else { continue };
+                    store.remove(&seen).unwrap();
+                    state.remove(&key(*n));
+                }
+                Act::Settle => {
+                    let written = store.revision();
+                    match runtime.block_on(store.settled()) {
+                        Ok(()) => self.safe = self.safe.max(written),
+                        Err(error) => assert!(disk.is_dead(), "{error}"),
+                    }
+                }
+                Act::Hear => {
+                    let batch = cursor.take().unwrap();
+                    self.heard =
+                        batch.changes.iter().map(|change| change.version()).fold(self.heard, u64::max);
+                }
+            }
+            self.states.insert(store.revision(), state.clone());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_crash_leaves_the_state_of_one_version_and_none_that_somebody_was_told_of_is_lost(lives in lives()) {
+        let maps = maps();
+        let mut known = Known { states: BTreeMap::from([(0, State::new())]), safe: 0, heard: 0 };
+        let mut image = new_file();
+        for life in &lives {
+            let disk = Disk::new(image, life.power);
+            match open(&disk) {
+                Err(error) => prop_assert!(disk.is_dead(), "{}", error),
+                Ok((journal, loaded)) => {
+                    known.hold(&loaded);
+                    known.states.split_off(&(loaded.revision + 1));
+                    let store = Arc::new(Store::from_revision(100, loaded.revision));
+                    for (_, key, bytes) in loaded.objects {
+                        let value: Value = serde_json::from_slice(&bytes).unwrap();
+                        let version = value["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+                        store.restore(&maps, key, version, value);
+                    }
+                    store.keep_in(journal);
+                    known.live(life, &disk, &store);
+                    disk.cut();
+                }
+            }
+            image = disk.after_the_crash(life.chance);
+        }
+        let (_, loaded) = open(&Disk::new(image, usize::MAX)).unwrap();
+        known.hold(&loaded);
+    }
+}
+
+#[test]
+fn a_first_start_that_was_broken_off_is_none() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("data");
+    for unfinished in [&b""[..], &[0; 4096], b"half of it"] {
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(UNFINISHED), unfinished).unwrap();
+        let (journal, loaded) = Journal::open(&folder).unwrap();
+        assert_eq!((loaded.revision, loaded.objects.len()), (0, 0));
+        assert!(!folder.join(UNFINISHED).exists());
+        assert!(matches!(Journal::open(&folder), Err(OpenError::InUse(_))), "there is one user at a time");
+        drop(journal);
+        Journal::open(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

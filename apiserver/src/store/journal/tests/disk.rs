@@ -1,0 +1,160 @@
+//! A disk in memory that loses what a disk may lose.
+
+use std::io;
+use std::mem;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use redb::StorageBackend;
+
+/// What is written at once, or not at all.
+const SECTOR: usize = 512;
+
+/// A file on a disk whose power is cut, after so many operations or when asked to. From then on everything fails.
+#[derive(Debug)]
+pub(super) struct Disk(Mutex<File>);
+
+/// Its end that the database has.
+#[derive(Debug)]
+pub(super) struct Mounted(pub(super) Arc<Disk>);
+
+#[derive(Debug)]
+struct File {
+    /// As the database sees it.
+    now: Vec<u8>,
+    /// As no crash can take it back.
+    synced: Vec<u8>,
+    /// What leads from `synced` to `now`.
+    pending: Vec<Operation>,
+    /// How many operations are still carried out; zero once the power is cut.
+    power: usize,
+}
+
+#[derive(Debug)]
+enum Operation {
+    Length(usize),
+    Bytes(usize, Vec<u8>),
+}
+
+impl Operation {
+    fn carry_out(&self, file: &mut Vec<u8>) {
+        match self {
+            Self::Length(length) => file.resize(*length, 0),
+            Self::Bytes(at, bytes) => {
+                // What lies beyond the end is lost, where the operation that moved the end was.
+                let end = (at + bytes.len()).min(file.len());
+                if *at < end {
+                    file[*at..end].copy_from_slice(&bytes[..end - at]);
+                }
+            }
+        }
+    }
+
+    /// The parts that come through, or not, each on its own.
+    fn parts(self) -> Vec<Self> {
+        let Self::Bytes(at, bytes) = self else { return vec![self] };
+        let mut parts = Vec::new();
+        let (mut from, end) = (at, at + bytes.len());
+        while from < end {
+            let to = ((from / SECTOR + 1) * SECTOR).min(end);
+            parts.push(Self::Bytes(from, bytes[from - at..to - at].to_vec()));
+            from = to;
+        }
+        parts
+    }
+}
+
+impl Disk {
+    /// One with this file, and power for so many operations.
+    pub(super) fn new(file: Vec<u8>, power: usize) -> Arc<Self> {
+        let file = File { now: file.clone(), synced: file, pending: Vec::new(), power };
+        Arc::new(Self(Mutex::new(file)))
+    }
+
+    pub(super) fn cut(&self) {
+        self.0.lock().power = 0;
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        self.0.lock().power == 0
+    }
+
+    /// What is there when the power is back: all that was synced, and by chance parts of what was not, in any order but
+    /// that of operations on one place. To be called once.
+    pub(super) fn after_the_crash(&self, mut chance: u64) -> Vec<u8> {
+        let mut file = self.0.lock();
+        let mut image = mem::take(&mut file.synced);
+        // Of a crash in which nothing, or everything, came through there are as many as of others.
+        let likely: u64 = match chance % 6 {
+            0 => 0,
+            1 => 256,
+            _ => (chance >> 8) % 256,
+        };
+        for part in mem::take(&mut file.pending).into_iter().flat_map(Operation::parts) {
+            chance = next(chance);
+            if chance >> 56 < likely {
+                part.carry_out(&mut image);
+            }
+        }
+        image
+    }
+}
+
+/// SplitMix64.
+fn next(seed: u64) -> u64 {
+    let seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mixed = (seed ^ (seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
+
+impl File {
+    /// Whether there is power for one more operation.
+    fn spend(&mut self) -> io::Result<()> {
+        if self.power == 0 {
+            return Err(io::Error::other("the power is cut"));
+        }
+        self.power -= 1;
+        Ok(())
+    }
+
+    fn change(&mut self, operation: Operation) -> io::Result<()> {
+        self.spend()?;
+        operation.carry_out(&mut self.now);
+        self.pending.push(operation);
+        Ok(())
+    }
+}
+
+impl StorageBackend for Mounted {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.0.lock().now.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let file = self.0.0.lock();
+        let at = usize::try_from(offset).map_err(io::Error::other)?;
+        let found = file.now.get(at..at + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(found);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.0.lock().change(Operation::Length(usize::try_from(len).map_err(io::Error::other)?))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut guard = self.0.0.lock();
+        let file = &mut *guard;
+        file.spend()?;
+        for operation in file.pending.drain(..) {
+            operation.carry_out(&mut file.synced);
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let at = usize::try_from(offset).map_err(io::Error::other)?;
+        self.0.0.lock().change(Operation::Bytes(at, data.to_vec()))
+    }
+}
