@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use steersman_api::Status;
 use steersman_api::status::{StatusCause, StatusDetails};
 
-use crate::access::{Attributes, Identity, Target};
 use crate::field::FieldError;
 use crate::registry::Resource;
 use crate::rest::Call;
@@ -413,29 +412,6 @@ impl Refusal {
     /// There are credentials, and they are not good.
     pub(crate) fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
-    }
-
-    /// The one who asks may not.
-    pub(crate) fn may_not(who: &Identity, wanted: &Attributes) -> Self {
-        let why = wanted.refusal(who);
-        let (message, details) = match &wanted.target {
-            Target::Path(path) => (format!("forbidden: {why}"), (String::new(), path.clone())),
-            Target::Resource { group, resource, name, .. } => {
-                let qualified =
-                    if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
-                let what = if name.is_empty() { qualified } else { format!("{qualified} {name:?}") };
-                (format!("{what} is forbidden: {why}"), (group.clone(), resource.clone()))
-            }
-        };
-        let mut refusal = Self::new(403, "Forbidden", message);
-        let (group, kind) = details;
-        let name = match &wanted.target {
-            Target::Resource { name, .. } => name.clone(),
-            Target::Path(_) => String::new(),
-        };
-        let kind = if matches!(wanted.target, Target::Path(_)) { String::new() } else { kind };
-        refusal.status.details = Some(StatusDetails { name, group, kind, ..StatusDetails::default() });
-        refusal
     }
 
     /// The server is asked to do more than it wants to.

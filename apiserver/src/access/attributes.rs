@@ -1,9 +1,12 @@
 //! What somebody wants to do, as rules see it.
 
 use serde_json::Value;
+use steersman_api::Status;
+use steersman_api::status::StatusDetails;
 
 use super::Identity;
 use crate::object;
+use crate::refusal::Refusal;
 use crate::rest::Call;
 
 /// A wish, to be allowed or not.
@@ -82,8 +85,27 @@ impl Attributes {
         Some(Self { verb: object::text_at(of, "verb"), target: Target::Path(object::text_at(of, "path")) })
     }
 
-    /// What is said to who may not.
-    pub(crate) fn refusal(&self, who: &Identity) -> String {
+    /// The answer to who may not.
+    pub(crate) fn refusal(&self, who: &Identity) -> Refusal {
+        let why = self.why_not(who);
+        let (message, details) = match &self.target {
+            Target::Path(_) => (format!("forbidden: {why}"), StatusDetails::default()),
+            Target::Resource { group, resource, name, .. } => {
+                let qualified =
+                    if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
+                let what = if name.is_empty() { qualified } else { format!("{qualified} {name:?}") };
+                let (name, group, kind) = (name.clone(), group.clone(), resource.clone());
+                (
+                    format!("{what} is forbidden: {why}"),
+                    StatusDetails { name, group, kind, ..StatusDetails::default() },
+                )
+            }
+        };
+        Status { details: Some(details), ..Status::failure(403, "Forbidden", message) }.into()
+    }
+
+    /// Why: what is said to who may not, and by access reviews.
+    pub(crate) fn why_not(&self, who: &Identity) -> String {
         let (user, verb) = (&who.user, &self.verb);
         match &self.target {
             Target::Path(path) => format!("User {user:?} cannot {verb} path {path:?}"),

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::core::small::default_claim;
-use super::pod_spec::{default_template, not_negative, validate_template};
+use super::fields::not_negative;
+use super::pod_spec::{default_template, validate_template};
 use super::rollout;
 use super::selector::{selector_of, validate_selector};
 use super::strategy::{Context, Strategy};

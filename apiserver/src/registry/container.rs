@@ -3,7 +3,7 @@
 use serde_json::Value;
 use steersman_api::Quantity;
 
-use super::pod_spec::{in_port_range, not_negative, supported};
+use super::fields::{in_port_range, not_negative, supported};
 use crate::field::FieldError;
 use crate::names;
 use crate::object;

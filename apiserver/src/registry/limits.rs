@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use steersman_api::Quantity;
 
-use super::pod_spec::each;
+use super::fields::each;
 use super::strategy::{Context, Strategy};
 use crate::field::FieldError;
 use crate::names;

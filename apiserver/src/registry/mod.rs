@@ -6,6 +6,7 @@ mod batch;
 mod container;
 mod core;
 mod custom;
+mod fields;
 mod kinds;
 mod limits;
 mod networking;

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::pod_spec::{each, supported};
+use super::fields::{each, supported};
 use super::priority;
 use super::rollout::{at_most_all, validate_count};
 use super::strategy::{Context, Strategy};

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::pod_spec::{each, supported};
+use super::fields::{each, supported};
 use super::strategy::{Context, Strategy};
 use crate::field::FieldError;
 use crate::names::{self, NameRule};

@@ -294,7 +294,7 @@ impl ApiServer {
         if access::is_allowed(self.store(), who, wanted) {
             return Ok(());
         }
-        Err(Refusal::may_not(who, wanted))
+        Err(wanted.refusal(who))
     }
 
     async fn serve(&self, request: http::Request<Bytes>) -> Answer {

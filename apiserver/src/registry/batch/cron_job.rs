@@ -6,7 +6,7 @@ use super::job::{default_spec, validate_spec_without_selector};
 use super::schedule::fault;
 use crate::field::FieldError;
 use crate::object::{self, default_text, default_to, members, members_at};
-use crate::registry::pod_spec::{not_negative, supported};
+use crate::registry::fields::{not_negative, supported};
 use crate::registry::strategy::{Context, Strategy};
 
 /// The longest name that leaves room for what its jobs are called. From upstream.

@@ -8,7 +8,8 @@ use crate::field::FieldError;
 use crate::names;
 use crate::object::{self, default_text, default_to, members, members_at};
 use crate::refusal::Result;
-use crate::registry::pod_spec::{default_template, each, not_negative, supported, validate_template};
+use crate::registry::fields::{each, not_negative, supported};
+use crate::registry::pod_spec::{default_template, validate_template};
 use crate::registry::selector::selector_of;
 use crate::registry::strategy::{Context, Strategy};
 
@@ -90,7 +91,7 @@ impl Strategy for Job {
         let mut errors = generated_labels(job);
         errors.extend(validate_spec(&job["spec"], "spec"));
         let name = object::text_at(job, "metadata.name");
-        if is_indexed(job)
+        if job_status::is_indexed(job)
             && let Some(completions) = object::int_at(job, "spec.completions").filter(|count| *count > 0)
         {
             let host = format!("{name}-{}", completions - 1);
@@ -107,7 +108,7 @@ impl Strategy for Job {
         let (new_spec, old_spec) = (&job["spec"], &old["spec"]);
         let (completions, before) = (&new_spec["completions"], &old_spec["completions"]);
         if completions != before {
-            if !is_indexed(job) {
+            if !job_status::is_indexed(job) {
                 errors.push(FieldError::immutable("spec.completions", completions));
             } else if !completions.is_null() && *completions != new_spec["parallelism"] {
                 let why = "can only be modified in tandem with spec.parallelism";
@@ -143,11 +144,6 @@ impl Strategy for Job {
     fn field(&self, job: &Value, _: &str) -> String {
         object::int_at(job, "status.succeeded").unwrap_or(0).to_string()
     }
-}
-
-/// Whether each completion has an index.
-pub(super) fn is_indexed(job: &Value) -> bool {
-    object::str_at(job, "spec.completionMode") == Some("Indexed")
 }
 
 /// Labels that are generated may be given by hand only as they would be generated.

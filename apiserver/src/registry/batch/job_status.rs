@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::job::is_indexed;
 use crate::field::FieldError;
 use crate::object;
 
@@ -21,7 +20,7 @@ fn count(job: &Value, name: &str) -> i64 {
 pub(super) fn validate(job: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for name in ["active", "succeeded", "failed", "ready", "terminating"] {
-        crate::registry::pod_spec::not_negative(&job["status"], "status", name, &mut errors);
+        crate::registry::fields::not_negative(&job["status"], "status", name, &mut errors);
     }
     uncounted(job, &mut errors);
     if has_condition(job, "Complete") && has_condition(job, "Failed") {
@@ -191,4 +190,9 @@ fn check_indexes(text: &str, completions: i64) -> Result<(), String> {
         last = end;
     }
     Ok(())
+}
+
+/// Whether each completion has an index.
+pub(super) fn is_indexed(job: &Value) -> bool {
+    object::str_at(job, "spec.completionMode") == Some("Indexed")
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::field::FieldError;
 use crate::names;
 use crate::object;
-use crate::registry::pod_spec::supported;
+use crate::registry::fields::supported;
 
 /// The rules of `podFailurePolicy`, which stands at `path`.
 pub(super) fn validate_failure_policy(spec: &Value, path: &str) -> Vec<FieldError> {

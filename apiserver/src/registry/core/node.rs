@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::field::FieldError;
 use crate::names;
 use crate::object::{self, default_to, members_at};
-use crate::registry::pod_spec::supported;
+use crate::registry::fields::supported;
 use crate::registry::strategy::{Context, Strategy};
 
 /// The rules of nodes.

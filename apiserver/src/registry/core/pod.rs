@@ -7,7 +7,8 @@ use crate::field::FieldError;
 use crate::object::{self, default_to, members, members_at};
 use crate::refusal::Result;
 use crate::registry::container::untrimmed_images;
-use crate::registry::pod_spec::{default_spec, each, qos_class, validate_spec};
+use crate::registry::fields::each;
+use crate::registry::pod_spec::{default_spec, qos_class, validate_spec};
 use crate::registry::priority;
 use crate::registry::strategy::{Context, Strategy};
 

@@ -10,7 +10,7 @@ use crate::names;
 use crate::object::{self, default_text, default_to, members, members_at};
 use crate::refusal::{Refusal, Result};
 use crate::registry::container::validate_port;
-use crate::registry::pod_spec::{each, in_port_range, supported};
+use crate::registry::fields::{each, in_port_range, supported};
 use crate::registry::strategy::{Context, Strategy};
 use crate::store::Store;
 

@@ -8,9 +8,8 @@ use crate::field::FieldError;
 use crate::names;
 use crate::object::{self, default_text, default_to, members, members_at};
 use crate::refusal::Result;
-use crate::registry::pod_spec::{
-    default_template, each, in_port_range, not_negative, supported, validate_template,
-};
+use crate::registry::fields::{each, in_port_range, not_negative, supported};
+use crate::registry::pod_spec::{default_template, validate_template};
 use crate::registry::strategy::{Context, Strategy};
 
 /// What a config map or a secret may hold, in bytes. From upstream.
