@@ -1,6 +1,7 @@
 //! The comparison of lists: what happened, and what is to be inspected.
 
 use std::collections::{HashMap, HashSet};
+use std::mem;
 use std::sync::Arc;
 
 use steersman_api::Uid;
@@ -15,7 +16,7 @@ use crate::container::{PodStatus, RuntimePod, SandboxState};
 /// What was last seen of every pod, compared with what is seen now.
 ///
 /// A change counts as seen only when the pod has been inspected: if that fails, the next list shows the change again. While a
-/// pod is inspected, lists do not look at it, however long it takes.
+/// pod is inspected, lists do not look at it, however long it takes; it is to be listed again afterwards.
 #[derive(Debug)]
 pub struct Generic {
     cache: StatusCache,
@@ -32,6 +33,8 @@ struct Record {
     listed_at: Instant,
     /// Whether an inspection is under way. Then the pod is held in the cache.
     inspecting: bool,
+    /// Whether a list that began later came in meanwhile, and was not looked at.
+    missed_list: bool,
 }
 
 /// A pod to inspect, and then to hand to [`Generic::inspected`], whatever came of it.
@@ -98,8 +101,12 @@ impl Generic {
 
     /// Compares one pod with its record.
     fn reconcile(&mut self, uid: &Uid, pod: Option<RuntimePod>, began: Instant, listed: &mut Listed) {
-        let record = self.records.get_mut(uid);
-        if record.as_ref().is_some_and(|record| record.inspecting || record.listed_at > began) {
+        let mut record = self.records.get_mut(uid);
+        if let Some(record) = record.as_mut().filter(|record| record.inspecting) {
+            record.missed_list |= began > record.listed_at;
+            return;
+        }
+        if record.as_ref().is_some_and(|record| record.listed_at > began) {
             return;
         }
         let old = record.as_ref().and_then(|record| record.old.as_deref());
@@ -153,6 +160,12 @@ impl Generic {
         }
     }
 
+    /// Whether a pod that was inspected is to be listed again, since a list that may have shown more came in meanwhile: what
+    /// happened to it then would be seen a period late. Asked once for each inspection, after it.
+    pub fn take_missed_list(&mut self, pod: &Uid) -> bool {
+        self.records.get_mut(pod).is_some_and(|record| mem::take(&mut record.missed_list))
+    }
+
     /// Keeps the addresses of a pod whose sandboxes are all down: its network was taken apart before it was inspected, but the
     /// API goes on showing them.
     fn keep_ips(&self, uid: &Uid, status: &mut PodStatus) {
@@ -178,7 +191,7 @@ impl Generic {
 
 impl Record {
     fn new(listed_at: Instant) -> Self {
-        Self { old: None, listed_at, inspecting: false }
+        Self { old: None, listed_at, inspecting: false, missed_list: false }
     }
 }
 

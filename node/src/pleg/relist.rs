@@ -252,8 +252,12 @@ impl Pleg {
             }
             Done::One { pod, began, result } => self.listed_one(pod, began, result),
             Done::Inspected { inspection, result } => {
+                let pod = inspection.pod.uid.clone();
                 let events = self.core.inspected(inspection, result);
                 self.send(events);
+                if self.core.take_missed_list(&pod) && !self.listing_one.contains_key(&pod) {
+                    self.begin_list_one(pod);
+                }
             }
         }
     }

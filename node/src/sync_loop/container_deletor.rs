@@ -1,5 +1,6 @@
 //! Removes containers that ended, but for the newest of each name.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -51,11 +52,16 @@ impl ContainerDeletor {
     /// Removes what it is asked to until `stop`, or until nobody can ask any more.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut under_way = FuturesUnordered::new();
+        // Each container of a pod that ends has it asked for again.
+        let mut busy = HashSet::new();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 request = self.requests.recv(), if under_way.len() < AT_ONCE => {
                     let Some(container) = request else { return };
+                    if !busy.insert(container.clone()) {
+                        continue;
+                    }
                     let remover = self.remover.clone();
                     under_way.push(async move {
                         let removed = remover.remove_container(&container).await;
@@ -63,6 +69,7 @@ impl ContainerDeletor {
                     });
                 }
                 Some((container, removed)) = under_way.next(), if !under_way.is_empty() => {
+                    busy.remove(&container);
                     if let Err(error) = removed {
                         tracing::warn!(%container, error, "Failed to remove the container");
                     }

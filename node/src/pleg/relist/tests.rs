@@ -20,6 +20,8 @@ struct Runtime {
     /// Where set, lists of all pods take what is there and answer only after a permit.
     slow: Mutex<Option<Arc<Semaphore>>>,
     inspections: Mutex<Vec<String>>,
+    /// How long each inspection takes.
+    inspection_takes: Mutex<Duration>,
 }
 
 impl Runtime {
@@ -54,6 +56,8 @@ impl PodLister for Runtime {
         if self.hung.lock().contains(&pod.uid) {
             std::future::pending::<()>().await;
         }
+        let takes = *self.inspection_takes.lock();
+        tokio::time::sleep(takes).await;
         Ok(PodStatus { name: pod.name.clone(), ..PodStatus::unknown_to_runtime(pod.uid.clone()) })
     }
 }
@@ -182,6 +186,24 @@ async fn a_pod_is_listed_at_once_on_request() {
     pleg.handle.request_relist(Uid::from("a"));
     assert_eq!(pleg.event().await, ("a".into(), "ContainerRemoved"));
     assert_eq!(Instant::now(), begin + Duration::from_millis(10));
+    pleg.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_during_an_inspection_is_seen_right_after_it() {
+    let takes = Duration::from_millis(300);
+    let mut pleg = start(Config::default(), |runtime| {
+        runtime.set("a", RUNNING);
+        *runtime.inspection_takes.lock() = takes;
+    });
+    let begin = Instant::now();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    pleg.runtime.set("a", EXITED);
+    pleg.handle.request_relist(Uid::from("a"));
+    assert_eq!(pleg.event().await, ("a".into(), "ContainerStarted"));
+    assert_eq!(Instant::now(), begin + takes);
+    assert_eq!(pleg.event().await, ("a".into(), "ContainerDied"));
+    assert_eq!(Instant::now(), begin + takes * 2);
     pleg.end().await;
 }
 

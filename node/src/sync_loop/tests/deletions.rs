@@ -1,5 +1,9 @@
 //! Which ended containers go.
 
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
 use super::*;
 use crate::sync_loop::container_deletor::{ended, older_than};
 
@@ -56,4 +60,42 @@ async fn an_evicted_pod_keeps_no_ended_container() {
     rig.tell(PodOperation::Reconcile, &[evicted]).await;
     assert_eq!(rig.done().await, ["remove third", "remove second", "remove first", "remove other"]);
     rig.stop().await;
+}
+
+/// Counts what it is asked for, and answers only after a permit.
+struct Slow {
+    asked: Mutex<Vec<String>>,
+    permits: Semaphore,
+}
+
+#[async_trait]
+impl ContainerRemover for Slow {
+    async fn remove_container(&self, container: &ContainerId) -> Result<(), String> {
+        self.asked.lock().push(container.id.clone());
+        self.permits.acquire().await.map_err(|closed| closed.to_string())?.forget();
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_being_removed_is_not_removed_twice() {
+    let (statuses, stop) = (StatusCache::new(), CancellationToken::new());
+    let slow = Arc::new(Slow { asked: Mutex::default(), permits: Semaphore::new(0) });
+    statuses.set(&"a".into(), Ok(status()), Instant::now());
+    let (deletor, deletions) = ContainerDeletor::new(statuses.reader(), slow.clone(), 1);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(deletor.run(stop.clone()));
+    for _ in 0..3 {
+        deletions.container_died(&"a".into(), "third");
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(*slow.asked.lock(), ["second", "first"]);
+    slow.permits.add_permits(100);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    // One that is there all the same is asked for again.
+    deletions.container_died(&"a".into(), "third");
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(*slow.asked.lock(), ["second", "first", "second", "first"]);
+    stop.cancel();
+    tasks.join_all().await;
 }
