@@ -1,7 +1,7 @@
 //! What the machine is, measured: processors, memory, disks, addresses, and how much of them is in use.
 //!
-//! Files of `/proc` and `/sys` are read under [`Machine`]'s root and understood by pure functions ([`parse`]); addresses come
-//! from the kernel over a routing socket. All calls block, shortly.
+//! Files of `/proc` and `/sys` are read under [`Machine`]'s root and understood by pure functions ([`parse`]); interfaces
+//! and their addresses come from the kernel over a routing socket. All calls block, shortly.
 
 mod facts;
 pub mod interfaces;
@@ -55,6 +55,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// The kernel could not be asked for interfaces.
+    #[error("asking the kernel for network interfaces: {0}")]
+    Links(#[source] io::Error),
     /// The kernel could not be asked for addresses.
     #[error("asking the kernel for addresses: {0}")]
     Addresses(#[source] io::Error),
