@@ -9,7 +9,6 @@ use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use prometheus::Registry;
-use steersman_client::Limits;
 use steersman_client::events::{self, Recorder, Writer};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -21,7 +20,7 @@ use super::caretaker::Caretaker;
 use super::error::Error;
 use super::host::AgentHost;
 use super::maintenance;
-use super::options::{Connections, Options};
+use super::options::{Connections, Options, limits};
 use super::parts::Parts;
 use super::serving::Serving;
 use super::sources::Sources;
@@ -233,6 +232,10 @@ impl Agent {
             images: Arc::<RuntimeImages>::clone(&images),
             helper: Arc::new(environment.clone()),
             cgroups: Arc::clone(&cgroups),
+            sandbox_ready: {
+                let statuses = statuses.clone();
+                Arc::new(move |pod| statuses.set_sandbox_ready(pod))
+            },
             events: Arc::clone(&events),
             metrics: runtime_metrics,
             clock: machine_clock(),
@@ -283,6 +286,7 @@ impl Agent {
             environment,
             objects,
             runtime,
+            relists: relists.clone(),
             runtime_state: runtime_state.clone(),
             node: live_node.clone(),
             events: Arc::clone(&events),
@@ -480,8 +484,11 @@ impl Agent {
             background.spawn(writer.run(last.clone()).instrument(info_span!("events")));
         }
         if let Some(clients) = &clients {
-            let (statuses, client) = (parts.statuses.clone(), clients.component("kubelet-status"));
-            let stop = last.clone();
+            // Three statuses of two calls each bring a pod to Running.
+            let configuration = &self.options.configuration;
+            let limits = limits(configuration.kube_api_qps, configuration.kube_api_burst);
+            let client = clients.component_with("kubelet-status", limits);
+            let (statuses, stop) = (parts.statuses.clone(), last.clone());
             let run = async move { statuses.run(client, stop).await };
             background.spawn(run.instrument(info_span!("status_manager")));
         }
@@ -581,12 +588,6 @@ async fn settle(images: Arc<RuntimeImages>, node_status: NodeStatus) {
         tokio::time::sleep(RUNTIME_RETRY).await;
     }
     node_status.observe_initial().await;
-}
-
-/// A number of whole requests a second; zero means none are limited.
-fn limits(qps: u32, burst: u32) -> Limits {
-    #[expect(clippy::cast_precision_loss, reason = "nobody asks millions of times a second")]
-    Limits::new(qps as f32, burst)
 }
 
 /// The pods that have not ended.

@@ -35,6 +35,9 @@ pub enum Error {
     /// The server can't be set up.
     #[error(transparent)]
     Server(#[from] crate::server::Error),
+    /// A cipher suite is none.
+    #[error("tlsCipherSuites: {0}")]
+    CipherSuites(#[from] crate::server::tls::UnknownCipherSuite),
     /// A header for manifests from a URL is none.
     #[error("staticPodURLHeader: {0}")]
     ManifestHeader(String),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use steersman_client::{Clients, events};
+use steersman_client::{Clients, Limits, events};
 
 use crate::configuration::KubeletConfiguration;
 use crate::kuberuntime::manager::garbage;
@@ -53,4 +53,10 @@ pub struct Connections {
     pub runtime_metrics: runtime::Metrics,
     /// Where events are counted. Not registered by the agent: others may count into the same families.
     pub event_metrics: events::Metrics,
+}
+
+/// A number of whole requests a second; zero means none are limited.
+pub(super) fn limits(qps: u32, burst: u32) -> Limits {
+    #[expect(clippy::cast_precision_loss, reason = "nobody asks millions of times a second")]
+    Limits::new(qps as f32, burst)
 }

@@ -9,6 +9,7 @@ use crate::events::Events;
 use crate::kuberuntime::manager::Kuberuntime;
 use crate::node_status::LiveNode;
 use crate::objects::Objects;
+use crate::pleg::PlegHandle;
 use crate::pod_config::MirrorClient;
 use crate::pod_manager::PodManager;
 use crate::pod_workers::{self, States};
@@ -42,6 +43,8 @@ pub(super) struct Parts {
     pub(super) objects: Arc<dyn Objects>,
     /// What runs them.
     pub(super) runtime: Arc<Kuberuntime>,
+    /// Has it asked what it has.
+    pub(super) relists: PlegHandle,
     /// Whether that is well.
     pub(super) runtime_state: RuntimeState,
     /// This node.

@@ -11,10 +11,10 @@ use tracing::Instrument;
 
 use super::error::Error;
 use super::host::AgentHost;
-use super::options::{Connections, Options};
-use crate::configuration::AuthorizationMode;
+use super::options::{Connections, Options, limits};
+use crate::configuration::{AuthorizationMode, KubeletConfiguration, TlsMinVersion};
 use crate::server::auth::{ApiReviewer, Auth, AuthConfig, Authorization, ClientCa, Tokens};
-use crate::server::tls::{MinVersion, ServingCertificate, serving_certificate_files};
+use crate::server::tls::{CipherSuites, MinVersion, ServingCertificate, Spoken, serving_certificate_files};
 use crate::server::{self, Handlers, Metrics, Parts};
 
 /// Connections at a time: some for the API server, some for collectors, and one for each stream.
@@ -47,7 +47,7 @@ impl Serving {
                 runtime: Arc::clone(&connections.runtime),
                 auth: auth(options, connections)?,
                 certificate: Arc::new(certificate(options)?),
-                min_version: MinVersion::default(),
+                tls: spoken(configuration)?,
                 metrics,
                 registry: registry.clone(),
                 handlers: match configuration.enable_debugging_handlers {
@@ -95,13 +95,22 @@ fn certificate(options: &Options) -> Result<ServingCertificate, Error> {
     Ok(ServingCertificate::load(certificate, key)?)
 }
 
+fn spoken(configuration: &KubeletConfiguration) -> Result<Spoken, Error> {
+    let min_version = match configuration.tls_min_version {
+        None | Some(TlsMinVersion::Tls12) => MinVersion::Tls12,
+        Some(TlsMinVersion::Tls13) => MinVersion::Tls13,
+    };
+    Ok(Spoken { min_version, cipher_suites: CipherSuites::named(&configuration.tls_cipher_suites)? })
+}
+
 fn auth(options: &Options, connections: &Connections) -> Result<Auth, Error> {
     let (authentication, authorization) =
         (&options.configuration.authentication, &options.configuration.authorization);
+    let limits = limits(options.configuration.kube_api_qps, options.configuration.kube_api_burst);
     let reviewer = connections
         .clients
         .as_ref()
-        .map(|clients| Arc::new(ApiReviewer::new(clients.component("kubelet-reviews"))));
+        .map(|clients| Arc::new(ApiReviewer::new(clients.component_with("kubelet-reviews", limits))));
     let client_ca = authentication.x509.client_ca_file.as_ref();
     let client_ca = client_ca.map(|path| ClientCa::load(path).map(Arc::new)).transpose()?;
     let tokens = reviewer

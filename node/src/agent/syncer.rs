@@ -228,6 +228,10 @@ impl PodSyncer for Syncer {
         };
         let result = parts.runtime.sync_pod(pod, &status, &inputs).await;
         parts.failures.update(&uid, &result);
+        if result.steps.iter().any(|step| step.action == SyncAction::ResizePodInPlace) {
+            // No list shows other resources; and of what failed a part may be done.
+            parts.relists.request_reinspect(uid);
+        }
         conclude(&result, restart_all)
     }
 

@@ -37,6 +37,7 @@ impl Default for KubeletConfiguration {
             tls_cert_file: None,
             tls_private_key_file: None,
             tls_min_version: None,
+            tls_cipher_suites: Vec::new(),
             authentication: Authentication::default(),
             authorization: Authorization::default(),
             enable_debugging_handlers: true,

@@ -56,6 +56,8 @@ pub struct KubeletConfiguration {
     /// The oldest version of TLS that clients may speak. Default: not set, which is 1.2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_min_version: Option<TlsMinVersion>,
+    /// The cipher suites it speaks with clients of TLS 1.2. Default: none are named, which means all that are good.
+    pub tls_cipher_suites: Vec<String>,
     /// Who is there.
     pub authentication: Authentication,
     /// Who may do what.

@@ -46,7 +46,7 @@ const NO_BUFFERS: &str = r#"{"json":{"infoBufferSize":"0"},"text":{"infoBufferSi
 /// A field not heeded: its path, its type, and what calls for no warning.
 type Row = (&'static str, Shape, Quiet);
 
-const FIELDS: [Row; 57] = [
+const FIELDS: [Row; 56] = [
     ("configMapAndSecretChangeDetectionStrategy", Text, Only(&["\"Watch\""])),
     // Requests follow what each part speaks.
     ("contentType", Text, Only(&["\"application/vnd.kubernetes.protobuf\""])),
@@ -96,7 +96,6 @@ const FIELDS: [Row; 57] = [
     ("shutdownGracePeriodCriticalPods", Duration, NO_TIME),
     ("streamingConnectionIdleTimeout", Duration, All),
     ("systemCgroups", Text, Never),
-    ("tlsCipherSuites", List, Only(&["[]"])),
     ("tlsCurvePreferences", List, Only(&["[]"])),
     ("topologyManagerPolicy", Text, Only(&["\"none\""])),
     ("topologyManagerPolicyOptions", Object, Only(&["{}"])),

@@ -12,6 +12,7 @@ use super::labels;
 use super::sections::Enforcement;
 use crate::cri::Endpoint;
 use crate::images::VerificationPolicy;
+use crate::server::tls::cipher_suite;
 
 /// What may be reserved.
 const RESERVABLE: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
@@ -40,6 +41,11 @@ impl KubeletConfiguration {
             &shown(self.tls_cert_file.as_deref()),
             "must be given together with tlsPrivateKeyFile",
         );
+        for (at, name) in self.tls_cipher_suites.iter().enumerate() {
+            if let Err(unknown) = cipher_suite(name) {
+                faults.check(false, &format!("tlsCipherSuites[{at}]"), name, &unknown.to_string());
+            }
+        }
         faults.check(
             self.node_lease_duration_seconds > 0,
             "nodeLeaseDurationSeconds",

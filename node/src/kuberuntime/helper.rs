@@ -50,10 +50,6 @@ pub trait RuntimeHelper: Send + Sync + 'static {
             Some(class) => Err(format!("RuntimeClass {class:?} is not supported by this node")),
         }
     }
-
-    /// The pod's sandbox was made and has its network: its status may say so before images are pulled. By default
-    /// nothing is done.
-    async fn pod_sandbox_ready(&self, _pod: &Pod) {}
 }
 
 /// What a container is run with that its spec alone does not say (`RunContainerOptions` upstream).

@@ -39,7 +39,7 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
 /// # Errors
 /// TLS can't be set up as asked. Nothing was served then.
 pub async fn serve(listener: TcpListener, parts: Parts, stop: CancellationToken) -> Result<(), Error> {
-    let acceptor = TlsAcceptor::from(Arc::new(server_config(parts.certificate.clone(), parts.min_version)?));
+    let acceptor = TlsAcceptor::from(Arc::new(server_config(parts.certificate.clone(), &parts.tls)?));
     let files = Files::new(parts.certificate, parts.auth.client_ca().cloned());
     let slots = Arc::new(Semaphore::new(parts.max_connections));
     let server = Arc::new(Server {

@@ -22,7 +22,7 @@ use super::pods::{pod_list, running_pods};
 use super::query::{Query, is_upgrade};
 use super::route::{Check, Route, route, route_without_debugging};
 use super::streaming;
-use super::tls::{MinVersion, ServingCertificate};
+use super::tls::{ServingCertificate, Spoken};
 use super::tunnel::{Dialed, Upgrade, dial};
 use crate::runtime::RuntimeService;
 
@@ -36,8 +36,8 @@ pub struct Parts {
     pub auth: Auth,
     /// What the server shows clients.
     pub certificate: Arc<ServingCertificate>,
-    /// The oldest TLS it speaks.
-    pub min_version: MinVersion,
+    /// The TLS it speaks.
+    pub tls: Spoken,
     /// Where requests are counted.
     pub metrics: Metrics,
     /// What `/metrics` shows.

@@ -116,6 +116,15 @@ impl StatusManager {
         });
     }
 
+    /// Says that a pod's sandbox is there with its network; the rest of its status stays as it is.
+    pub fn set_sandbox_ready(&self, pod: &Pod) {
+        let known = self.shared.cache.lock().get(uid_of(pod)).map(|cached| cached.status.clone());
+        let mut status = known.unwrap_or_else(|| pod.status.clone().unwrap_or_default());
+        let ready = conditions::ready_to_start_containers(pod, conditions::Sandbox::Ready);
+        replace_or_append(status.conditions.get_or_insert_default(), ready);
+        self.set(pod, status);
+    }
+
     /// Says whether a container has started, as its probe found.
     pub fn set_container_startup(&self, uid: &str, container_id: &str, started: bool) {
         self.change_container(uid, |_, status| {

@@ -246,6 +246,7 @@ const FLAGS: [Row; 101] = [
         SERVER,
         "The oldest version of TLS: VersionTLS12 or VersionTLS13",
     ),
+    ("tls-cipher-suites", "tlsCipherSuites", List, SERVER, "The cipher suites of TLS 1.2 that are spoken"),
     (
         "eviction-soft",
         "evictionSoft",
@@ -296,7 +297,6 @@ const FLAGS: [Row; 101] = [
     ("streaming-connection-idle-timeout", "streamingConnectionIdleTimeout", Duration, HIDDEN, ""),
     ("system-cgroups", "systemCgroups", Text, HIDDEN, ""),
     ("system-reserved-cgroup", "systemReservedCgroup", Text, HIDDEN, ""),
-    ("tls-cipher-suites", "tlsCipherSuites", List, HIDDEN, ""),
     ("topology-manager-policy", "topologyManagerPolicy", Text, HIDDEN, ""),
     ("topology-manager-policy-options", "topologyManagerPolicyOptions", Pairs, HIDDEN, ""),
     ("topology-manager-scope", "topologyManagerScope", Text, HIDDEN, ""),

@@ -14,7 +14,8 @@ fn fields_are_read_from_yaml() {
          systemReserved: {cpu: 200m, memory: 1Gi, pid: '1000'}\nlogging: {format: json, verbosity: 4}\n\
          registerWithTaints: [{key: a.b/c, value: d, effect: NoSchedule}]\nmaxParallelImagePulls: 3\n\
          staticPodURLHeader: {X-Token: [a, b]}\ncrashLoopBackOff: {maxContainerRestartPeriod: 30s}\n\
-         podPidsLimit: 100\nserializeImagePulls: no\ntlsMinVersion: VersionTLS11\nproviderID: x://y\n",
+         podPidsLimit: 100\nserializeImagePulls: no\ntlsMinVersion: VersionTLS11\n\
+         tlsCipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]\nproviderID: x://y\n",
     );
     assert_eq!((found.address.to_string(), found.port), ("::".to_owned(), 10260));
     assert_eq!(found.cluster_dns[0].to_string(), "10.96.0.10");
@@ -31,6 +32,7 @@ fn fields_are_read_from_yaml() {
     assert_eq!(found.crash_loop_back_off.max_container_restart_period.0, Duration::from_secs(30));
     assert_eq!((found.pod_pids_limit, found.serialize_image_pulls), (100, false));
     assert_eq!(found.tls_min_version, Some(TlsMinVersion::Tls12));
+    assert_eq!(found.tls_cipher_suites, ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]);
     assert_eq!(found.provider_id.as_deref(), Some("x://y"));
 }
 

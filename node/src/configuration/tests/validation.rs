@@ -6,6 +6,10 @@ fn values_that_cannot_be_are_named_with_the_reason() {
     for (lines, fault) in [
         ("nodeLeaseDurationSeconds: -1", "nodeLeaseDurationSeconds: -1: must be greater than 0"),
         ("nodeStatusMaxImages: -2", "nodeStatusMaxImages: -2: must be -1 or greater"),
+        (
+            "tlsCipherSuites: [TLS_NULL]",
+            "tlsCipherSuites[0]: TLS_NULL: Cipher suite TLS_NULL not supported or doesn't exist",
+        ),
         ("tlsCertFile: /a.crt", "tlsCertFile: /a.crt: must be given together with tlsPrivateKeyFile"),
         ("maxParallelImagePulls: 0", "maxParallelImagePulls: 0: must be a positive number"),
         (

@@ -1,7 +1,7 @@
 //! What is counted of pods and containers, under the kubelet's names.
 
 use prometheus::core::Collector;
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
 
 /// The counters; clones are the same series.
 #[derive(Clone, Debug)]
@@ -10,6 +10,8 @@ pub struct Metrics {
     pub(super) started_pods_errors: IntCounter,
     pub(super) started_containers: IntCounterVec,
     pub(super) started_containers_errors: IntCounterVec,
+    pub(super) run_sandbox: HistogramVec,
+    pub(super) run_sandbox_errors: IntCounterVec,
     pub(crate) http_fallbacks: IntCounter,
 }
 
@@ -36,6 +38,20 @@ impl Metrics {
                 ),
                 &["container_type", "code"],
             )?,
+            run_sandbox: HistogramVec::new(
+                HistogramOpts::new(
+                    "kubelet_run_podsandbox_duration_seconds",
+                    "Duration in seconds of the run_podsandbox operations. Broken down by RuntimeClass.Handler.",
+                ),
+                &["runtime_handler"],
+            )?,
+            run_sandbox_errors: IntCounterVec::new(
+                Opts::new(
+                    "kubelet_run_podsandbox_errors_total",
+                    "Cumulative number of the run_podsandbox operation errors by RuntimeClass.Handler.",
+                ),
+                &["runtime_handler"],
+            )?,
             http_fallbacks: IntCounter::new(
                 "kubelet_lifecycle_handler_http_fallbacks_total",
                 "The number of times lifecycle handlers successfully fell back to http from https.",
@@ -48,11 +64,13 @@ impl Metrics {
     /// # Errors
     /// If one of them is there already.
     pub fn register(&self, registry: &Registry) -> prometheus::Result<()> {
-        let all: [Box<dyn Collector>; 5] = [
+        let all: [Box<dyn Collector>; 7] = [
             Box::new(self.started_pods.clone()),
             Box::new(self.started_pods_errors.clone()),
             Box::new(self.started_containers.clone()),
             Box::new(self.started_containers_errors.clone()),
+            Box::new(self.run_sandbox.clone()),
+            Box::new(self.run_sandbox_errors.clone()),
             Box::new(self.http_fallbacks.clone()),
         ];
         all.into_iter().try_for_each(|metric| registry.register(metric))

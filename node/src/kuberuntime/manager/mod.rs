@@ -38,6 +38,7 @@ use std::time::Duration;
 
 use arcstr::ArcStr;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use parking_lot::Mutex;
 use steersman_api::Uid;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -66,6 +67,10 @@ use crate::runtime::{ImageService, RuntimeService};
 /// Tells the time of the day.
 pub type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
+/// Told of a pod whose sandbox was made and has its network, so that its status may say so before images are pulled. It must
+/// not block.
+pub type SandboxReady = Arc<dyn Fn(&Pod) + Send + Sync>;
+
 /// What [`Kuberuntime::new`] puts together.
 pub struct Parts {
     /// Runs sandboxes and containers.
@@ -78,6 +83,8 @@ pub struct Parts {
     pub helper: Arc<dyn RuntimeHelper>,
     /// The pods' own control groups, for changes of resources.
     pub cgroups: Arc<dyn PodCgroups>,
+    /// Told of sandboxes.
+    pub sandbox_ready: SandboxReady,
     /// Takes the events.
     pub events: Events,
     /// Takes the counts.
@@ -139,6 +146,7 @@ pub struct Kuberuntime {
     images: Arc<dyn ImageManager>,
     helper: Arc<dyn RuntimeHelper>,
     cgroups: Arc<dyn PodCgroups>,
+    sandbox_ready: SandboxReady,
     events: Events,
     metrics: Metrics,
     clock: WallClock,
@@ -163,6 +171,7 @@ impl Kuberuntime {
             images: parts.images,
             helper: parts.helper,
             cgroups: parts.cgroups,
+            sandbox_ready: parts.sandbox_ready,
             events: parts.events,
             metrics: parts.metrics,
             clock: parts.clock,

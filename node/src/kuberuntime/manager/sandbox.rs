@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::Pod;
+use tokio::time::Instant;
 use tracing::{debug, error};
 
 use super::convert::{sandbox_ips, sandbox_status};
@@ -50,7 +51,7 @@ impl Kuberuntime {
         } else {
             answer.status.map(|status| sandbox_ips(&sandbox_status(status))).unwrap_or_default()
         };
-        self.helper.pod_sandbox_ready(pod).await;
+        (self.sandbox_ready)(pod);
         Ok(Sandbox { id, config, ips })
     }
 
@@ -69,7 +70,12 @@ impl Kuberuntime {
             .map_err(|error| told("Failed to create log directory", error))?;
         let handler = self.helper.runtime_handler(pod).await;
         let handler = handler.map_err(|error| told("Failed to create sandbox", error))?;
+        let began = Instant::now();
         let id = self.runtime.run_pod_sandbox(&config, &handler).await;
+        self.metrics.run_sandbox.with_label_values(&[&handler]).observe(began.elapsed().as_secs_f64());
+        if id.is_err() {
+            self.metrics.run_sandbox_errors.with_label_values(&[&handler]).inc();
+        }
         let id = id.map_err(|error| told("Failed to create sandbox", error.to_string()))?;
         Ok((id, config))
     }

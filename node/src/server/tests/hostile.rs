@@ -6,6 +6,7 @@ use hyper_util::rt::TokioExecutor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use crate::server::tls::MinVersion;
 
 async fn healthy(node: &Node) {
     assert_eq!(node.ask(request("GET", "/healthz", "")).await, (200, "ok".into()));
@@ -101,7 +102,7 @@ async fn http_2_is_spoken_with_those_who_ask_for_it() {
 
 #[tokio::test]
 async fn old_tls_is_refused_where_it_is_to_be() {
-    let node = Node::start_with(|parts, _| parts.min_version = MinVersion::Tls13).await;
+    let node = Node::start_with(|parts, _| parts.tls.min_version = MinVersion::Tls13).await;
     let config =
         rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS12])

@@ -36,7 +36,7 @@ use super::auth::{
     AccessReviewer, Attributes, Auth, AuthConfig, Authorization, ClientCa, ReviewError, TokenReviewer,
     Tokens, User,
 };
-use super::tls::{MinVersion, ServingCertificate, serving_certificate_files};
+use super::tls::{ServingCertificate, Spoken, serving_certificate_files};
 use super::*;
 use crate::cri::v1;
 use crate::kuberuntime::labels::{CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID};
@@ -173,7 +173,7 @@ impl Node {
             runtime: Arc::new(runtime.clone()),
             auth: Auth::new(AuthConfig::default()),
             certificate: Arc::new(ServingCertificate::load(certificate, key).unwrap()),
-            min_version: MinVersion::default(),
+            tls: Spoken::default(),
             metrics: Metrics::new(),
             registry: registry.clone(),
             handlers: Handlers::All,

@@ -1,5 +1,6 @@
 //! The server's side of TLS: its certificate, and clients' certificates as they are.
 
+mod cipher_suites;
 mod clients;
 mod self_signed;
 mod serving;
@@ -10,6 +11,7 @@ use rustls::crypto::ring::default_provider;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{ServerConfig, SupportedProtocolVersion, version};
 
+pub use cipher_suites::{CipherSuites, UnknownCipherSuite, suite as cipher_suite};
 pub use self_signed::serving_certificate_files;
 pub use serving::ServingCertificate;
 
@@ -24,6 +26,15 @@ pub enum MinVersion {
     Tls12,
     /// `VersionTLS13`.
     Tls13,
+}
+
+/// What the server speaks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spoken {
+    /// From which version on.
+    pub min_version: MinVersion,
+    /// With which cipher suites.
+    pub cipher_suites: CipherSuites,
 }
 
 static TLS12_AND_LATER: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
@@ -42,12 +53,14 @@ impl MinVersion {
 /// HTTP/2 and HTTP/1.1 are offered.
 pub(super) fn server_config(
     certificate: Arc<ServingCertificate>,
-    min_version: MinVersion,
+    spoken: &Spoken,
 ) -> Result<ServerConfig, Error> {
-    let provider = Arc::new(default_provider());
+    let mut provider = default_provider();
+    spoken.cipher_suites.restrict(&mut provider);
+    let provider = Arc::new(provider);
     let clients: Arc<dyn ClientCertVerifier> = Arc::new(AnyClient::new(provider.clone()));
     let mut config = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(min_version.versions())
+        .with_protocol_versions(spoken.min_version.versions())
         .map_err(Error::Tls)?
         .with_client_cert_verifier(clients)
         .with_cert_resolver(certificate);

@@ -310,6 +310,24 @@ async fn probes_change_the_status_of_a_container_and_of_its_pod() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sandbox_is_told_of_before_anything_runs_in_it() {
+    let bench = Bench::start().await;
+    let pod = bench.pod("p", json!({})).await;
+    let conditions = json!([{ "type": "PodReadyToStartContainers", "status": "False" }]);
+    bench.manager.set(&pod, read(json!({ "phase": "Pending", "conditions": conditions })));
+    bench.wait(1).await;
+    bench.manager.set_sandbox_ready(&pod);
+    bench.wait(1).await;
+    let stored = bench.stored("p").unwrap();
+    assert_eq!(stored["status"]["phase"], "Pending");
+    let conditions = stored["status"]["conditions"].as_array().unwrap();
+    let told = conditions.iter().find(|condition| condition["type"] == "PodReadyToStartContainers");
+    assert_eq!(told.unwrap()["status"], "True");
+    assert!(told.unwrap()["lastTransitionTime"].is_string());
+    bench.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn orphans_are_forgotten_and_ends_are_counted() {
     let bench = Bench::start().await;
     let (kept, gone) = (bench.pod("kept", json!({})).await, bench.pod("gone", json!({})).await);

@@ -24,7 +24,7 @@ use crate::kuberuntime::actions::ProbeResult;
 use crate::kuberuntime::container_config::{CgroupVersion, NodeFacts};
 use crate::kuberuntime::helper::{ContainerOptions, RuntimeHelper};
 use crate::kuberuntime::manager::{
-    Kuberuntime, Metrics, Options, Parts, RunningPod, SyncInputs, WallClock, machine_clock,
+    Kuberuntime, Metrics, Options, Parts, RunningPod, SandboxReady, SyncInputs, WallClock, machine_clock,
 };
 use crate::kuberuntime::sync_result::PodSyncResult;
 use crate::pleg::PodLister;
@@ -65,6 +65,13 @@ pub(super) struct Node {
     pub(super) cgroup: Mutex<Vec<Vec<String>>>,
 }
 
+impl Node {
+    fn counts_sandboxes(self: &Arc<Self>) -> SandboxReady {
+        let node = self.clone();
+        Arc::new(move |_| *node.ready.lock() += 1)
+    }
+}
+
 #[async_trait]
 impl RuntimeHelper for Node {
     async fn pod_dns(&self, _pod: &Pod) -> Result<v1::DnsConfig, String> {
@@ -92,10 +99,6 @@ impl RuntimeHelper for Node {
         self.ips.lock().push(pod_ips.to_vec());
         let bad = self.bad_options.lock().get(&container.name).cloned();
         bad.map_or(Ok(ContainerOptions::default()), Err)
-    }
-
-    async fn pod_sandbox_ready(&self, _pod: &Pod) {
-        *self.ready.lock() += 1;
     }
 }
 
@@ -210,6 +213,7 @@ impl World {
             images: node.clone(),
             helper: node.clone(),
             cgroups: node.clone(),
+            sandbox_ready: node.counts_sandboxes(),
             events: events.clone(),
             metrics: metrics.clone(),
             clock: clock.clone(),
@@ -237,6 +241,7 @@ impl World {
             images: self.node.clone(),
             helper: self.node.clone(),
             cgroups: self.node.clone(),
+            sandbox_ready: self.node.counts_sandboxes(),
             events: self.events.clone(),
             metrics: self.metrics.clone(),
             clock: self.clock.clone(),
