@@ -28,6 +28,7 @@ pub mod resources;
 pub mod root_dir;
 pub mod runtime;
 pub mod server;
+pub mod startup_latency;
 pub mod status_manager;
 pub mod sync_loop;
 pub mod volumes;

@@ -51,6 +51,7 @@ use crate::probes::{self, ProbeManager, ProbeUpdates};
 use crate::resources::ResourceList;
 use crate::root_dir::RootDir;
 use crate::server;
+use crate::startup_latency::StartupLatency;
 use crate::status_manager::conditions::is_terminal;
 use crate::status_manager::{self, StatusManager};
 use crate::sync_loop::{self, ContainerDeletor, Inputs, LoopHealth, RuntimeState, SyncLoop};
@@ -195,7 +196,9 @@ impl Agent {
             node: Arc::clone(&node),
             events: Arc::clone(&events),
             now: machine_clock(),
+            metrics: volumes::Metrics::new(),
         });
+        volumes.register(registry)?;
 
         let node_facts = self.node_facts();
         let tree = self.cgroup_tree(&node_facts)?;
@@ -217,13 +220,16 @@ impl Agent {
         );
         let image_metrics = images::Metrics::new();
         image_metrics.register(registry)?;
-        let images = Arc::new(RuntimeImages::new(
+        let startup = StartupLatency::new();
+        startup.register(registry)?;
+        let images = RuntimeImages::new(
             Arc::clone(&connections.images),
             Arc::clone(&events),
             &self.root,
             image_settings(options)?,
             image_metrics,
-        )?);
+        )?;
+        let images = Arc::new(images.telling(startup.clone()));
         let runtime_metrics = manager::Metrics::new()?;
         runtime_metrics.register(registry)?;
         let runtime = Arc::new(Kuberuntime::new(manager::Parts {
@@ -320,6 +326,7 @@ impl Agent {
                 runtime: runtime_state,
                 events: Arc::clone(&events),
                 metrics: sync_loop::Metrics::new(),
+                startup,
             },
             &config,
             updates,

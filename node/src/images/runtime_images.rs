@@ -24,6 +24,7 @@ use crate::cri::v1;
 use crate::events::{EventType, Events};
 use crate::root_dir::RootDir;
 use crate::runtime::{self, ImageService};
+use crate::startup_latency::StartupLatency;
 
 /// How images are pulled. The default is the kubelet's.
 #[derive(Debug, Clone, Default)]
@@ -70,6 +71,7 @@ pub struct RuntimeImages {
     node_logins: Arc<NodeFile>,
     records: Arc<PullRecords>,
     back_off: Mutex<BackOff>,
+    startup: StartupLatency,
 }
 
 /// `imagePullPolicy`, as it is understood here.
@@ -140,7 +142,14 @@ impl RuntimeImages {
             node_logins: Arc::new(NodeFile::new(folder)),
             records: Arc::new(records),
             back_off: Mutex::default(),
+            startup: StartupLatency::new(),
         })
+    }
+
+    /// The same, which tells `startup` of pulls.
+    #[must_use]
+    pub fn telling(self, startup: StartupLatency) -> Self {
+        Self { startup, ..self }
     }
 
     /// Settles the records of pulls that were under way when the node went away. To be called once, when the runtime
@@ -282,8 +291,10 @@ impl RuntimeImages {
         }
         let intent = Intent::begin(&self.records, image).await.map_err(err_image_pull)?;
         self.events.event(involved, EventType::Normal, "Pulling", &format!("Pulling image {image:?}"));
-        let began = Instant::now();
-        match self.puller.pull(spec, credentials, request.sandbox_config).await {
+        let (began, began_at) = (Instant::now(), Timestamp::now());
+        let pulled = self.puller.pull(spec, credentials, request.sandbox_config).await;
+        self.startup.pulled(&uid.to_string(), began_at, Timestamp::now());
+        match pulled {
             Ok(PulledImage { image_ref, size, took, credential }) => {
                 let whole = began.elapsed();
                 let message = format!(

@@ -14,7 +14,7 @@ use super::run::Parts;
 use crate::events::{EventType, pod_reference};
 use crate::kuberuntime::actions::ProbeResult;
 use crate::pleg::{EventKind, PodLifecycleEvent};
-use crate::pod_config::{PodOperation, PodUpdate};
+use crate::pod_config::{PodOperation, PodUpdate, Source};
 use crate::pod_manager::Paired;
 use crate::pod_workers::status::has_terminal_phase;
 use crate::pod_workers::{Update, UpdateKind, uid_of};
@@ -27,6 +27,11 @@ impl Parts {
     pub(super) fn config_changed(&self, update: PodUpdate, all_heard: bool) {
         let PodUpdate { pods, op, source } = update;
         tracing::debug!(%source, ?op, pods = pods.len(), "SyncLoop");
+        if source == Source::Api {
+            for pod in &pods {
+                self.follow_start(pod, op);
+            }
+        }
         match op {
             PodOperation::Add => self.add(pods),
             // One that is deleted has its grace: it changed, and its worker ends it.
@@ -38,6 +43,13 @@ impl Parts {
             }
             PodOperation::Remove => pods.into_iter().for_each(|pod| self.remove(pod, all_heard)),
             PodOperation::Reconcile => pods.into_iter().for_each(|pod| self.reconcile(pod)),
+        }
+    }
+
+    fn follow_start(&self, pod: &Pod, op: PodOperation) {
+        match op {
+            PodOperation::Remove => self.startup.forget(pod.metadata.uid.as_deref().unwrap_or_default()),
+            _ => self.startup.observed(pod, Timestamp::now()),
         }
     }
 

@@ -26,6 +26,7 @@ use crate::pod_config::{PodConfig, PodUpdate};
 use crate::pod_manager::PodManager;
 use crate::pod_workers::PodWorkers;
 use crate::probes::ProbeUpdate;
+use crate::startup_latency::StartupLatency;
 use crate::status_manager::StatusManager;
 
 /// How often pods are looked for that are due.
@@ -57,6 +58,8 @@ pub struct Parts {
     pub events: Events,
     /// What is measured.
     pub metrics: Metrics,
+    /// Told of pods as the API server has them.
+    pub startup: StartupLatency,
 }
 
 /// What the loop hears.

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, Volume, VolumeMount};
 use parking_lot::Mutex;
+use prometheus::Registry;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
 use rand::Rng;
 use steersman_api::Uid;
 use tokio::time::Instant;
@@ -17,6 +20,7 @@ use super::back_off::BackOff;
 use super::disk::{DiskError, names, nested, sub_path};
 use super::error::{MountError, Orphans, UnmountError};
 use super::kinds::{Kind, Sources, empty_dir};
+use super::metrics::{ACTUAL, DESIRED, Metrics, Operation};
 use super::payload;
 use super::set_up::SetUp;
 use super::tear_down;
@@ -48,6 +52,8 @@ pub struct Parts {
     pub events: Events,
     /// Names the folders of files that change.
     pub now: WallClock,
+    /// Where it is counted.
+    pub metrics: Metrics,
 }
 
 /// Makes, fills, refreshes and removes the volumes of pods. Cheap to clone.
@@ -76,6 +82,8 @@ struct PodVolumes {
 
 #[derive(Default, Clone)]
 struct VolumeState {
+    /// Whose kind it is, where the kind is supported.
+    plugin: Option<&'static str>,
     /// Set once it was made; it stays when files can't be refreshed.
     mounted: Option<MountedVolume>,
     /// What was written last.
@@ -151,11 +159,19 @@ impl VolumeManager {
             return failure(why.to_owned(), left);
         }
         let outcome = match &kind {
-            Ok(kind) => self.refresh(pod, uid, state, (volume, kind), &before).await.map_err(|reason| {
-                // Upstream's form, blank and all.
-                let event = format!("MountVolume.SetUp failed for volume {:?} : {reason}", volume.name);
-                (event.clone(), event)
-            }),
+            Ok(kind) => {
+                let began = Instant::now();
+                let done = self.refresh(pod, uid, state, (volume, kind), &before).await;
+                if !matches!(done, Ok(None)) {
+                    let metrics = &self.shared.parts.metrics;
+                    metrics.done(Operation::Mount, kind.plugin_name(), done.is_ok(), began.elapsed());
+                }
+                done.map_err(|reason| {
+                    // Upstream's form, blank and all.
+                    let event = format!("MountVolume.SetUp failed for volume {:?} : {reason}", volume.name);
+                    (event.clone(), event)
+                })
+            }
             Err(unsupported) => {
                 let name = &volume.name;
                 let event = format!(
@@ -167,6 +183,7 @@ impl VolumeManager {
         };
         let mut states = state.volumes.lock();
         let entry = states.entry(volume.name.clone()).or_default();
+        entry.plugin = kind.as_ref().ok().map(Kind::plugin_name);
         match outcome {
             Ok(done) => {
                 entry.back_off.succeeded();
@@ -250,7 +267,8 @@ impl VolumeManager {
         let state = Arc::clone(self.shared.pods.lock().entry(pod.clone()).or_default());
         state.volumes.lock().clear();
         let (root, uid) = (self.shared.parts.root.clone(), pod.clone());
-        let gone = on_disk(&state, move || tear_down::volumes(&root, &uid)).await;
+        let metrics = self.shared.parts.metrics.clone();
+        let gone = on_disk(&state, move || tear_down::volumes(&root, &uid, &metrics)).await;
         gone.map_err(|reason| UnmountError { pod: pod.to_string(), reason })?;
         self.shared.parts.tokens.forget(&pod.to_string());
         self.shared.pods.lock().remove(pod);
@@ -269,8 +287,9 @@ impl VolumeManager {
             let Some(state) = self.unused(&uid) else { continue };
             orphans.found += 1;
             let (root, pod) = (self.shared.parts.root.clone(), uid.clone());
+            let metrics = self.shared.parts.metrics.clone();
             let gone = on_disk(&state, move || {
-                tear_down::volumes(&root, &pod)?;
+                tear_down::volumes(&root, &pod, &metrics)?;
                 tear_down::pod_folder(&root, &pod)
             })
             .await;
@@ -287,6 +306,7 @@ impl VolumeManager {
                 pods.remove(&uid);
             }
         }
+        self.shared.parts.metrics.swept(orphans.found, orphans.failed);
         orphans
     }
 
@@ -307,10 +327,43 @@ impl VolumeManager {
         Ok(names.iter().map(|name| Uid::from(name.as_str())).collect())
     }
 
-    fn volume(&self, pod: &Uid, name: &str) -> Option<(Arc<PodVolumes>, PathBuf)> {
-        let state = self.shared.pods.lock().get(pod).cloned()?;
-        let path = state.volumes.lock().get(name)?.mounted.as_ref()?.path.clone();
-        Some((state, path))
+    /// Puts what is measured into `registry`.
+    ///
+    /// # Errors
+    /// Another family has one of the names.
+    pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
+        self.shared.parts.metrics.register(registry)?;
+        registry.register(Box::new(VolumeCount(self.clone())))
+    }
+}
+
+impl PodVolumes {
+    fn path(&self, volume: &str) -> Option<PathBuf> {
+        Some(self.volumes.lock().get(volume)?.mounted.as_ref()?.path.clone())
+    }
+}
+
+/// Counts the volumes that are wanted, and those that are there, whenever somebody asks.
+struct VolumeCount(VolumeManager);
+
+impl Collector for VolumeCount {
+    fn desc(&self) -> Vec<&Desc> {
+        self.0.shared.parts.metrics.volumes.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let count = &self.0.shared.parts.metrics.volumes;
+        count.reset();
+        for pod in self.0.shared.pods.lock().values() {
+            for volume in pod.volumes.lock().values() {
+                let plugin = volume.plugin.unwrap_or("N/A");
+                count.with_label_values(&[plugin, DESIRED]).inc();
+                if volume.mounted.is_some() {
+                    count.with_label_values(&[plugin, ACTUAL]).inc();
+                }
+            }
+        }
+        count.collect()
     }
 }
 
@@ -337,15 +390,16 @@ impl MountedVolumes for VolumeManager {
             return Err(format!("unable to provision SubPath `{sub_path}`: must not contain '..'"));
         }
         let (uid, name) = (uid_of(pod), &mount.name);
-        let (state, path) = self
-            .volume(&uid, name)
-            .ok_or_else(|| format!("cannot find volume {name:?} to mount into container {container:?}"))?;
+        let missing = || format!("cannot find volume {name:?} to mount into container {container:?}");
+        let state = self.shared.pods.lock().get(&uid).cloned().ok_or_else(missing)?;
+        // Held before the volume is looked for: nobody may wait for this any more, and the volumes may be taken away.
+        let _disk = state.disk.lock();
+        let path = state.path(name).ok_or_else(missing)?;
         // What exactly is wrong is for the node's log: it could tell the pod of what is on the node.
         let hide = |doing: &str, error: DiskError| {
             tracing::error!(pod = %uid, container, volume = %name, %error, "subPath can't be mounted");
             format!("failed to {doing} for volumeMount {name:?} of container {container:?}")
         };
-        let _disk = state.disk.lock();
         let part = sub_path::open_or_make(&path, sub_path)
             .map_err(|error| hide("create subPath directory", error))?;
         let folder = self.shared.parts.root.pod_sub_paths(&uid).join(name).join(container);

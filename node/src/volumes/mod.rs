@@ -11,6 +11,7 @@ mod disk;
 mod error;
 mod kinds;
 mod manager;
+mod metrics;
 mod payload;
 mod set_up;
 mod tear_down;
@@ -20,6 +21,7 @@ pub mod tokens;
 
 pub use error::{MountError, Orphans, UnmountError};
 pub use manager::{Parts, VolumeManager};
+pub use metrics::Metrics;
 
 /// The volumes of a pod as containers can mount them.
 pub trait MountedVolumes: Send + Sync + 'static {

@@ -34,6 +34,7 @@ use crate::pod_workers::{
     self, PodStatuses, PodSyncer, PodWorkers, States, SyncFailure, Synced, Termination, uid_of,
 };
 use crate::probes::ProbeUpdate;
+use crate::startup_latency::StartupLatency;
 use crate::status_manager::{self, StatusManager};
 
 pub(super) fn pod(uid: &str) -> Pod {
@@ -257,6 +258,7 @@ impl Rig {
             runtime: runtime.clone(),
             events: events.clone(),
             metrics: metrics.clone(),
+            startup: StartupLatency::new(),
         };
         let inputs = Inputs {
             config: config.clone(),

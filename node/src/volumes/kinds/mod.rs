@@ -78,6 +78,11 @@ impl Kind {
         }
     }
 
+    /// The plugin's name, as metrics have it.
+    pub(super) fn plugin_name(&self) -> &'static str {
+        self.plugin().unwrap_or("kubernetes.io/host-path")
+    }
+
     /// Whether the files are held in memory, so that no disk ever has them.
     pub(super) fn in_memory(&self) -> bool {
         match self {

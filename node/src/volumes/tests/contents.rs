@@ -235,3 +235,59 @@ async fn a_host_path_is_used_as_it_is() {
     let expected = MountedVolume { path: outside, read_only: false, relabel: false };
     assert_eq!(bench.volumes.mounted(&uid())["host"], expected);
 }
+
+#[tokio::test]
+async fn volumes_are_counted_by_plugin_and_state_and_timed() {
+    let bench = Bench::new();
+    let registry = prometheus::Registry::new();
+    bench.volumes.register(&registry).unwrap();
+    let told = || {
+        let families = registry.gather();
+        let family = families.iter().find(|family| family.name() == "volume_manager_total_volumes");
+        let mut told: Vec<_> = family
+            .iter()
+            .flat_map(|family| family.get_metric())
+            .map(|one| {
+                let labels: Vec<_> = one.get_label().iter().map(|label| label.value().to_owned()).collect();
+                (labels.join(" "), one.get_gauge().get_value())
+            })
+            .collect();
+        told.sort_by(|one, other| one.0.cmp(&other.0));
+        told
+    };
+    let pod = pod(json!([
+        { "name": "a", "emptyDir": {} },
+        { "name": "b", "emptyDir": {} },
+        { "name": "c", "nfs": { "server": "s", "path": "/" } },
+    ]));
+    bench.volumes.mount(&pod).await.unwrap_err();
+    let (actual, desired) = ("actual_state_of_world", "desired_state_of_world");
+    assert_eq!(
+        told(),
+        [
+            (format!("N/A {desired}"), 1.0),
+            (format!("kubernetes.io/empty-dir {actual}"), 2.0),
+            (format!("kubernetes.io/empty-dir {desired}"), 2.0),
+        ]
+    );
+    bench.volumes.unmount(&uid()).await.unwrap();
+    assert_eq!(told(), []);
+    let families = registry.gather();
+    let timed = families.iter().find(|family| family.name() == "storage_operation_duration_seconds").unwrap();
+    let mut operations: Vec<_> = timed
+        .get_metric()
+        .iter()
+        .map(|one| {
+            let labels: Vec<_> = one.get_label().iter().map(|label| label.value()).collect();
+            format!("{} {}", labels.join(" "), one.get_histogram().get_sample_count())
+        })
+        .collect();
+    operations.sort();
+    assert_eq!(
+        operations,
+        [
+            "false volume_mount success kubernetes.io/empty-dir 2",
+            "false volume_unmount success kubernetes.io/empty-dir 2",
+        ]
+    );
+}

@@ -169,6 +169,7 @@ fn manager(root: &RootDir, objects: &Arc<Scripted>, events: &Arc<Kept>) -> Volum
         node: objects.clone(),
         events: events.clone(),
         now,
+        metrics: Metrics::new(),
     })
 }
 
