@@ -2,13 +2,14 @@
 //!
 //! [`admit`] asks, in upstream's order: pressure of the node, sysctls, what the node must be able to do for the pod, room
 //! and place (resources, node affinity, node name, host ports, taints), AppArmor, declared features. Reasons and messages are
-//! upstream's. A critical pod that finds no room is refused like others: no pod is ended here to make room for it.
+//! upstream's. A critical pod that lacks nothing but room is admitted once others made room for it: it says which.
 
 mod app_armor;
 mod features;
 mod node_affinity;
 mod ports;
 pub mod predicates;
+pub mod preemption;
 mod pressure;
 mod resources;
 pub mod sysctl;
@@ -21,10 +22,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
-pub use crate::sync_loop::Rejection;
+pub use crate::sync_loop::{Admission, Rejection};
 
 use crate::node_status::pressure::Pressure;
 use crate::pod_config::is_static_pod;
+use preemption::{Preemption, Shortage};
 use sysctl::Allowlist;
 
 /// What the node allows, whatever the pod.
@@ -56,49 +58,71 @@ enum Unfit {
     Insufficient { resource: String, requested: i64, used: i64, capacity: i64 },
 }
 
-/// Whether the pod can run here.
+/// Whether the pod can run here, and whether others must go first.
 ///
 /// # Errors
 /// Why not: the pod fails with it.
-pub fn admit(pod: &Pod, policy: &Policy, situation: Situation<'_>) -> Result<(), Rejection> {
+pub fn admit(pod: &Pod, policy: &Policy, situation: Situation<'_>) -> Result<Admission, Rejection> {
     pressure::check(pod, situation.pressures)?;
     policy.sysctls.check(pod)?;
     let node = situation.node.ok_or_else(|| rejection("InvalidNodeInfo", "Kubelet cannot get node info."))?;
     features::check_operating_system(pod)?;
     features::check_supplemental_groups(pod, node)?;
-    check_place(pod, node, situation.others)?;
+    let admission = check_place(pod, node, situation.others)?;
     app_armor::check(pod, policy.app_armor)?;
-    features::check_declared(pod, node)
+    features::check_declared(pod, node)?;
+    Ok(admission)
 }
 
-/// Whether there is room for the pod, and whether it wants to be here.
-fn check_place(pod: &Pod, node: &Node, others: &[Arc<Pod>]) -> Result<(), Rejection> {
-    let others: Vec<_> =
-        others.iter().map(|other| &**other).filter(|other| other.metadata.uid != pod.metadata.uid).collect();
-    let mut unfit = resources::unfit(pod, node, &others);
+/// Whether there is room for the pod, or can be made, and whether it wants to be here.
+fn check_place(pod: &Pod, node: &Node, others: &[Arc<Pod>]) -> Result<Admission, Rejection> {
+    let others: Vec<_> = others.iter().filter(|other| other.metadata.uid != pod.metadata.uid).collect();
+    let specs: Vec<_> = others.iter().map(|other| &***other).collect();
+    let mut unfit = resources::unfit(pod, node, &specs);
     let resources = unfit.len();
     unfit.extend(node_affinity::unfit(pod, node));
     unfit.extend(is_elsewhere(pod, node));
-    unfit.extend(ports::unfit(pod, &others));
+    unfit.extend(ports::unfit(pod, &specs));
     // Static pods were put here by the node's owner.
     if !is_static_pod(pod) {
         unfit.extend(taints::unfit(pod, node));
     }
+    let critical = is_critical(pod);
+    if critical && !unfit.is_empty() && unfit.len() == resources {
+        return make_room(pod, &others, &unfit);
+    }
     // Of a critical pod, what making room would not help comes first.
-    let first = match is_critical(pod) && unfit.len() > resources {
-        true => unfit.swap_remove(resources),
-        false => match unfit.into_iter().next() {
-            Some(first) => first,
-            None => return Ok(()),
-        },
-    };
-    Err(first.into())
+    let first = if critical { resources } else { 0 };
+    unfit.into_iter().nth(first).map_or(Ok(Admission::Now), |unfit| Err(unfit.into()))
+}
+
+/// Which pods go, so that the others' place is enough.
+fn make_room(pod: &Pod, others: &[&Arc<Pod>], unfit: &[Unfit]) -> Result<Admission, Rejection> {
+    let shortages: Vec<Shortage> = unfit.iter().filter_map(Unfit::shortage).collect();
+    let signal = shortages.first().map(|shortage| shortage.resource.clone()).unwrap_or_default();
+    let victims = preemption::choose(pod, others, &shortages).map_err(|error| {
+        let message = format!(
+            "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods \
+             to preempt: {error}"
+        );
+        rejection("UnexpectedAdmissionError", message)
+    })?;
+    Ok(Admission::After(Preemption { victims, signal }))
 }
 
 fn is_elsewhere(pod: &Pod, node: &Node) -> Option<Unfit> {
     let wanted = pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())?;
     let here = node.metadata.name.as_deref() == Some(wanted);
     (!here).then_some(Unfit::Predicate("NodeName", "node(s) didn't match the requested node name"))
+}
+
+impl Unfit {
+    /// How much of a resource is missing, if one is.
+    fn shortage(&self) -> Option<Shortage> {
+        let Self::Insufficient { resource, requested, used, capacity } = self else { return None };
+        let amount = requested.saturating_sub(capacity.saturating_sub(*used));
+        Some(Shortage { resource: resource.clone(), amount })
+    }
 }
 
 impl From<Unfit> for Rejection {

@@ -9,7 +9,7 @@ use crate::node_status::capacity::is_extended_resource;
 use crate::resources::{CPU, HUGE_PAGES_PREFIX, MEMORY, ResourceList, amount, pod_requests, resource_list};
 
 const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
-const PODS: &str = "pods";
+pub(super) const PODS: &str = "pods";
 
 /// All resources that are short, upstream's order: pods, processor time, memory, storage, the others by name.
 pub(super) fn unfit(pod: &Pod, node: &Node, others: &[&Pod]) -> Vec<Unfit> {
@@ -55,7 +55,7 @@ fn counted(list: &ResourceList) -> BTreeMap<String, i64> {
     names.map(|name| (name.clone(), counted_amount(list, name))).collect()
 }
 
-fn counted_amount(list: &ResourceList, name: &str) -> i64 {
+pub(super) fn counted_amount(list: &ResourceList, name: &str) -> i64 {
     match name {
         CPU => amount(list, name).milli_value(),
         _ => amount(list, name).value(),

@@ -322,6 +322,7 @@ impl Agent {
                 workers: workers.clone(),
                 status: statuses,
                 agent: Arc::<Caretaker>::clone(&caretaker),
+                held: sync_loop::Held::default(),
                 deletions,
                 runtime: runtime_state,
                 events: Arc::clone(&events),

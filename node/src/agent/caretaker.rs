@@ -15,7 +15,7 @@ use crate::container::{ContainerId, ContainerState, RuntimePod, SandboxState};
 use crate::kuberuntime::manager::garbage::PodStates;
 use crate::node_status::NodeStatus;
 use crate::pleg::PodLister;
-use crate::sync_loop::{Agent, CleanUp, ContainerRemover, OnNode, Rejection};
+use crate::sync_loop::{Admission, Agent, CleanUp, ContainerRemover, OnNode, Rejection};
 
 /// Admits pods, and tidies up after those that are gone.
 pub(super) struct Caretaker {
@@ -44,7 +44,7 @@ impl Caretaker {
 
 #[async_trait]
 impl Agent for Caretaker {
-    fn admit(&self, pod: &Arc<Pod>, others: &[Arc<Pod>]) -> Result<(), Rejection> {
+    fn admit(&self, pod: &Arc<Pod>, others: &[Arc<Pod>]) -> Result<Admission, Rejection> {
         let node = self.parts.node.any_way();
         let pressures = self.node_status.pressures();
         let situation = Situation { node: node.as_deref(), pressures: &pressures, others };

@@ -58,7 +58,7 @@ pub(super) fn is_true(status: &PodStatus, kind: &str) -> bool {
 }
 
 /// Puts a condition in the place of the one of its type, or at the end.
-pub(super) fn replace_or_append(conditions: &mut Vec<PodCondition>, new: PodCondition) {
+pub fn replace_or_append(conditions: &mut Vec<PodCondition>, new: PodCondition) {
     match conditions.iter_mut().find(|condition| condition.type_ == new.type_) {
         Some(old) => *old = new,
         None => conditions.push(new),

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
 use steersman_api::Uid;
 
+use crate::admission::preemption::Preemption;
 use crate::container::RuntimePod;
 
 /// Decides and does what is not about the order of things.
@@ -17,7 +18,7 @@ pub trait Agent: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why not: the pod fails with it.
-    fn admit(&self, pod: &Arc<Pod>, others: &[Arc<Pod>]) -> Result<(), Rejection>;
+    fn admit(&self, pod: &Arc<Pod>, others: &[Arc<Pod>]) -> Result<Admission, Rejection>;
 
     /// Forgets what is kept in memory of all pods but these, such as their probes. Must not wait.
     fn keep_only(&self, possibly_running: &HashSet<Uid>);
@@ -33,6 +34,15 @@ pub trait Agent: Send + Sync + 'static {
     /// Pods go on coming meanwhile: one may come under a uid of the list, if it is a static pod that has a fixed one. So right
     /// before each removal [`States`](crate::pod_workers::States) should be asked once more.
     async fn clean_up(&self, work: CleanUp);
+}
+
+/// How a pod can run here.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Admission {
+    /// At once.
+    Now,
+    /// Once others are gone.
+    After(Preemption),
 }
 
 /// Why a pod cannot run here.

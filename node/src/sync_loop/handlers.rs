@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use steersman_api::Uid;
 
 use super::active_deadline;
-use super::agent::{CleanUp, OnNode, Rejection};
+use super::agent::{Admission, CleanUp, OnNode, Rejection};
+use super::held::MakeRoom;
 use super::housekeeping::{self, Observed};
 use super::run::Parts;
 use crate::events::{EventType, pod_reference};
@@ -23,8 +24,8 @@ use crate::resources::qos_class;
 use crate::status_manager::conditions::{is_terminal, needs_readiness_reconciled};
 
 impl Parts {
-    /// A source said something. `all_heard` says whether all sources have spoken by now.
-    pub(super) fn config_changed(&self, update: PodUpdate, all_heard: bool) {
+    /// A source said something. `all_heard` says whether all sources have spoken by now. Says whose room is to be made.
+    pub(super) fn config_changed(&self, update: PodUpdate, all_heard: bool) -> Option<MakeRoom> {
         let PodUpdate { pods, op, source } = update;
         tracing::debug!(%source, ?op, pods = pods.len(), "SyncLoop");
         if source == Source::Api {
@@ -33,7 +34,7 @@ impl Parts {
             }
         }
         match op {
-            PodOperation::Add => self.add(pods),
+            PodOperation::Add => return self.add(pods),
             // One that is deleted has its grace: it changed, and its worker ends it.
             PodOperation::Update | PodOperation::Delete => {
                 for pod in pods {
@@ -44,6 +45,7 @@ impl Parts {
             PodOperation::Remove => pods.into_iter().for_each(|pod| self.remove(pod, all_heard)),
             PodOperation::Reconcile => pods.into_iter().for_each(|pod| self.reconcile(pod)),
         }
+        None
     }
 
     fn follow_start(&self, pod: &Pod, op: PodOperation) {
@@ -54,8 +56,9 @@ impl Parts {
     }
 
     /// The oldest first: they keep their place when all pods are told of anew.
-    fn add(&self, mut pods: Vec<Arc<Pod>>) {
+    fn add(&self, mut pods: Vec<Arc<Pod>>) -> Option<MakeRoom> {
         pods.sort_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|created| created.0));
+        let mut room = None;
         for pod in pods {
             self.pods.set(pod.clone());
             match self.pods.paired(pod) {
@@ -63,22 +66,52 @@ impl Parts {
                     tracing::debug!(mirror = mirror.metadata.name, "A mirror has no static pod");
                 }
                 Paired::Mirror { pod: Some(pod), .. } => self.tell(UpdateKind::Update, pod),
-                Paired::Pod { pod, .. } => match self.admit(&pod) {
-                    Ok(()) => self.tell(UpdateKind::Create, pod),
-                    Err(rejection) => self.reject(&pod, rejection),
-                },
+                Paired::Pod { pod, .. } if !self.held.is_empty() => self.held.push(&pod),
+                Paired::Pod { pod, .. } => room = self.begin(pod),
             }
         }
+        room
+    }
+
+    /// Starts a pod, or refuses it. One that others must make room for is held.
+    fn begin(&self, pod: Arc<Pod>) -> Option<MakeRoom> {
+        match self.admit(&pod) {
+            Ok(Admission::Now) => self.tell(UpdateKind::Create, pod),
+            Ok(Admission::After(preemption)) => {
+                self.held.push_first(&pod);
+                return Some(MakeRoom { pod, preemption });
+            }
+            Err(rejection) => self.reject(&pod, rejection),
+        }
+        None
+    }
+
+    /// The first of the held pods has room now. It starts; and so do the others, up to one that needs room made.
+    pub(super) fn room_made(&self) -> Option<MakeRoom> {
+        // One that went meanwhile needs nothing.
+        if let Some(pod) = self.held.pop().and_then(|uid| self.pods.pod(&uid)) {
+            self.tell(UpdateKind::Create, pod);
+        }
+        while let Some(uid) = self.held.pop() {
+            let room = self.pods.pod(&uid).and_then(|pod| self.begin(pod));
+            if room.is_some() {
+                return room;
+            }
+        }
+        None
     }
 
     /// A pod that ends, or has ended, takes nothing that it does not have already.
-    fn admit(&self, pod: &Arc<Pod>) -> Result<(), Rejection> {
+    fn admit(&self, pod: &Arc<Pod>) -> Result<Admission, Rejection> {
         let uid = uid_of(pod);
         if self.workers.states().is_pod_termination_requested(&uid) || has_terminal_phase(pod) {
-            return Ok(());
+            return Ok(Admission::Now);
         }
         let mut others = self.pods.pods();
-        others.retain(|other| uid_of(other) != uid && self.is_active(other));
+        others.retain(|other| {
+            let of = uid_of(other);
+            of != uid && self.is_active(other) && !self.held.has(&of)
+        });
         self.agent.admit(pod, &others)
     }
 
@@ -139,6 +172,9 @@ impl Parts {
             Paired::Mirror { pod: Some(pod), mirror } => (pod, Some(mirror)),
             Paired::Mirror { pod: None, .. } => return,
         };
+        if self.held.has(&uid_of(&pod)) {
+            return;
+        }
         self.workers.update(Update::of(kind, pod, mirror));
     }
 

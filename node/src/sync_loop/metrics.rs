@@ -31,6 +31,7 @@ const REASONS: [&str; 21] = [
 #[derive(Debug, Clone)]
 pub struct Metrics {
     rejections: IntCounterVec,
+    preemptions: IntCounterVec,
 }
 
 impl Metrics {
@@ -41,7 +42,11 @@ impl Metrics {
             "Cumulative number pod admission rejections by the Kubelet.",
         );
         let rejections = IntCounterVec::new(opts, &["reason"]).expect("the counter's options must be valid");
-        Self { rejections }
+        let opts =
+            Opts::new("kubelet_preemptions", "Cumulative number of pod preemptions by preemption resource");
+        let preemptions =
+            IntCounterVec::new(opts, &["preemption_signal"]).expect("the counter's options must be valid");
+        Self { rejections, preemptions }
     }
 
     /// Makes them part of what a process tells.
@@ -49,7 +54,13 @@ impl Metrics {
     /// # Errors
     /// Another family has one of the names.
     pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
-        registry.register(Box::new(self.rejections.clone()))
+        registry.register(Box::new(self.rejections.clone()))?;
+        registry.register(Box::new(self.preemptions.clone()))
+    }
+
+    /// A pod was ended to make room, since this resource was short.
+    pub fn preempted(&self, signal: &str) {
+        self.preemptions.with_label_values(&[signal]).inc();
     }
 
     /// A pod was refused.
@@ -60,6 +71,11 @@ impl Metrics {
             _ => "Other",
         };
         self.rejections.with_label_values(&[label]).inc();
+    }
+
+    #[cfg(test)]
+    pub(super) fn preemptions(&self, signal: &str) -> u64 {
+        self.preemptions.with_label_values(&[signal]).get()
     }
 
     #[cfg(test)]

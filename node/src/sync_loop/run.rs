@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use futures::stream::{BoxStream, FuturesUnordered, StreamExt};
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -18,9 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::agent::{Agent, CleanUp, OnNode};
 use super::container_deletor::Deletions;
+use super::held::{Held, MakeRoom};
 use super::metrics::Metrics;
 use super::runtime_state::RuntimeState;
-use crate::events::Events;
+use crate::admission::preemption;
+use crate::events::{EventType, Events, pod_reference};
 use crate::pleg::PodLifecycleEvent;
 use crate::pod_config::{PodConfig, PodUpdate};
 use crate::pod_manager::PodManager;
@@ -50,6 +52,8 @@ pub struct Parts {
     pub status: StatusManager,
     /// The rest of the node.
     pub agent: Arc<dyn Agent>,
+    /// Those that wait to be admitted; none at first.
+    pub held: Held,
     /// Who removes ended containers.
     pub deletions: Deletions,
     /// Whether the runtime is well.
@@ -117,6 +121,7 @@ impl LoopHealth {
 enum Beside {
     Observed { on_node: Option<OnNode>, known_before: HashSet<Uid> },
     Cleaned,
+    MadeRoom,
 }
 
 /// What the loop keeps from round to round.
@@ -125,7 +130,7 @@ struct Round {
     housekeeping: Interval,
     /// The sources of which an update came through.
     heard: BTreeSet<crate::pod_config::Source>,
-    /// At most one look at the node and one removal at a time.
+    /// At most one look at the node, one removal and one making of room at a time.
     beside: FuturesUnordered<BoxFuture<'static, Beside>>,
     observing: bool,
     cleaning: bool,
@@ -171,7 +176,8 @@ impl SyncLoop {
                     };
                     let source = update.source;
                     let heard = self.inputs.config.seen_all_sources(&round.heard);
-                    self.parts.config_changed(update, heard);
+                    let room = self.parts.config_changed(update, heard);
+                    round.beside.extend(room.map(|room| self.make_room(room)));
                     round.heard.insert(source);
                     let heard = self.inputs.config.seen_all_sources(&round.heard);
                     self.health.heard_all.store(heard, Ordering::Release);
@@ -187,7 +193,10 @@ impl SyncLoop {
 
     /// Begins a housekeeping with a look at the node, unless one is under way, or a source may still tell of pods.
     fn observe(&self, round: &mut Round) {
-        if round.observing || !self.inputs.config.seen_all_sources(&round.heard) {
+        if round.observing
+            || !self.parts.held.is_empty()
+            || !self.inputs.config.seen_all_sources(&round.heard)
+        {
             return;
         }
         round.observing = true;
@@ -211,9 +220,13 @@ impl SyncLoop {
     fn follow(&self, round: &mut Round, done: Beside) {
         match done {
             Beside::Cleaned => round.cleaning = false,
+            Beside::MadeRoom => {
+                let room = self.parts.room_made();
+                round.beside.extend(room.map(|room| self.make_room(room)));
+            }
             Beside::Observed { on_node, known_before } => {
                 round.observing = false;
-                let Some(on_node) = on_node else { return };
+                let Some(on_node) = on_node.filter(|_| self.parts.held.is_empty()) else { return };
                 let began = Instant::now();
                 let work = self.parts.housekeep(on_node, &known_before);
                 if began.elapsed() > HOUSEKEEPING_WARNING {
@@ -225,6 +238,42 @@ impl SyncLoop {
                 }
             }
         }
+    }
+
+    /// Ends the pods that make room, all at once. What does not end in time goes on ending; nobody waits for it any longer.
+    fn make_room(&self, room: MakeRoom) -> BoxFuture<'static, Beside> {
+        let Parts { workers, events, metrics, .. } = &self.parts;
+        let (workers, events, metrics) = (workers.clone(), Arc::clone(events), metrics.clone());
+        Box::pin(async move {
+            let MakeRoom { pod: critical, preemption } = room;
+            let (critical, signal) = (&critical.metadata.name, &preemption.signal);
+            let ends = preemption.victims.iter().map(|victim| {
+                let name = &victim.metadata.name;
+                tracing::info!(
+                    pod = name,
+                    requesting = critical,
+                    signal,
+                    "Preempting pod to free up resources"
+                );
+                events.event(
+                    &pod_reference(victim),
+                    EventType::Warning,
+                    preemption::REASON,
+                    preemption::MESSAGE,
+                );
+                let killed =
+                    workers.kill_now(victim.clone(), true, None, Some(preemption::preempted(victim)));
+                let metrics = &metrics;
+                async move {
+                    match killed.await {
+                        Ok(()) => metrics.preempted(signal),
+                        Err(error) => tracing::error!(pod = name, %error, "Failed to evict pod"),
+                    }
+                }
+            });
+            join_all(ends).await;
+            Beside::MadeRoom
+        })
     }
 
     fn clean_up(&self, work: CleanUp) -> BoxFuture<'static, Beside> {

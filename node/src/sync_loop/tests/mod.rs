@@ -3,6 +3,7 @@
 mod deletions;
 mod housekeeping;
 mod pods;
+mod preemption;
 mod rounds;
 
 use futures::stream::{self, StreamExt};
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::admission::preemption::Preemption;
 use crate::container::{ContainerId, ContainerState, ContainerStatus, PodStatus, RuntimePod};
 use crate::cri::v1;
 use crate::events::testing::Kept;
@@ -89,6 +91,8 @@ pub(super) struct World {
     said: Mutex<Vec<String>>,
     /// Pods that are refused, and why.
     refuse: Mutex<HashMap<Uid, Rejection>>,
+    /// Of each pair the first finds room only once the second is gone.
+    victims: Mutex<HashSet<(Uid, Uid)>>,
     on_node: Mutex<Option<Result<OnNode, String>>>,
     /// Looks at the node hang.
     asleep: Mutex<bool>,
@@ -106,11 +110,20 @@ impl World {
 
 #[async_trait]
 impl Agent for World {
-    fn admit(&self, pod: &Arc<Pod>, others: &[Arc<Pod>]) -> Result<(), Rejection> {
+    fn admit(&self, pod: &Arc<Pod>, others: &[Arc<Pod>]) -> Result<Admission, Rejection> {
         let mut beside: Vec<String> = others.iter().map(|other| uid_of(other).to_string()).collect();
         beside.sort();
         self.say(format!("admit {} beside [{}]", uid_of(pod), beside.join(" ")));
-        self.refuse.lock().get(&uid_of(pod)).cloned().map_or(Ok(()), Err)
+        if let Some(rejection) = self.refuse.lock().get(&uid_of(pod)) {
+            return Err(rejection.clone());
+        }
+        let mut victims: Vec<_> = others.to_vec();
+        victims.retain(|other| self.victims.lock().contains(&(uid_of(pod), uid_of(other))));
+        victims.sort_by_key(|victim| uid_of(victim).to_string());
+        if victims.is_empty() {
+            return Ok(Admission::Now);
+        }
+        Ok(Admission::After(Preemption { victims, signal: "cpu".to_owned() }))
     }
 
     fn keep_only(&self, possibly_running: &HashSet<Uid>) {
@@ -254,6 +267,7 @@ impl Rig {
             workers: workers.clone(),
             status: status.clone(),
             agent: world.clone(),
+            held: Held::default(),
             deletions,
             runtime: runtime.clone(),
             events: events.clone(),

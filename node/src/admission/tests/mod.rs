@@ -1,5 +1,7 @@
 //! Tables of admission.
 
+mod preemption;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -48,7 +50,9 @@ fn admitted_on(
     let others: Vec<_> = others.iter().cloned().map(Arc::new).collect();
     let pressures = pressures.iter().copied().collect();
     let situation = Situation { node: Some(node), pressures: &pressures, others: &others };
-    admit(pod, &policy(), situation).map_err(|rejection| (rejection.reason, rejection.message))
+    admit(pod, &policy(), situation)
+        .map(|admission| assert_eq!(admission, Admission::Now))
+        .map_err(|rejection| (rejection.reason, rejection.message))
 }
 
 fn admitted(pod: &Pod, others: &[Pod]) -> Result<(), (String, String)> {
@@ -335,12 +339,12 @@ fn app_armor_is_looked_at_before_a_pod_begins() {
         let situation = Situation { node: Some(&node()), pressures: &BTreeSet::new(), others: &[] };
         admit(pod, &policy, situation).map_err(|rejection| rejection.message)
     };
-    assert_eq!(admitted(&local("mine")), Ok(()));
+    assert_eq!(admitted(&local("mine")), Ok(Admission::Now));
     let message = "Cannot enforce AppArmor: invalid empty AppArmor profile name";
     assert_eq!(admitted(&local(" ")), Err(message.to_owned()));
     let mut running = local(" ");
     running.status.as_mut().unwrap().phase = Some("Running".to_owned());
-    assert_eq!(admitted(&running), Ok(()));
+    assert_eq!(admitted(&running), Ok(Admission::Now));
 }
 
 #[test]
@@ -353,9 +357,6 @@ fn of_several_reasons_the_first_is_told_and_of_a_critical_pod_the_first_that_roo
     };
     assert_eq!(admitted(&pod("p", spec(0)), &[]), insufficient("cpu", 5000, 0, 2000));
     assert_eq!(admitted(&pod("p", spec(2_000_001_000)), &[]).unwrap_err().0, "NodeAffinity");
-    let mut large = asking(json!({ "cpu": "5" }));
-    large.spec.as_mut().unwrap().priority = Some(2_000_001_000);
-    assert_eq!(admitted(&large, &[]), insufficient("cpu", 5000, 0, 2000));
 }
 
 #[test]
