@@ -252,3 +252,115 @@ async fn a_taken_port_and_a_folder_in_use_are_said_in_one_line() {
     let Err(error @ StartError::Open(_)) = twice else { panic!("two servers share a folder") };
     assert!(error.to_string().ends_with("another server is using it"), "{error}");
 }
+
+/// What a server answers to somebody: the code, and the message of a refusal.
+async fn ask(server: &Server, who: &str, method: &str, path: &str, body: Value) -> (u16, String) {
+    let (code, answer) = answered(server, Identity::authenticated(who, []), method, path, body).await;
+    (code, answer["message"].as_str().unwrap_or_default().to_owned())
+}
+
+/// What a server answers to somebody, whole.
+async fn answered(server: &Server, who: Identity, method: &str, path: &str, body: Value) -> (u16, Value) {
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+    let content_type = match method {
+        "PATCH" => "application/merge-patch+json",
+        _ => "application/json",
+    };
+    let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(&body).unwrap() };
+    let request = http::Request::builder().method(method).uri(path).header("content-type", content_type);
+    let request = request.body(kube::client::Body::from(body)).unwrap();
+    let (parts, body) = server.in_memory(who).oneshot(request).await.unwrap().into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    (parts.status.as_u16(), serde_json::from_slice(&bytes).unwrap())
+}
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+/// Gives a user rights everywhere, by a role of that name.
+async fn allow(server: &Server, who: &str, role: &str, rules: Value) {
+    let admin = || Identity::master("admin");
+    let role = json!({"metadata": {"name": role}, "rules": rules});
+    let made = answered(server, admin(), "POST", &format!("{RBAC}/clusterroles"), role.clone()).await;
+    assert_eq!(made.0, 201, "{}", made.1);
+    let binding = json!({
+        "metadata": {"name": role["metadata"]["name"]},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"],
+        },
+        "subjects": [{"kind": "User", "name": who}],
+    });
+    let made = answered(server, admin(), "POST", &format!("{RBAC}/clusterrolebindings"), binding).await;
+    assert_eq!(made.0, 201, "{}", made.1);
+}
+
+#[tokio::test]
+async fn nobody_gives_away_more_than_it_has_unless_it_may_escalate_or_bind() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let group = "rbac.authorization.k8s.io";
+    let writes =
+        json!([{"apiGroups": [group], "resources": ["*"], "verbs": ["create", "update", "patch", "get"]}]);
+    allow(&server, "bob", "writes-roles", writes).await;
+    let binding = |kind: &str, role: &str| {
+        json!({
+            "metadata": {"generateName": "evil-"},
+            "roleRef": {"apiGroup": group, "kind": kind, "name": role},
+            "subjects": [{"kind": "User", "name": "bob"}],
+        })
+    };
+    let (in_default, everywhere) =
+        (format!("{RBAC}/namespaces/default/rolebindings"), format!("{RBAC}/clusterrolebindings?dryRun=All"));
+    let everything = "user \"bob\" (groups=[\"system:authenticated\"]) is attempting to grant RBAC permissions not \
+         currently held:\n{APIGroups:[\"*\"], Resources:[\"*\"], Verbs:[\"*\"]}\n{NonResourceURLs:[\"*\"], \
+         Verbs:[\"*\"]}";
+    for (path, body, expected) in [
+        (
+            &in_default,
+            binding("ClusterRole", "cluster-admin"),
+            (403, format!("rolebindings.{group} is forbidden: {everything}")),
+        ),
+        (
+            &everywhere,
+            binding("ClusterRole", "cluster-admin"),
+            (403, format!("clusterrolebindings.{group} is forbidden: {everything}")),
+        ),
+        (&in_default, binding("Role", "none"), (404, format!("rolebindings.{group} \"none\" not found"))),
+        (&in_default, binding("Rule", "none"), (500, "unsupported role reference kind: \"Rule\"".to_owned())),
+        (&everywhere, binding("Role", "none"), (400, "Namespace parameter required.".to_owned())),
+        (&everywhere, binding("ClusterRole", ""), (400, "Name parameter required.".to_owned())),
+        (&in_default, binding("ClusterRole", "writes-roles"), (201, String::new())),
+    ] {
+        assert_eq!(ask(&server, "bob", "POST", path, body.clone()).await, expected, "{path} {body}");
+    }
+
+    let roles = format!("{RBAC}/clusterroles");
+    let role = |rules: Value| json!({"metadata": {"name": "some"}, "rules": rules});
+    let nodes = json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]}]);
+    let more = "user \"bob\" (groups=[\"system:authenticated\"]) is attempting to grant RBAC permissions not \
+         currently held:\n{APIGroups:[\"\"], Resources:[\"nodes\"], Verbs:[\"get\" \"list\"]}";
+    let refused = (403, format!("clusterroles.{group} \"some\" is forbidden: {more}"));
+    assert_eq!(ask(&server, "bob", "POST", &roles, role(nodes.clone())).await, refused);
+    let some = format!("{roles}/some");
+    assert_eq!(ask(&server, "bob", "PUT", &some, role(nodes.clone())).await, refused);
+    let held = json!([{"apiGroups": [group], "resources": ["roles"], "verbs": ["get"]}]);
+    assert_eq!(ask(&server, "bob", "POST", &roles, role(held)).await.0, 201);
+    assert_eq!(ask(&server, "bob", "PATCH", &some, json!({"rules": nodes})).await, refused);
+    let aggregating = json!({"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}});
+    let why = "must have cluster-admin privileges to use the aggregationRule";
+    assert_eq!(
+        ask(&server, "bob", "PATCH", &some, aggregating).await,
+        (403, format!("clusterroles.{group} \"some\" is forbidden: {why}"))
+    );
+    // What the garbage collector needs, it may do to what it has not got.
+    let view = format!("{roles}/view");
+    let labels = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(ask(&server, "bob", "PATCH", &view, labels).await.0, 403);
+    let finalizers = json!({"metadata": {"finalizers": ["example.com/held"]}});
+    assert_eq!(ask(&server, "bob", "PATCH", &view, finalizers).await.0, 200);
+
+    let verbs = json!([{"apiGroups": [group], "resources": ["clusterroles"], "verbs": ["bind", "escalate"]}]);
+    allow(&server, "bob", "may", verbs).await;
+    assert_eq!(ask(&server, "bob", "PATCH", &some, json!({"rules": nodes})).await.0, 200);
+    assert_eq!(ask(&server, "bob", "POST", &in_default, binding("ClusterRole", "admin")).await.0, 201);
+}

@@ -5,6 +5,7 @@
 
 mod attributes;
 mod certificates;
+mod escalation;
 mod identity;
 mod rules;
 mod tokens;
@@ -18,6 +19,7 @@ use steersman_api::ObjectKey;
 
 pub(crate) use attributes::{Attributes, Target};
 pub(crate) use certificates::identity_of;
+pub(crate) use escalation::{attempt, missing};
 pub use identity::Identity;
 pub(crate) use identity::MASTERS;
 pub use tokens::KeyError;
@@ -167,19 +169,23 @@ fn bindings(store: &Store, table: &str, namespace: &str) -> Vec<Arc<Object>> {
 fn grants(store: &Store, binding: &Object, who: &Identity, wanted: &Attributes, namespace: &str) -> bool {
     let subjects = list_at(&binding.value, "subjects");
     subjects.iter().any(|subject| rules::is_subject(subject, who, namespace))
-        && rules_of(store, &binding.value, namespace).iter().any(|rule| rules::allows(rule, wanted))
+        && referred(store, binding, namespace).iter().any(|rule| rules::allows(rule, wanted))
 }
 
-/// The rules of the role that a binding of that namespace (empty for one of the cluster) refers to.
-fn rules_of(store: &Store, binding: &Value, namespace: &str) -> Vec<Value> {
-    let name = text_at(binding, "roleRef.name");
-    let (table, namespace) = match text_at(binding, "roleRef.kind").as_str() {
+/// The rules that a binding of that namespace (empty for one of the cluster) refers to.
+fn referred(store: &Store, binding: &Object, namespace: &str) -> Vec<Value> {
+    rules_of(store, &binding.value["roleRef"], namespace).unwrap_or_default()
+}
+
+/// The rules of the role that a `roleRef` means in that namespace (empty for the cluster); `None` if there is no such role.
+pub(crate) fn rules_of(store: &Store, role: &Value, namespace: &str) -> Option<Vec<Value>> {
+    let (table, namespace) = match text_at(role, "kind").as_str() {
         "ClusterRole" => ("clusterroles.rbac.authorization.k8s.io", ""),
         "Role" if !namespace.is_empty() => ("roles.rbac.authorization.k8s.io", namespace),
-        _ => return Vec::new(),
+        _ => return None,
     };
-    let role = store.get(&table.into(), &ObjectKey::new(namespace, name.as_str()));
-    role.map(|role| list_at(&role.value, "rules").to_vec()).unwrap_or_default()
+    let role = store.get(&table.into(), &ObjectKey::new(namespace, text_at(role, "name")))?;
+    Some(list_at(&role.value, "rules").to_vec())
 }
 
 /// All rules that are for somebody, in a namespace.
@@ -196,7 +202,7 @@ pub(crate) fn rules_for(store: &Store, who: &Identity, namespace: &str) -> Vec<V
             let mut subjects = list_at(&binding.value, "subjects").iter();
             subjects.any(|subject| rules::is_subject(subject, who, namespace))
         });
-        mine.flat_map(|binding| rules_of(store, &binding.value, namespace)).collect()
+        mine.flat_map(|binding| referred(store, &binding, namespace)).collect()
     };
     let mut rules = of("clusterrolebindings.rbac.authorization.k8s.io", "");
     if !namespace.is_empty() {

@@ -147,7 +147,7 @@ impl ApiServer {
         check_name(&call.name, &new)?;
         self.check_also(request, Verb::Create)?;
         object::metadata(&mut new).remove("resourceVersion");
-        self.add_named(&call.resource, &call.namespace, new, options.commit)
+        self.add_named(Some(request), &call.resource, &call.namespace, new, options.commit)
     }
 
     /// What a configuration makes of a state, in the form of its kind and with its managers.

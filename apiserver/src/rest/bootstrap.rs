@@ -73,7 +73,7 @@ impl ApiServer {
     fn begin_with(&self, resource: &Arc<Resource>, mut object: Value) {
         resource.strategy.default(&mut object);
         self.track_new(resource, &mut object, SELF);
-        if let Err(refusal) = self.add_named(resource, "", object, Commit::Write) {
+        if let Err(refusal) = self.add_named(None, resource, "", object, Commit::Write) {
             assert_eq!(refusal.status.reason, "AlreadyExists", "a store must take the first objects");
         }
     }

@@ -6,6 +6,7 @@ mod bootstrap;
 mod connect;
 mod delete;
 mod eviction;
+mod grant;
 mod incoming;
 mod negotiate;
 mod options;

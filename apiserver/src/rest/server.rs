@@ -282,9 +282,14 @@ impl ApiServer {
         Ok(who)
     }
 
+    /// Whether everybody may do everything.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.shared.access, Access::Open)
+    }
+
     /// Whether who sent a request may do that as well: writes may turn out to be creates.
     pub(super) fn check_also(&self, request: &Request, verb: Verb) -> Result<()> {
-        if matches!(self.shared.access, Access::Open) {
+        if self.is_open() {
             return Ok(());
         }
         self.check(&request.who, &Attributes::of_call(&Call { verb, ..request.call.clone() }))

@@ -59,7 +59,7 @@ impl ApiServer {
             if generated {
                 object::metadata(&mut object).insert("name".to_owned(), names::generate(&base).into());
             }
-            match self.add_named(resource, &call.namespace, object, commit) {
+            match self.add_named(Some(request), resource, &call.namespace, object, commit) {
                 Err(refusal) if generated && refusal.status.reason == "AlreadyExists" => {
                     if attempt == NAMES {
                         let name = refusal.status.details.map(|details| details.name).unwrap_or_default();
@@ -72,9 +72,10 @@ impl ApiServer {
         unreachable!("the loop must end in one of its arms")
     }
 
-    /// Adds an object that has a name, with the managers that it says.
+    /// Adds an object that has a name, with the managers that it says; without a request it is the server itself that does.
     pub(super) fn add_named(
         &self,
+        request: Option<&Request>,
         resource: &Arc<Resource>,
         namespace: &str,
         mut object: Value,
@@ -85,6 +86,9 @@ impl ApiServer {
         let name = object::text_at(&object, "metadata.name");
         if resource.namespaced() {
             self.check_namespace(resource, namespace, &name)?;
+        }
+        if let Some(request) = request {
+            self.check_grant(request, &object, None)?;
         }
         if !object::text_at(&object, "metadata.resourceVersion").is_empty() {
             return Err(Refusal::version_on_create());
@@ -183,7 +187,8 @@ impl ApiServer {
         if creates && self.existing(&call.resource, &call.namespace, &call.name).is_err() {
             self.check_also(request, Verb::Create)?;
             self.track_new(&call.resource, &mut object, &manager);
-            let object = self.add_named(&call.resource, &call.namespace, object, options.commit)?;
+            let (resource, namespace) = (&call.resource, &call.namespace);
+            let object = self.add_named(Some(request), resource, namespace, object, options.commit)?;
             let answer = self.object_answer(StatusCode::CREATED, &object.served_as(&call.resource), shape)?;
             return Ok(with_warnings(answer, &warnings));
         }
@@ -263,6 +268,7 @@ impl ApiServer {
     ) -> std::result::Result<Arc<Object>, Write> {
         let call = &request.call;
         let resource = &call.resource;
+        self.check_grant(request, &new, Some(old))?;
         check_preconditions(request, seen, &new)?;
         meta::place(resource, &call.namespace, &mut new)?;
         let managed = match tracking {

@@ -7,6 +7,7 @@ use http::{Method, Request, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::roles::Roles;
+use crate::access::Identity;
 use crate::codec;
 use crate::rest::ApiServer;
 
@@ -91,8 +92,9 @@ async fn renew(server: &ApiServer, path: &str, object: &Value) {
 
 async fn ask(server: &ApiServer, method: Method, path: &str, media_type: &str, body: &Value) -> StatusCode {
     let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, media_type);
-    let request: Request<Bytes> =
+    let mut request: Request<Bytes> =
         request.body(codec::json(body)).expect("a path of the API must make a request");
+    request.extensions_mut().insert(Identity::master("system:apiserver"));
     // A server that was stopped before it began answers nothing.
     server.answer(request).await.map_or(StatusCode::SERVICE_UNAVAILABLE, |answer| answer.status())
 }
