@@ -119,6 +119,32 @@ impl Refusal {
         Self::new(409, "Conflict", message).about(resource, name)
     }
 
+    /// As [`conflict`](Self::conflict), where upstream's storage tells it, which names the place where upstream keeps such objects.
+    pub(crate) fn precondition(
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        why: impl std::fmt::Display,
+    ) -> Self {
+        let place = match (resource.group.as_str(), resource.plural.as_str()) {
+            ("", "replicationcontrollers") => "controllers".to_owned(),
+            ("", "endpoints") => "services/endpoints".to_owned(),
+            ("", "nodes") => "minions".to_owned(),
+            ("", "services") => "services/specs".to_owned(),
+            ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+            (group, plural) if resource.schema.is_none() || group == "apiextensions.k8s.io" => {
+                format!("{group}/{plural}")
+            }
+            (_, plural) => plural.to_owned(),
+        };
+        let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{place}/{namespace}{name}, ResourceVersion: 0, \
+             AdditionalErrorMsg: {why}"
+        );
+        Self::conflict(resource, name, why)
+    }
+
     /// As [`conflict`](Self::conflict), where upstream names the kind instead of the resource.
     pub(crate) fn conflict_of_kind(resource: &Resource, name: &str, why: impl std::fmt::Display) -> Self {
         let kind = if resource.group.is_empty() {
@@ -140,9 +166,10 @@ impl Refusal {
         why: impl std::fmt::Display,
     ) -> Self {
         let mut refusal = Self::conflict(resource, name, "");
+        let group = if resource.group.is_empty() { String::new() } else { format!(".{}", resource.group) };
         refusal.status.message = format!(
-            "Operation cannot be fulfilled on {}/{subresource} \"{name}\": {why}",
-            resource.qualified
+            "Operation cannot be fulfilled on {}/{subresource}{group} \"{name}\": {why}",
+            resource.plural
         );
         refusal.status.details.get_or_insert_default().kind = format!("{}/{subresource}", resource.plural);
         refusal

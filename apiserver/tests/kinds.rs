@@ -348,8 +348,20 @@ async fn replicas_are_read_and_written_as_a_scale() {
     patch(&server, MERGE_PATCH, &path, json!({"spec": {"replicas": 4}})).await.expect(200);
     let deployment = get(&server, &format!("{deployments}/w")).await.expect(200);
     check(&deployment, &[("/spec/replicas", json!(4)), ("/metadata/generation", json!(2))]);
-    put(&server, &path, scale).await.expect(409);
+    put(&server, &path, scale.clone()).await.expect(409);
     patch(&server, MERGE_PATCH, &path, json!({"spec": {"replicas": -1}})).await.expect(422);
+    // Of another object nothing is scaled.
+    let uid = scale["metadata"]["uid"].as_str().unwrap();
+    let why = format!("Precondition failed: UID in precondition: other, UID in object meta: {uid}");
+    let of_other = json!({"metadata": {"name": "w", "uid": "other"}, "spec": {"replicas": 2}});
+    let (code, _, message) = put(&server, &path, of_other.clone()).await.refusal();
+    let stored = "StorageError: invalid object, Code: 4, Key: /registry/deployments/default/w, ResourceVersion: 0, \
+         AdditionalErrorMsg: ";
+    let expected = format!("Operation cannot be fulfilled on deployments.apps \"w\": {stored}{why}");
+    assert_eq!((code, message), (409, expected));
+    let (code, _, message) = patch(&server, MERGE_PATCH, &path, of_other).await.refusal();
+    let expected = format!("Operation cannot be fulfilled on deployments/scale.apps \"w\": {why}");
+    assert_eq!((code, message), (409, expected));
 }
 
 #[tokio::test]
@@ -375,6 +387,92 @@ async fn a_binding_puts_a_pod_on_a_node_once() {
     post(&server, &format!("{PODS}/p/eviction"), json!({"metadata": {"name": "p"}})).await.expect(201);
     let going = get(&server, &format!("{PODS}/p")).await.expect(200);
     assert!(going["metadata"]["deletionTimestamp"].is_string());
+}
+
+#[tokio::test]
+async fn a_binding_holds_for_the_pod_that_it_means_when_that_may_be_placed() {
+    let server = TestServer::start().await;
+    let pod = |name: &str, gates: Value| {
+        let spec = json!({"containers": [{"name": "c", "image": "i"}], "schedulingGates": gates});
+        json!({"metadata": {"name": name}, "spec": spec})
+    };
+    let made = post(&server, PODS, pod("p", json!([]))).await.expect(201);
+    let (uid, version) =
+        (made["metadata"]["uid"].as_str().unwrap(), made["metadata"]["resourceVersion"].as_str().unwrap());
+    post(&server, PODS, pod("gated", json!([{"name": "example.com/g"}]))).await.expect(201);
+    let stored = "Operation cannot be fulfilled on pods \"p\": StorageError: invalid object, Code: 4, \
+         Key: /registry/pods/default/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: ";
+    let node = json!({"name": "n"});
+    for (metadata, target, expected) in [
+        (
+            json!({"name": "p", "uid": "other", "resourceVersion": "1"}),
+            &node,
+            (409, format!("{stored}UID in precondition: other, UID in object meta: {uid}")),
+        ),
+        (
+            json!({"name": "p", "resourceVersion": "1"}),
+            &node,
+            (409, format!("{stored}ResourceVersion in precondition: 1, ResourceVersion in object meta: {version}")),
+        ),
+        (
+            json!({"name": "gated"}),
+            &node,
+            (
+                409,
+                "Operation cannot be fulfilled on pods/binding \"gated\": pod gated has non-empty \
+                 .spec.schedulingGates"
+                    .to_owned(),
+            ),
+        ),
+        (
+            json!({"name": "p"}),
+            &json!({"kind": "Pod"}),
+            (
+                500,
+                "[target.kind: Unsupported value: \"Pod\": supported values: \"Node\", \"<empty>\", target.name: \
+                 Required value]"
+                    .to_owned(),
+            ),
+        ),
+        (json!({"name": "p"}), &json!({}), (500, "target.name: Required value".to_owned())),
+    ] {
+        let path = format!("{PODS}/{}/binding", metadata["name"].as_str().unwrap());
+        let binding = json!({"metadata": metadata, "target": target});
+        let (code, _, message) = post(&server, &path, binding.clone()).await.refusal();
+        assert_eq!((code, message), expected, "{binding}");
+    }
+    // A node that was nominated before is so no more, and every later status may be written.
+    let status = format!("{PODS}/p/status");
+    let nominated = json!({"status": {"nominatedNodeName": "other"}});
+    patch(&server, MERGE_PATCH, &status, nominated.clone()).await.expect(200);
+    let binding = json!({"metadata": {"name": "p", "uid": uid}, "target": node});
+    post(&server, &format!("{PODS}/p/binding"), binding).await.expect(201);
+    let bound =
+        patch(&server, MERGE_PATCH, &status, json!({"status": {"phase": "Running"}})).await.expect(200);
+    assert_eq!(bound["status"].get("nominatedNodeName"), None);
+    let (code, _, message) = patch(&server, MERGE_PATCH, &status, nominated).await.refusal();
+    let why = "status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node";
+    assert_eq!((code, message), (422, format!("Pod \"p\" is invalid: {why}")));
+}
+
+#[tokio::test]
+async fn how_long_a_pod_tolerates_may_change_and_nothing_else_of_it() {
+    let server = TestServer::start().await;
+    let toleration = |key: &str, seconds: i64| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds});
+    let bears = |tolerations: Value| json!({"spec": {"tolerations": tolerations}});
+    let mut pod = bears(json!([toleration("a", 5)]));
+    pod["metadata"] = json!({"name": "p"});
+    pod["spec"]["containers"] = json!([{"name": "c", "image": "i"}]);
+    let made = post(&server, PODS, pod).await.expect(201);
+    let path = format!("{PODS}/p");
+    let mut tolerations = made["spec"]["tolerations"].clone();
+    tolerations[0] = toleration("a", 60);
+    let changed = patch(&server, MERGE_PATCH, &path, bears(tolerations.clone())).await.expect(200);
+    assert_eq!(changed["spec"]["tolerations"][0], toleration("a", 60));
+    tolerations[0] = toleration("b", 60);
+    let (code, _, message) = patch(&server, MERGE_PATCH, &path, bears(tolerations)).await.refusal();
+    let why = "existing toleration can not be modified except its tolerationSeconds";
+    assert_eq!((code, message), (422, format!("Pod \"p\" is invalid: spec.tolerations: Forbidden: {why}")));
 }
 
 #[tokio::test]

@@ -9,17 +9,18 @@ use super::body::ResponseBody;
 use super::incoming::patch_type;
 use super::negotiate::{Answered, Shape, body_format, media_type};
 use super::options::{Commit, WriteOptions};
-use super::request::{Call, Request};
+use super::request::{Call, Request, Verb};
 use super::server::{ApiServer, answer, refuse, shape_of};
 use super::track::{Tracking, manager_of};
-use super::write::check_name;
+use super::write::{check_name, other_uid};
 use crate::codec::{self, Format};
+use crate::field::FieldError;
 use crate::managed_fields::{self, Reset, Subject, Type};
 use crate::meta;
 use crate::object;
 use crate::patch::Patch;
 use crate::refusal::{Refusal, Result};
-use crate::registry::selector_of;
+use crate::registry::{Resource, selector_of};
 use crate::store::Object;
 use crate::table::{self, Heads};
 
@@ -41,15 +42,16 @@ impl ApiServer {
             return Err(Refusal::bad_request("name in URL does not match name in Binding object"));
         }
         let node = object::text_at(&binding, "target.name");
-        if node.is_empty() {
-            let error = crate::field::FieldError::required("target.name", "");
-            return Err(Refusal::invalid_kind("", "Binding", &call.name, &[error]));
+        let wrong = wrong_target(&object::text_at(&binding, "target.kind"), &node);
+        if let Some(wrong) = wrong {
+            return Err(Refusal::unclassified(wrong));
         }
         let now = meta::stamp(self.clock().now());
         let commit = Commit::parse(&request.query)?;
         let whole =
             Request { call: Call { subresource: "binding".to_owned(), ..call.clone() }, ..request.clone() };
         self.modify(&whole, commit, Tracking::Off, |pod| {
+            check_said_of(&call.resource, &binding, pod)?;
             let assigned = object::text_at(pod, "spec.nodeName");
             if object::at(pod, "metadata.deletionTimestamp").is_some() {
                 let why = format!("pod {} is being deleted, cannot be assigned to a host", call.name);
@@ -59,6 +61,10 @@ impl ApiServer {
                 let why = format!("pod {} is already assigned to node {assigned:?}", call.name);
                 return Err(Refusal::conflict_with(&call.resource, "binding", &call.name, why));
             }
+            if !object::list_at(pod, "spec.schedulingGates").is_empty() {
+                let why = format!("pod {} has non-empty .spec.schedulingGates", call.name);
+                return Err(Refusal::conflict_with(&call.resource, "binding", &call.name, why));
+            }
             let mut pod = pod.clone();
             object::members_at(&mut pod, "spec").insert("nodeName".to_owned(), node.as_str().into());
             for member in ["labels", "annotations"] {
@@ -66,13 +72,9 @@ impl ApiServer {
                     object::members_at(&mut pod, &format!("metadata.{member}")).extend(more.clone());
                 }
             }
-            let condition = json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now});
-            let conditions =
-                object::members_at(&mut pod, "status").entry("conditions").or_insert_with(|| json!([]));
-            if let Some(conditions) = conditions.as_array_mut() {
-                conditions.retain(|condition| condition["type"] != "PodScheduled");
-                conditions.push(condition);
-            }
+            // What was only intended is history now.
+            object::members_at(&mut pod, "status").remove("nominatedNodeName");
+            note_scheduled(&mut pod, &now);
             Ok(pod)
         })?;
         Ok(done(shape_of(request, Answered::Object)?))
@@ -160,11 +162,23 @@ impl ApiServer {
             let managed_scale = managed_fields::take(&mut scale);
             let version = &request.call.resource.api_version;
             let managed = managed_fields::of_scale(managed, managed_scale.as_ref(), version);
+            let call = &request.call;
+            let (uid, theirs) =
+                (object::text_at(&scale, "metadata.uid"), object::text_at(old, "metadata.uid"));
+            let other = !uid.is_empty() && uid != theirs;
+            let why = other_uid(&uid, &theirs);
+            // The whole is another one than is meant; where the scale is, its parts are not looked at.
+            if other && call.verb == Verb::Update {
+                return Err(Refusal::precondition(&call.resource, &call.namespace, &call.name, why));
+            }
             let replicas = object::int_at(&scale, "spec.replicas").unwrap_or(0);
             if replicas < 0 {
                 let why = "must be greater than or equal to 0";
-                let error = crate::field::FieldError::invalid("spec.replicas", replicas, why);
-                return Err(Refusal::invalid_kind("autoscaling", "Scale", &request.call.name, &[error]));
+                let error = FieldError::invalid("spec.replicas", replicas, why);
+                return Err(Refusal::invalid_kind("autoscaling", "Scale", &call.name, &[error]));
+            }
+            if other {
+                return Err(Refusal::conflict_with(&call.resource, "scale", &call.name, why));
             }
             let mut new = old.clone();
             object::members_at(&mut new, "spec").insert("replicas".to_owned(), replicas.into());
@@ -182,6 +196,52 @@ impl ApiServer {
         let tabulator = self.tabulator(&request.call.resource, table);
         let table = tabulator.single_value(&table::scale(), scale, self.clock().now(), Heads::Shown);
         Ok(answer(StatusCode::OK, shape.media_type(), ResponseBody::full(table.freeze())))
+    }
+}
+
+/// What is wrong with what a pod shall be bound to, as upstream words it.
+fn wrong_target(kind: &str, name: &str) -> Option<String> {
+    let mut errors = Vec::new();
+    if !matches!(kind, "" | "Node") {
+        errors.push(FieldError::not_supported("target.kind", kind, &["Node", "<empty>"]).to_string());
+    }
+    if name.is_empty() {
+        errors.push(FieldError::required("target.name", "").to_string());
+    }
+    match errors.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        all => Some(format!("[{}]", all.join(", "))),
+    }
+}
+
+/// The uid and the version that a binding says must be the pod's.
+fn check_said_of(resource: &Resource, binding: &Value, pod: &Value) -> Result<()> {
+    let [name, namespace] = ["name", "namespace"].map(|member| object::text_at(&pod["metadata"], member));
+    for (member, what) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+        let [said, is] = [binding, pod].map(|object| object::text_at(&object["metadata"], member));
+        if !said.is_empty() && said != is {
+            let why =
+                format!("Precondition failed: {what} in precondition: {said}, {what} in object meta: {is}");
+            return Err(Refusal::precondition(resource, &namespace, &name, why));
+        }
+    }
+    Ok(())
+}
+
+/// Notes on a pod that it has a node, since `now` unless it had one before.
+fn note_scheduled(pod: &mut Value, now: &str) {
+    let conditions = object::members_at(pod, "status").entry("conditions").or_insert_with(|| json!([]));
+    let Some(conditions) = conditions.as_array_mut() else { return };
+    let mut noted = json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now});
+    match conditions.iter_mut().find(|condition| condition["type"] == "PodScheduled") {
+        None => conditions.push(noted),
+        Some(old) => {
+            if old["status"] == "True" {
+                object::carry_over(&mut noted, old, "lastTransitionTime");
+            }
+            *old = noted;
+        }
     }
 }
 

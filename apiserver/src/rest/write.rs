@@ -391,6 +391,11 @@ impl From<store::Error> for Write {
     }
 }
 
+/// What a client is told that means an object of another uid.
+pub(super) fn other_uid(said: &str, is: &str) -> String {
+    format!("Precondition failed: UID in precondition: {said}, UID in object meta: {is}")
+}
+
 /// The uid and the version that the client sends must be the object's.
 fn check_preconditions(request: &Request, seen: &Object, new: &Value) -> Result<()> {
     let resource = &request.call.resource;
@@ -402,9 +407,8 @@ fn check_preconditions(request: &Request, seen: &Object, new: &Value) -> Result<
             let error = FieldError::immutable("metadata.uid", &seen.uid().into());
             return Err(Refusal::invalid(resource, name, &[error]));
         }
-        let why =
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", seen.uid());
-        return Err(Refusal::conflict(resource, name, why));
+        let why = other_uid(&uid, seen.uid());
+        return Err(Refusal::precondition(resource, &seen.key.namespace, name, why));
     }
     let version = object::text_at(new, "metadata.resourceVersion");
     match version.as_str() {

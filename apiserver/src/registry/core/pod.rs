@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{ephemeral, resize};
 use crate::field::FieldError;
+use crate::names;
 use crate::object::{self, default_to, members, members_at};
 use crate::refusal::Result;
 use crate::registry::container::untrimmed_images;
@@ -120,6 +121,13 @@ impl Strategy for Pod {
             }
         }
         errors.extend(validate_deadline(pod, old));
+        let (tolerations, before) =
+            (object::list_at(pod, "spec.tolerations"), object::list_at(old, "spec.tolerations"));
+        if !before.iter().all(|toleration| tolerations.iter().any(|one| is_same_toleration(one, toleration)))
+        {
+            let why = "existing toleration can not be modified except its tolerationSeconds";
+            errors.push(FieldError::forbidden("spec.tolerations", why));
+        }
         let gates = object::list_at(pod, "spec.schedulingGates");
         for (at, gate) in gates.iter().enumerate() {
             if !object::list_at(old, "spec.schedulingGates").contains(gate) {
@@ -135,12 +143,6 @@ impl Strategy for Pod {
                 previously negative)";
             errors.push(FieldError::forbidden("spec", why));
         }
-        let (tolerations, before) =
-            (object::list_at(pod, "spec.tolerations"), object::list_at(old, "spec.tolerations"));
-        if !before.iter().all(|toleration| tolerations.contains(toleration)) {
-            let why = "existing toleration can not be modified except its tolerationSeconds";
-            errors.push(FieldError::forbidden("spec.tolerations", why));
-        }
         errors
     }
 
@@ -148,7 +150,7 @@ impl Strategy for Pod {
         match context.subresource {
             "ephemeralcontainers" => ephemeral::validate(pod, old),
             "resize" => resize::validate(pod, old),
-            "status" => validate_status(pod),
+            "status" => validate_status(pod, old),
             _ => Vec::new(),
         }
     }
@@ -188,6 +190,13 @@ impl Strategy for Pod {
             grace => grace,
         })
     }
+}
+
+/// Whether two tolerations say the same, but for how long.
+fn is_same_toleration(one: &Value, other: &Value) -> bool {
+    let mut other = other.clone();
+    object::carry_over(&mut other, one, "tolerationSeconds");
+    *one == other
 }
 
 /// A deadline may be set, and brought forward.
@@ -250,13 +259,17 @@ fn default_requests(resources: &mut serde_json::Map<String, Value>) {
 }
 
 /// What is wrong with a pod's status.
-fn validate_status(pod: &Value) -> Vec<FieldError> {
+fn validate_status(pod: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let status = &pod["status"];
-    let bound = !object::text_at(pod, "spec.nodeName").is_empty();
-    if bound && !object::text_at(status, "nominatedNodeName").is_empty() {
-        let why = "may not be set on pods that are already bound to a node";
-        errors.push(FieldError::forbidden("status.nominatedNodeName", why));
+    let nominated = object::text_at(status, "nominatedNodeName");
+    if !nominated.is_empty() && nominated != object::text_at(old, "status.nominatedNodeName") {
+        let field = "status.nominatedNodeName";
+        errors.extend(FieldError::each_invalid(field, &nominated, names::subdomain(&nominated)));
+        if !object::text_at(old, "spec.nodeName").is_empty() {
+            let why = "may not be set on pods that are already bound to a node";
+            errors.push(FieldError::forbidden(field, why));
+        }
     }
     for (at, address) in object::list_at(status, "podIPs").iter().enumerate() {
         let ip = object::text_at(address, "ip");
