@@ -364,3 +364,45 @@ async fn nobody_gives_away_more_than_it_has_unless_it_may_escalate_or_bind() {
     assert_eq!(ask(&server, "bob", "PATCH", &some, json!({"rules": nodes})).await.0, 200);
     assert_eq!(ask(&server, "bob", "POST", &in_default, binding("ClusterRole", "admin")).await.0, 201);
 }
+
+#[tokio::test]
+async fn who_asks_as_another_needs_a_right_to_all_that_it_says_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let ask = async |headers: &[(&str, &str)]| {
+        use http_body_util::BodyExt;
+        use tower::ServiceExt;
+        let mut request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.header("content-type", "application/json");
+        let body = request.body(kube::client::Body::from(b"{}".to_vec())).unwrap();
+        let who = Identity::authenticated("bob", []);
+        let (parts, body) = server.in_memory(who).oneshot(body).await.unwrap().into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        (parts.status.as_u16(), serde_json::from_slice::<Value>(&bytes).unwrap())
+    };
+    let account = ("impersonate-user", "system:serviceaccount:default:a");
+    let (code, answer) = ask(&[account]).await;
+    let why = "selfsubjectreviews.authentication.k8s.io is forbidden: User \"bob\" cannot \
+         impersonate-on:serviceaccount:create resource \"selfsubjectreviews\" in API group \
+         \"authentication.k8s.io\" at the cluster scope";
+    assert_eq!((code, answer["message"].as_str().unwrap()), (403, why));
+    let rules =
+        json!([{"apiGroups": [""], "resources": ["users", "serviceaccounts"], "verbs": ["impersonate"]}]);
+    allow(&server, "bob", "impersonates", rules).await;
+    let (code, answer) = ask(&[account]).await;
+    assert_eq!(code, 201, "{answer}");
+    let groups = json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]);
+    assert_eq!(answer["status"]["userInfo"]["groups"], groups);
+    assert_eq!(ask(&[("impersonate-user", "al"), ("impersonate-uid", "7")]).await.0, 403);
+    let extra = [("impersonate-user", "al"), ("impersonate-extra-scopes", "x")];
+    assert_eq!(ask(&extra).await.0, 403);
+    let rules =
+        json!([{"apiGroups": ["authentication.k8s.io"], "resources": ["userextras/scopes"], "verbs": ["*"]}]);
+    allow(&server, "bob", "scopes", rules).await;
+    let (code, answer) = ask(&extra).await;
+    assert_eq!((code, &answer["status"]["userInfo"]["extra"]), (201, &json!({"scopes": ["x"]})));
+    assert_eq!(ask(&extra[1..]).await.0, 400);
+}

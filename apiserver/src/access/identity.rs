@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// The group that may do everything.
 pub(crate) const MASTERS: &str = "system:masters";
-const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The group of all who did not.
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The name of all who did not.
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
 
 /// A user, as authentication found it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,7 +40,7 @@ impl Identity {
     /// One who did not say who it is.
     pub(crate) fn anonymous() -> Self {
         let groups = vec![UNAUTHENTICATED.to_owned()];
-        Self { user: "system:anonymous".to_owned(), groups, ..Self::default() }
+        Self { user: ANONYMOUS.to_owned(), groups, ..Self::default() }
     }
 
     /// Whether it belongs to that group.

@@ -7,6 +7,7 @@ mod attributes;
 mod certificates;
 mod escalation;
 mod identity;
+mod impersonation;
 mod rules;
 mod tokens;
 
@@ -22,6 +23,7 @@ pub(crate) use certificates::identity_of;
 pub(crate) use escalation::{attempt, missing};
 pub use identity::Identity;
 pub(crate) use identity::MASTERS;
+pub(crate) use impersonation::Wanted;
 pub use tokens::KeyError;
 pub(crate) use tokens::{Bound, Claims, ISSUER, Reference, Signer};
 
@@ -209,49 +211,4 @@ pub(crate) fn rules_for(store: &Store, who: &Identity, namespace: &str) -> Vec<V
         rules.extend(of("rolebindings.rbac.authorization.k8s.io", namespace));
     }
     rules
-}
-
-/// Who is to be taken for the one who asks, by `Impersonate-User` and its like; `None` if nobody else is.
-///
-/// # Errors
-/// Groups or more are named without a user.
-pub(crate) fn impersonated(headers: &HeaderMap) -> Result<Option<Identity>> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let groups = headers.get_all("impersonate-group").iter().filter_map(|value| value.to_str().ok());
-    let groups: Vec<String> = groups.map(str::to_owned).collect();
-    match text("impersonate-user").filter(|user| !user.is_empty()) {
-        Some(user) => {
-            let anonymous = user == "system:anonymous";
-            let mut identity = Identity::authenticated(user, groups);
-            if anonymous {
-                identity = Identity::anonymous();
-            }
-            identity.uid = text("impersonate-uid").unwrap_or_default();
-            Ok(Some(identity))
-        }
-        None if groups.is_empty() && text("impersonate-uid").is_none() => Ok(None),
-        None => Err(Refusal::bad_request("requested impersonation without impersonating a user")),
-    }
-}
-
-/// What somebody must be allowed who wants to be taken for another.
-pub(crate) fn impersonation(of: &Identity) -> Vec<Attributes> {
-    let on = |resource: &str, namespace: &str, name: &str| Attributes {
-        verb: "impersonate".to_owned(),
-        target: Target::Resource {
-            group: String::new(),
-            resource: resource.to_owned(),
-            subresource: String::new(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        },
-    };
-    let mut all = Vec::new();
-    match of.user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
-        Some((namespace, name)) => all.push(on("serviceaccounts", namespace, name)),
-        None => all.push(on("users", "", &of.user)),
-    }
-    let groups = of.groups.iter().filter(|group| *group != identity::AUTHENTICATED);
-    all.extend(groups.map(|group| on("groups", "", group)));
-    all
 }

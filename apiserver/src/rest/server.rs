@@ -16,7 +16,7 @@ use super::negotiate::{self, Answered, HasSchema, JSON, PROTOBUF, Shape};
 use super::request::{Call, Query, Request, Verb};
 use super::review::Review;
 use super::route::{Route, route};
-use crate::access::{self, Access, Attributes, Identity, Signer};
+use crate::access::{self, Access, Attributes, Identity, Signer, Wanted};
 use crate::clock::Clock;
 use crate::codec::{self, Format};
 use crate::discovery;
@@ -257,28 +257,28 @@ impl ApiServer {
         if matches!(shared.access, Access::Open) {
             return Ok(who);
         }
-        let who = match access::impersonated(&parts.headers)? {
-            None => who,
-            Some(other) => {
-                for wanted in access::impersonation(&other) {
-                    self.check(&who, &wanted)?;
-                }
-                other
-            }
-        };
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let path = parts.uri.path();
         // A path that makes no sense is told so by who answers; only who may see paths learns it.
-        let wanted = match route(&self.resources(), &parts.method, path, &query) {
-            Ok(Route::Resource(call)) if connect::is_about_streams(&call) => {
-                let wanted = Attributes::of_call(&call);
-                self.check(&who, &wanted)?;
-                Attributes { verb: Verb::Create.as_str().to_owned(), ..wanted }
+        let (wanted, streams) = match route(&self.resources(), &parts.method, path, &query) {
+            Ok(Route::Resource(call)) => (Attributes::of_call(&call), connect::is_about_streams(&call)),
+            Ok(Route::Other | Route::Unknown) | Err(_) => (Attributes::of_path(&parts.method, path), false),
+        };
+        let who = match Wanted::of(&parts.headers)? {
+            None => who,
+            Some(other) => {
+                for right in other.rights() {
+                    if !access::is_allowed(self.store(), &who, &right) {
+                        return Err(other.refused(&right, &wanted).refusal(&who));
+                    }
+                }
+                other.identity()
             }
-            Ok(Route::Resource(call)) => Attributes::of_call(&call),
-            Ok(Route::Other | Route::Unknown) | Err(_) => Attributes::of_path(&parts.method, path),
         };
         self.check(&who, &wanted)?;
+        if streams {
+            self.check(&who, &Attributes { verb: Verb::Create.as_str().to_owned(), ..wanted })?;
+        }
         Ok(who)
     }
 
