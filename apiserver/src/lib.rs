@@ -27,7 +27,7 @@
 //! | Proxies | No `OPTIONS`; links within pages are not rewritten; bodies of requests are limited as all others |
 //! | `bindings` | Refused with 501 |
 //! | `componentstatuses` | Refused with 501 |
-//! | Custom resources | Served at once; their schemas are not enforced, and they have no `scale` |
+//! | Custom resources | Served at once; their schemas are not enforced, and they have no `scale`; a definition of what is built in is refused |
 //! | Validation | What a wrong manifest or a faulty controller is likely to hit, not all |
 //! | The service `kubernetes`, roles of the system | A [`Server`] has them, without the roles of upstream's controllers; a [`TestServer`] has none |
 //! | Roles that are made of others | `admin`, `edit` and `view` are what they are at the start: nobody keeps up with labels |

@@ -36,6 +36,9 @@ pub(crate) enum NameRule {
 const LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
     and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation \
     is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_1035_MESSAGE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
+    with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+    validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
     '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation \
     is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
@@ -68,6 +71,14 @@ pub(crate) fn label(name: &str) -> Vec<String> {
     let pattern = if name.split('.').all(is_label) { "must not contain dots" } else { LABEL_MESSAGE };
     let long = (name.len() > 63).then_some("must be no more than 63 characters");
     let odd = (!is_label(name)).then_some(pattern);
+    long.into_iter().chain(odd).map(str::to_owned).collect()
+}
+
+/// What is wrong with an RFC 1035 label.
+pub(crate) fn label_1035(name: &str) -> Vec<String> {
+    let fits = is_label(name) && name.starts_with(|first: char| first.is_ascii_lowercase());
+    let long = (name.len() > 63).then_some("must be no more than 63 characters");
+    let odd = (!fits).then_some(LABEL_1035_MESSAGE);
     long.into_iter().chain(odd).map(str::to_owned).collect()
 }
 

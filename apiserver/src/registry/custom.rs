@@ -1,4 +1,4 @@
-//! Custom resources, and the definitions that make them.
+//! Custom resources.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,16 +8,9 @@ use steersman_api::schema::Scope;
 
 use super::resource::{Resource, Subresource, api_version, qualified};
 use super::strategy::{Context, Strategy, Traits};
-use crate::field::FieldError;
-use crate::meta;
-use crate::names;
-use crate::object::{self, default_text, default_to, members, members_at};
-use crate::refusal::Result;
+use crate::object;
 use crate::store::TableId;
 use crate::table::{CustomColumns, Layout};
-
-/// The table of the definitions.
-pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
@@ -44,6 +37,14 @@ pub(crate) fn table_of(definition: &Value) -> TableId {
     qualified(&object::text_at(definition, "spec.group"), &object::text_at(definition, "spec.names.plural"))
 }
 
+/// What the objects of a table are kept as while nobody serves them: their definition says so, or is not there.
+pub(crate) fn unserved(table: &str) -> Arc<Resource> {
+    let (plural, group) = table.split_once('.').unwrap_or((table, ""));
+    let version = json!({"name": "v1", "served": true});
+    let definition = json!({"spec": {"group": group, "names": {"plural": plural}, "versions": [version]}});
+    resources_of(&definition).pop().expect("a version that is served must make a resource")
+}
+
 /// The resources that a definition makes, one for each version that is served.
 pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
     let spec = &definition["spec"];
@@ -55,6 +56,7 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
     let group = ArcStr::from(object::text_at(spec, "group"));
     let served =
         object::list_at(spec, "versions").iter().filter(|version| object::is_true(version, "served"));
+    let closing = object::at(definition, "metadata.deletionTimestamp").is_some_and(Value::is_string);
     let resource = |version: &Value| {
         let name = ArcStr::from(object::text_at(version, "name"));
         let has_status = version["subresources"]["status"].is_object();
@@ -82,6 +84,7 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
             table: table_of(definition),
             schema: None,
             structure: version["schema"].get("openAPIV3Schema").cloned(),
+            closing,
             empty: OnceLock::new(),
             traits: Traits::COUNTED,
             strategy: &Custom,
@@ -89,81 +92,4 @@ pub(crate) fn resources_of(definition: &Value) -> Vec<Arc<Resource>> {
         })
     };
     served.map(resource).collect()
-}
-
-/// The rules of definitions.
-pub(crate) struct Definition;
-
-impl Strategy for Definition {
-    fn default(&self, definition: &mut Value) {
-        let names = members_at(definition, "spec.names");
-        let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
-        default_text(names, "singular", &kind.to_lowercase());
-        default_text(names, "listKind", &format!("{kind}List"));
-        default_to(members_at(definition, "spec"), "conversion", json!({"strategy": "None"}));
-    }
-
-    /// Served at once, where upstream has controllers that come to it.
-    fn prepare_for_create(&self, context: &Context<'_>, definition: &mut Value) -> Result<()> {
-        let now = meta::stamp(context.now);
-        let condition = |name: &str, reason: &str, message: &str| {
-            json!({
-                "type": name,
-                "status": "True",
-                "lastTransitionTime": now,
-                "reason": reason,
-                "message": message,
-            })
-        };
-        let versions = object::list_at(definition, "spec.versions");
-        let stored: Vec<Value> = versions
-            .iter()
-            .filter(|version| object::is_true(version, "storage"))
-            .map(|version| version["name"].clone())
-            .collect();
-        let status = json!({
-            "conditions": [
-                condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-                condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-            ],
-            "acceptedNames": definition["spec"]["names"],
-            "storedVersions": stored,
-        });
-        members(definition).insert("status".to_owned(), status);
-        Ok(())
-    }
-
-    fn validate(&self, _: &Context<'_>, definition: &Value) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        let spec = &definition["spec"];
-        let (group, plural) = (object::text_at(spec, "group"), object::text_at(spec, "names.plural"));
-        let name = object::text_at(definition, "metadata.name");
-        if name != format!("{plural}.{group}") {
-            let why = "must be spec.names.plural+\".\"+spec.group";
-            errors.push(FieldError::invalid("metadata.name", name, why));
-        }
-        for (field, value) in [("group", &group), ("names.plural", &plural)] {
-            if value.is_empty() {
-                errors.push(FieldError::required(format!("spec.{field}"), ""));
-            } else if let Some(why) = names::subdomain(value).pop() {
-                errors.push(FieldError::invalid(format!("spec.{field}"), value.as_str(), why));
-            }
-        }
-        if object::text_at(spec, "names.kind").is_empty() {
-            errors.push(FieldError::required("spec.names.kind", ""));
-        }
-        match object::text_at(spec, "scope").as_str() {
-            "Cluster" | "Namespaced" => {}
-            "" => errors.push(FieldError::required("spec.scope", "")),
-            other => {
-                errors.push(FieldError::not_supported("spec.scope", other, &["Cluster", "Namespaced"]));
-            }
-        }
-        let versions = object::list_at(spec, "versions");
-        if versions.iter().filter(|version| object::is_true(version, "storage")).count() != 1 {
-            let why = "must have exactly one version marked as storage version";
-            errors.push(FieldError::invalid("spec.versions", spec["versions"].clone(), why));
-        }
-        errors
-    }
 }

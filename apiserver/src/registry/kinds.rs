@@ -5,7 +5,7 @@ use steersman_api::schema;
 use super::apps::Workload;
 use super::resource::Resource;
 use super::strategy::{Collection, Plain, Strategy, Traits};
-use super::{autoscaling, batch, core, custom, limits, networking, others, rbac};
+use super::{autoscaling, batch, core, definition, limits, networking, others, rbac};
 use crate::names::NameRule;
 
 /// A built-in resource with what is particular to it.
@@ -99,7 +99,7 @@ fn strategy(group: &str, plural: &str) -> &'static dyn Strategy {
         ("apps", "daemonsets") => &Workload::DaemonSet,
         ("batch", "jobs") => &batch::job::Job,
         ("batch", "cronjobs") => &batch::cron_job::CronJob,
-        ("apiextensions.k8s.io", "customresourcedefinitions") => &custom::Definition,
+        ("apiextensions.k8s.io", "customresourcedefinitions") => &definition::Definition,
         ("autoscaling", _) => &autoscaling::HorizontalPodAutoscaler,
         ("certificates.k8s.io", "certificatesigningrequests") => &others::CertificateSigningRequest,
         ("coordination.k8s.io", "leases") => &others::Lease,

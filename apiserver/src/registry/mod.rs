@@ -6,6 +6,7 @@ mod batch;
 mod container;
 mod core;
 mod custom;
+mod definition;
 mod fields;
 mod kinds;
 mod limits;
@@ -20,7 +21,8 @@ mod rollout;
 mod selector;
 mod strategy;
 
-pub(crate) use custom::{DEFINITIONS, resources_of, table_of};
+pub(crate) use custom::{resources_of, unserved};
+pub(crate) use definition::{DEFINITIONS, awaits_cleanup, cleaned_up, is_built_in};
 pub(crate) use priority::{SYSTEM_CLASSES, SystemClass};
 pub(crate) use resource::{
     ENVELOPE_TAIL, Resource, Subresource, api_version, envelope_head, length_delimited,

@@ -48,6 +48,8 @@ pub(crate) struct Resource {
     pub(crate) schema: Option<&'static Kind>,
     /// Of custom resources: the schema that their definition has for the version.
     pub(crate) structure: Option<Value>,
+    /// Its definition is going: what is there goes, and nothing new comes.
+    pub(crate) closing: bool,
     /// See [`empty`](Self::empty).
     pub(super) empty: OnceLock<Value>,
     /// What sets its kind apart, as plain facts.
@@ -106,6 +108,7 @@ impl Resource {
             schema: of.kind(),
             layout: Layout::of(of.group, of.kind),
             structure: None,
+            closing: false,
             empty: OnceLock::new(),
             group,
             version,

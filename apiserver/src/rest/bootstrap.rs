@@ -1,5 +1,6 @@
 //! What is always there, and what follows from writes.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use super::server::ApiServer;
 use crate::managed_fields;
 use crate::object;
 use crate::refusal::{Refusal, Result};
-use crate::registry::{DEFINITIONS, Resource, SYSTEM_CLASSES, SystemClass, resources_of, table_of};
-use crate::store::{Loaded, Object, OpenError};
+use crate::registry::{self, DEFINITIONS, Resource, SYSTEM_CLASSES, SystemClass};
+use crate::store::{Loaded, Object, OpenError, TableId};
 
 /// The manager of what the server makes by itself.
 const SELF: &str = "kube-apiserver";
@@ -21,13 +22,15 @@ const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kub
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
 impl ApiServer {
-    /// Puts the objects of a data folder back. Definitions go first: they say what custom resources are.
+    /// Puts the objects of a data folder back. Definitions go first: they say what custom resources are. Objects that
+    /// nobody serves are kept, until their definition comes (again).
     ///
     /// # Errors
     /// An object can't be read: nothing is served then, so that nothing of the folder is lost.
     pub(super) fn restore(&self, loaded: Loaded, folder: &Path) -> std::result::Result<(), OpenError> {
         let (definitions, others): (Vec<_>, Vec<_>) =
             loaded.objects.into_iter().partition(|(table, ..)| table == DEFINITIONS);
+        let mut unserved: HashMap<TableId, Arc<Resource>> = HashMap::new();
         for (table, key, state) in definitions.into_iter().chain(others) {
             let unreadable = |why: String| OpenError::Object {
                 folder: folder.to_owned(),
@@ -40,14 +43,18 @@ impl ApiServer {
             if let Some(managed) = value["metadata"].get_mut("managedFields") {
                 managed_fields::compact(managed);
             }
-            let resource = self.resources().of_table(&table);
-            let resource = resource.ok_or_else(|| unreadable("no such resource is served".to_owned()))?;
+            let resource = self.resources().of_table(&table).unwrap_or_else(|| {
+                Arc::clone(unserved.entry(table.clone()).or_insert_with(|| registry::unserved(&table)))
+            });
             let version = object::text_at(&value, "metadata.resourceVersion").parse();
             let version = version.map_err(|_| unreadable("it has no version".to_owned()))?;
             self.store().restore(&resource, key.clone(), version, value);
-            if let Some(object) = self.store().get(&table, &key).filter(|_| table == DEFINITIONS) {
-                self.noticed(&object);
+            if table == DEFINITIONS {
+                self.serve_as_defined(&key.name);
             }
+        }
+        for table in unserved.keys() {
+            tracing::warn!(%table, "objects are kept that nobody serves");
         }
         Ok(())
     }
@@ -67,6 +74,7 @@ impl ApiServer {
             let class = json!({"metadata": {"name": name}, "value": value, "description": description});
             self.begin_with(classes, class);
         }
+        self.go_on_cleaning_up();
     }
 
     /// Creates one of the first objects, unless it is there.
@@ -94,26 +102,18 @@ impl ApiServer {
     /// An object was written: what follows from it?
     pub(super) fn noticed(&self, object: &Object) {
         if object.resource.table == DEFINITIONS {
-            let table = table_of(&object.value);
-            self.change_resources(|resources| {
-                resources.remove_table(&table);
-                for resource in resources_of(&object.value) {
-                    resources.insert(resource);
-                }
-            });
+            self.serve_as_defined(&object.key.name);
+            self.clean_up(object);
         }
     }
 
     /// An object is gone: what follows from it?
     pub(super) fn vanished(&self, object: &Object) {
-        if object.resource.table == DEFINITIONS {
-            let table = table_of(&object.value);
-            self.change_resources(|resources| resources.remove_table(&table));
-            // Nobody can reach them any more, but who watches them is told.
-            let left = self.store().snapshot(&table, "", None).map(|snapshot| snapshot.objects);
-            for object in left.unwrap_or_default() {
-                let _ = self.store().remove(&object);
-            }
+        let resource = &object.resource;
+        if resource.table == DEFINITIONS {
+            self.serve_as_defined(&object.key.name);
+        } else if resource.schema.is_none() {
+            self.let_definition_go(&resource.table);
         }
     }
 }

@@ -4,6 +4,7 @@ mod apply;
 mod body;
 mod bootstrap;
 mod connect;
+mod definitions;
 mod delete;
 mod eviction;
 mod grant;

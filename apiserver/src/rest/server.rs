@@ -200,6 +200,11 @@ impl ApiServer {
         change(Arc::make_mut(&mut resources));
     }
 
+    /// Does something while what is served stays as it is. `act` may not ask what is served by other ways.
+    pub(super) fn with_resources<T>(&self, act: impl FnOnce(&Resources) -> T) -> T {
+        act(&self.shared.resources.read())
+    }
+
     /// Cancelled when the server stops.
     pub(crate) fn running(&self) -> CancellationToken {
         self.shared.running.lock().clone()

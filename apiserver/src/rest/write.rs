@@ -134,7 +134,7 @@ impl ApiServer {
         let stored = self.stored_as(resource);
         let mut object = stored.convert_from(resource, &object);
         managed_fields::put(&mut object, managed);
-        let added = self.store().create(&stored, key, object);
+        let added = self.store_new(resource, &stored, key, object)?;
         let added = added.map_err(|_| {
             let refusal = Refusal::already_exists(resource, &name);
             let there = self.existing(resource, namespace, &name);
