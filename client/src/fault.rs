@@ -1,6 +1,6 @@
-//! What an error says about a request: was it sent, may the server have acted on it.
+//! What an error says about a request: was it sent, may the server have acted on it; and how it is told to people.
 
-use std::{error::Error as StdError, io};
+use std::{error::Error as StdError, fmt, io};
 
 use crate::{gate, transport};
 
@@ -65,6 +65,25 @@ pub fn surely_not_done(error: &kube::Error) -> bool {
     }
 }
 
+/// The error as people should read it: what the server said, in its own words, or why there was no answer.
+pub fn told(error: &kube::Error) -> impl fmt::Display + '_ {
+    Told(error)
+}
+
+struct Told<'a>(&'a kube::Error);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            kube::Error::Api(status) if !status.message.is_empty() => f.write_str(&status.message),
+            kube::Error::Api(status) if !status.reason.is_empty() => f.write_str(&status.reason),
+            kube::Error::Api(status) => write!(f, "the server answered with status {}", status.code),
+            kube::Error::Service(error) => error.fmt(f),
+            other => other.fmt(f),
+        }
+    }
+}
+
 /// The error and all that led to it. Some hide what they wrap from `source`, so that is looked up apart.
 fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |&cause: &&'a (dyn StdError + 'static)| {
@@ -79,4 +98,27 @@ fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (d
             _ => cause.source(),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn an_error_is_told_in_the_servers_words_without_their_wrapping() {
+        let status = |message: &str, reason: &str| {
+            kube::Error::Api(Box::new(Status::failure(message, reason).with_code(404)))
+        };
+        for (error, expected) in [
+            (status("nodes \"n\" not found", "NotFound"), "nodes \"n\" not found"),
+            (status("", "NotFound"), "NotFound"),
+            (status("", ""), "the server answered with status 404"),
+            (kube::Error::Service("connection refused".into()), "connection refused"),
+            (kube::Error::LinesCodecMaxLineLengthExceeded, "Error finding newline character"),
+        ] {
+            assert_eq!(told(&error).to_string(), expected);
+        }
+    }
 }

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Event;
 use serde_json::json;
 
 use super::correlator::Write;
+use crate::fault::told;
 use crate::gate;
 
 /// How long a call may take before it counts as failed.
@@ -21,13 +22,13 @@ pub(super) struct Sink {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     /// No answer that makes sense: try again later.
-    #[error("unable to write event: {0}")]
+    #[error("unable to write event: {}", told(.0))]
     Unreachable(#[source] kube::Error),
     /// The same, for lack of any answer.
     #[error("unable to write event: no answer within {CALL_DEADLINE:?}")]
     Deadline,
     /// The server, or our own gate, will not have it: forget it.
-    #[error("server rejected event: {0}")]
+    #[error("server rejected event: {}", told(.0))]
     Rejected(#[source] kube::Error),
     /// It can't be put into a request: forget it.
     #[error("unable to construct event: {0}")]

@@ -12,6 +12,7 @@ use k8s_openapi::{
 use kube::{Api, api::PostParams};
 
 use super::Config;
+use crate::fault::told;
 
 /// A Lease by name, and its metadata as last read: an update carries the version it is based on, so that the server
 /// refuses it if anybody wrote in between.
@@ -26,11 +27,11 @@ pub(super) struct LeaseLock {
 /// A call that failed: try again after a while. A write may have been done all the same.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    #[error("error retrieving lease: {0}")]
+    #[error("error retrieving lease: {}", told(.0))]
     Get(#[source] kube::Error),
-    #[error("error creating lease: {0}")]
+    #[error("error creating lease: {}", told(.0))]
     Create(#[source] kube::Error),
-    #[error("failed to update lease: {0}")]
+    #[error("failed to update lease: {}", told(.0))]
     Update(#[source] kube::Error),
     #[error("no answer within {0:?}")]
     Deadline(Duration),

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
 use kube::Api;
 use kube::api::PostParams;
+use steersman_client::fault::told;
 use tokio_util::sync::CancellationToken;
 
 /// Where the Leases of nodes are.
@@ -33,15 +34,15 @@ pub struct Heartbeat {
 /// Why the Lease was not renewed. It is tried again.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("reading the lease: {0}")]
+    #[error("reading the lease: {}", told(.0))]
     Get(#[source] Box<kube::Error>),
-    #[error("creating the lease: {0}")]
+    #[error("creating the lease: {}", told(.0))]
     Create(#[source] Box<kube::Error>),
-    #[error("updating the lease: {0}")]
+    #[error("updating the lease: {}", told(.0))]
     Update(#[source] Box<kube::Error>),
     #[error("another one changed the lease")]
     Conflict,
-    #[error("reading the node that owns the lease: {0}")]
+    #[error("reading the node that owns the lease: {}", told(.0))]
     Node(#[source] Box<kube::Error>),
     #[error("no answer within {CALL_TIMEOUT:?}")]
     Timeout,
@@ -136,6 +137,14 @@ impl Heartbeat {
         loop {
             let error = match self.try_ensure(calls).await {
                 Ok(ensured) => return Some(ensured),
+                Err(Error::Node(error)) if matches!(&*error, kube::Error::Api(status) if status.code == 404) =>
+                {
+                    tracing::info!(
+                        node = self.node_name,
+                        "The node's lease waits for the node to be registered"
+                    );
+                    return None;
+                }
                 Err(error @ Error::Node(_)) => {
                     tracing::error!(%error, "Failed to get node when trying to set owner ref to the node lease");
                     return None;

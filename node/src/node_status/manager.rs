@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::PostParams;
 use parking_lot::Mutex;
+use steersman_client::fault::told;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -97,13 +98,13 @@ struct Shared {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The Node could not be read.
-    #[error("error getting node: {0}")]
+    #[error("error getting node: {}", told(.0))]
     Get(#[source] Box<kube::Error>),
     /// It could not be made.
-    #[error("error creating node: {0}")]
+    #[error("error creating node: {}", told(.0))]
     Create(#[source] Box<kube::Error>),
     /// It could not be changed.
-    #[error("failed to patch status: {0}")]
+    #[error("failed to patch status: {}", told(.0))]
     Patch(#[source] Box<kube::Error>),
     /// The patch is no JSON.
     #[error("failed to encode the patch: {0}")]

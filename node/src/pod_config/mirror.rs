@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams, Preconditions};
+use steersman_client::fault::told;
 
 use super::annotations::{self, CONFIG_HASH, CONFIG_MIRROR};
 
@@ -14,7 +15,7 @@ pub enum Error {
     #[error("failed to get node UID: UID unset for node {0}")]
     NodeUid(String),
     /// Creating it.
-    #[error("creating the mirror pod {pod}: {source}")]
+    #[error("creating the mirror pod {pod}: {}", told(.source))]
     Create {
         /// Its full name.
         pod: String,
@@ -22,7 +23,7 @@ pub enum Error {
         source: Box<kube::Error>,
     },
     /// Deleting it.
-    #[error("deleting the mirror pod {pod}: {source}")]
+    #[error("deleting the mirror pod {pod}: {}", told(.source))]
     Delete {
         /// Its full name.
         pod: String,

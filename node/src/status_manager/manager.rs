@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use kube::Api;
 use kube::api::{DeleteParams, Preconditions};
 use parking_lot::Mutex;
+use steersman_client::fault::told;
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -60,15 +61,15 @@ pub struct Set {
 /// Why a status did not get to the API server. It stays queued.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("reading the pod: {0}")]
+    #[error("reading the pod: {}", told(.0))]
     Get(#[source] Box<kube::Error>),
     #[error("writing the patch: {0}")]
     Encode(#[source] serde_json::Error),
     #[error("making the request: {0}")]
     Request(#[source] http::Error),
-    #[error("patching the status: {0}")]
+    #[error("patching the status: {}", told(.0))]
     Patch(#[source] Box<kube::Error>),
-    #[error("deleting the pod: {0}")]
+    #[error("deleting the pod: {}", told(.0))]
     Delete(#[source] Box<kube::Error>),
     #[error("no answer within {CALL_TIMEOUT:?}")]
     Timeout,

@@ -16,6 +16,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use steersman_api::{FieldSelector, GroupVersionKind, GroupVersionResource, ObjectKey};
 use steersman_client::events::{EventType, Recorder, reference};
+use steersman_client::fault::told;
 use steersman_informer::SharedInformer;
 use steersman_informer::list_watch::{ApiListerWatcher, Scope};
 use steersman_informer::shared_informer::Config;
@@ -108,7 +109,7 @@ impl Scheduler {
                 tried.insert(key.clone(), Tried::now(pod, chances, tried.get(key)));
                 self.event(pod, key, EventType::Warning, "FailedScheduling", message.clone());
                 if let Err(error) = self.tell(pod, reason, &message).await {
-                    tracing::warn!(pod = %key, %error, "Why a pod has no place could not be written");
+                    tracing::warn!(pod = %key, error = %told(&error), "Why a pod has no place could not be written");
                 }
             }
             let now = cache.known();
@@ -136,7 +137,7 @@ impl Scheduler {
         plan::fits(pod, known.node.as_deref(), others)
             .map_err(|message| ("Unschedulable", message, Some(known.chances)))?;
         self.bind(pod).await.map_err(|error| {
-            let why = format!("binding rejected: running Bind plugin \"DefaultBinder\": {error}");
+            let why = format!("binding rejected: running Bind plugin \"DefaultBinder\": {}", told(&error));
             ("SchedulerError", why, None)
         })
     }

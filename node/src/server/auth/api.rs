@@ -9,6 +9,7 @@ use kube::api::{Api, PostParams};
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use steersman_client::fault::told;
 use tokio::time::{sleep, timeout};
 
 use super::{AccessReviewer, Attributes, ReviewError, TokenReviewer, User};
@@ -55,7 +56,7 @@ impl ApiReviewer {
             reviews.create(&PostParams::default(), review).await
         };
         match timeout(PATIENCE, tries).await {
-            Ok(result) => result.map_err(|error| ReviewError(error.to_string())),
+            Ok(result) => result.map_err(|error| ReviewError(told(&error).to_string())),
             Err(_) => Err(ReviewError(format!("no {} in {PATIENCE:?}", K::kind(&())))),
         }
     }

@@ -12,6 +12,7 @@ use kube::Api;
 use kube::api::PostParams;
 use parking_lot::Mutex;
 use rand::Rng;
+use steersman_client::fault::told;
 
 #[cfg(test)]
 mod tests;
@@ -61,10 +62,7 @@ impl TokenSource for ApiTokens {
     ) -> Result<TokenRequest, String> {
         let api = Api::<ServiceAccount>::namespaced(self.0.clone(), namespace);
         let answer = api.create_token_request(service_account, &PostParams::default(), request).await;
-        answer.map_err(|error| match error {
-            kube::Error::Api(status) => status.message.clone(),
-            error => error.to_string(),
-        })
+        answer.map_err(|error| told(&error).to_string())
     }
 }
 
