@@ -10,6 +10,7 @@ use steersman_node::agent::{self, Agent, Connections, Options};
 use steersman_node::configuration::KubeletConfiguration;
 use steersman_node::cri::{self, ClientConfig, Endpoint, EndpointError};
 use steersman_node::runtime::{self, ImageService, RuntimeService};
+use steersman_node::volumes::Rights;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -72,7 +73,7 @@ pub(crate) async fn run(node: Node) -> Result<(), Error> {
     }
     // Until here a second signal ends everything at once.
     background.shutdown().await;
-    tracing::info!("Stopped");
+    tracing::info!("Stopped; containers run on");
     Ok(ended?)
 }
 
@@ -140,16 +141,15 @@ fn connect(node: &Node, registry: &Registry) -> Result<Connections, Error> {
 
 fn options(node: Node) -> Options {
     let Node { config, flags, .. } = node;
-    let hostname = hostname();
     Options {
         configuration: config,
-        node_name: flags.hostname_override.unwrap_or_else(|| hostname.clone()),
-        hostname,
+        node_name: flags.hostname_override.unwrap_or_else(hostname),
         node_ips: flags.node_ips,
         node_labels: flags.node_labels,
         root_dir: flags.root_dir,
         cert_dir: flags.cert_dir,
         container_log_links: CONTAINER_LOG_LINKS.into(),
+        volume_rights: Rights::All,
         external_cloud_provider: flags.external_cloud_provider,
         credential_provider_config: flags.image_credential_provider_config,
         garbage: flags.garbage,

@@ -13,10 +13,14 @@ use steersman_node::configuration::KubeletConfiguration;
 use steersman_node::kuberuntime::manager::garbage;
 use steersman_node::runtime;
 use steersman_node::runtime::simulated::{Logs, SimulatedConfig, SimulatedRuntime};
+use steersman_node::volumes::Rights;
 
 use super::Error;
 use crate::node::{CONTAINER_LOG_LINKS, Runtime, hostname};
 use crate::version;
+
+/// Where the name server of pods is by convention, in the range of services.
+const CLUSTER_DNS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 10);
 
 /// What the node is to be.
 pub(super) struct Plan<'a> {
@@ -60,20 +64,20 @@ impl Plan<'_> {
         // A machine for development is taken as it is.
         configuration.fail_swap_on = false;
         configuration.fail_cgroup_v1 = false;
-        let (runtime, hostname, links) = match self.endpoint {
-            Some(_) => (crate::node::runtime(&configuration)?, hostname(), CONTAINER_LOG_LINKS.into()),
-            // The name is the address where there is no other: others need not reach a node that runs nothing.
-            None => (in_memory(), Ipv4Addr::LOCALHOST.to_string(), self.folder.join("logs/containers")),
+        let (runtime, node_ips, links) = match self.endpoint {
+            Some(_) => (crate::node::runtime(&configuration)?, Vec::new(), CONTAINER_LOG_LINKS.into()),
+            // Others need not reach a node that runs nothing.
+            None => (in_memory(), vec![Ipv4Addr::LOCALHOST.into()], self.folder.join("logs/containers")),
         };
         let options = Options {
             configuration,
             node_name: self.name(),
-            hostname,
-            node_ips: Vec::new(),
+            node_ips,
             node_labels: Default::default(),
             root_dir: self.folder.join("root"),
             cert_dir: self.folder.join("pki"),
             container_log_links: links,
+            volume_rights: if self.endpoint.is_some() { Rights::All } else { Rights::Ordinary },
             external_cloud_provider: false,
             credential_provider_config: None,
             garbage: garbage::Policy::default(),
@@ -100,6 +104,9 @@ fn simulated(folder: &Path, port: u16) -> KubeletConfiguration {
         enforce_node_allocatable: Vec::new(),
         pod_logs_dir: folder.join("logs/pods"),
         resolv_conf: Default::default(),
+        // Nobody is there, and nobody asks; without it every pod would be warned of.
+        cluster_dns: vec![CLUSTER_DNS.into()],
+        cluster_domain: Some("cluster.local".to_owned()),
         // How full the machine is says nothing of containers that use none of it.
         eviction_hard: Default::default(),
         ..KubeletConfiguration::default()

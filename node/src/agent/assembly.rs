@@ -43,7 +43,7 @@ use crate::node_status::capacity::capacity;
 use crate::node_status::events::node_reference;
 use crate::node_status::{self, Inventory, LiveNode, NodeStatus, Settings, watch_runtime};
 use crate::objects::{NoApi, Objects, ServiceLister, Services, WatchedObjects};
-use crate::pleg::{self, Pleg};
+use crate::pleg::{self, Pleg, PlegHandle, hints};
 use crate::pod_config::{MirrorClient, PodConfig, PodUpdate};
 use crate::pod_manager::PodManager;
 use crate::pod_workers::{self, PodWorkers, States};
@@ -87,6 +87,7 @@ struct Assembled {
     caretaker: Arc<Caretaker>,
     deletor: ContainerDeletor,
     pleg: Pleg,
+    relists: PlegHandle,
     config: PodConfig,
     probes: ProbeManager,
     images: Arc<RuntimeImages>,
@@ -197,6 +198,7 @@ impl Agent {
             events: Arc::clone(&events),
             now: machine_clock(),
             metrics: volumes::Metrics::new(),
+            rights: options.volume_rights,
         });
         volumes.register(registry)?;
 
@@ -345,6 +347,7 @@ impl Agent {
             caretaker,
             deletor,
             pleg,
+            relists,
             config,
             probes,
             images,
@@ -377,7 +380,6 @@ impl Agent {
         let options = &self.options;
         let mut settings =
             Settings::new(&options.node_name, &options.kubelet_version, &options.configuration)?;
-        settings.hostname.clone_from(&options.hostname);
         settings.node_ips.clone_from(&options.node_ips);
         settings.node_labels.clone_from(&options.node_labels);
         settings.external_cloud_provider = options.external_cloud_provider;
@@ -478,7 +480,7 @@ impl Agent {
         serving: Serving,
         stop: CancellationToken,
     ) -> Result<(), Error> {
-        let Assembled { parts, workers, sync_loop, caretaker, deletor, pleg, .. } = assembled;
+        let Assembled { parts, workers, sync_loop, caretaker, deletor, pleg, relists, .. } = assembled;
         let clients = self.connections.clients.clone();
         let sources = Sources::new(assembled.config.clone(), &self.options)?;
         // Those that pods need to the end stop after the workers.
@@ -487,6 +489,8 @@ impl Agent {
 
         serving.start(&mut background, &last);
         background.spawn(pleg.run(last.clone()).instrument(info_span!("pleg")));
+        let hints = hints::follow(Arc::clone(&self.connections.runtime), relists, last.clone());
+        background.spawn(hints.instrument(info_span!("container_events")));
         background.spawn(deletor.run(last.clone()).instrument(info_span!("container_deletor")));
         if let Some(writer) = assembled.writer {
             background.spawn(writer.run(last.clone()).instrument(info_span!("events")));
@@ -560,7 +564,6 @@ impl Agent {
         if ended.await.is_err() {
             tracing::warn!("Some parts did not end in time");
         }
-        tracing::info!("Containers run on");
         Ok(())
     }
 

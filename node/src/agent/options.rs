@@ -10,17 +10,17 @@ use steersman_client::{Clients, Limits, events};
 use crate::configuration::KubeletConfiguration;
 use crate::kuberuntime::manager::garbage;
 use crate::runtime::{self, ImageService, RuntimeService};
+use crate::volumes;
 
 /// What one node's agent is told: the configuration, which may hold for many nodes, and what only its flags say.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The configuration.
     pub configuration: KubeletConfiguration,
-    /// The node's name: `--hostname-override`, else the machine's, in lower case.
+    /// The node's name, and what its label `kubernetes.io/hostname` says: `--hostname-override`, else the machine's, in
+    /// lower case.
     pub node_name: String,
-    /// The machine's name.
-    pub hostname: String,
-    /// `--node-ip`; none to choose.
+    /// `--node-ip`; none to choose. Of the loopback only where the server listens there.
     pub node_ips: Vec<IpAddr>,
     /// `--node-labels`.
     pub node_labels: BTreeMap<String, String>,
@@ -30,6 +30,8 @@ pub struct Options {
     pub cert_dir: PathBuf,
     /// Where links to the logs of all containers are made, for collectors of the old way. Default: `/var/log/containers`.
     pub container_log_links: PathBuf,
+    /// What may be done for volumes: all, but where containers are simulated.
+    pub volume_rights: volumes::Rights,
     /// `--cloud-provider=external`: a cloud's own controller completes the node.
     pub external_cloud_provider: bool,
     /// `--image-credential-provider-config`: refused where set.

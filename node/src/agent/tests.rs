@@ -19,8 +19,8 @@ use super::{Agent, Connections, Error, Options};
 use crate::configuration::KubeletConfiguration;
 use crate::cri::v1;
 use crate::kuberuntime::manager::garbage::Policy;
-use crate::runtime::RuntimeService;
 use crate::runtime::simulated::{SimulatedConfig, SimulatedRuntime};
+use crate::runtime::{Operation, RuntimeService};
 
 /// What these tests wait for comes within this.
 const SOON: Duration = Duration::from_secs(20);
@@ -60,12 +60,12 @@ impl Rig {
         let options = Options {
             configuration,
             node_name: "n".to_owned(),
-            hostname: "n".to_owned(),
             node_ips: Vec::new(),
             node_labels: [("disk".to_owned(), "fast".to_owned())].into(),
             root_dir: root.join("root"),
             cert_dir: root.join("pki"),
             container_log_links: root.join("links"),
+            volume_rights: crate::volumes::Rights::Ordinary,
             external_cloud_provider: false,
             credential_provider_config: None,
             garbage: Policy::default(),
@@ -205,6 +205,21 @@ async fn pods_run_and_end_and_go() {
     rig.pods().delete("ends", &DeleteParams::default()).await.unwrap();
     rig.gone("stays").await;
     rig.gone("ends").await;
+    rig.stop_agent().await;
+}
+
+#[tokio::test]
+async fn the_agent_listens_to_what_the_runtime_tells_of_its_containers() {
+    let mut rig = Rig::start().await;
+    let listens = async {
+        let opened = |rig: &Rig| {
+            rig.runtime.calls().iter().any(|call| call.operation == Operation::GetContainerEvents)
+        };
+        while !opened(&rig) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(SOON, listens).await.expect("the runtime's events must be asked for");
     rig.stop_agent().await;
 }
 

@@ -26,7 +26,7 @@ pub fn needs_lookup(settings: &Settings) -> bool {
     given(settings, 0).is_none() && settings.hostname.parse::<IpAddr>().is_err()
 }
 
-/// Sets the addresses: those given, else that of the host's name where it is one, else the one to which the node's name
+/// Sets the addresses: those given, which must be the machine's own (but on a node that only its machine reaches), else that of the host's name where it is one, else the one to which the node's name
 /// resolves, else that of the default route. With an external cloud provider what it has set stays.
 ///
 /// # Errors
@@ -34,7 +34,7 @@ pub fn needs_lookup(settings: &Settings) -> bool {
 pub fn set(node: &mut Node, settings: &Settings, network: &HostNetwork) -> Result<(), String> {
     let (first, second) = (given(settings, 0), given(settings, 1));
     for (address, what) in [(first, "nodeIP"), (second, "secondaryNodeIP")] {
-        if let Some(address) = address {
+        if let Some(address) = address.filter(|address| !(settings.loopback && address.is_loopback())) {
             node_ip::validate(address, &network.interfaces)
                 .map_err(|error| format!("failed to validate {what}: {error}"))?;
         }

@@ -14,10 +14,13 @@ use crate::configuration::{Fault, KubeletConfiguration, Threshold};
 pub struct Settings {
     /// The name under which the node is registered.
     pub node_name: String,
-    /// The machine's name, for the label and the address; usually the node's name too.
+    /// What the label and the address of the host say; as upstream's kubelet has it, the node's name.
     pub hostname: String,
     /// `--node-ip`: one address, or two of different families, or `0.0.0.0` or `::` to prefer a family; none to choose.
     pub node_ips: Vec<IpAddr>,
+    /// Whether the node's server is reached from this machine alone (`address` is of the loopback): then an address of the
+    /// node may be of the loopback too. Default: false.
+    pub loopback: bool,
     /// `--node-labels`. They overrule the node's own.
     pub node_labels: BTreeMap<String, String>,
     /// `--register-with-taints`: those of a node that is registered anew.
@@ -73,6 +76,7 @@ impl Settings {
             node_name: node_name.to_owned(),
             hostname: node_name.to_owned(),
             node_ips: Vec::new(),
+            loopback: configuration.address.is_loopback(),
             node_labels: BTreeMap::new(),
             register_with_taints: configuration.register_with_taints.clone(),
             register_node: configuration.register_node,

@@ -6,14 +6,15 @@
 //! ```
 //!
 //! [`Generic`] compares and decides, without I/O or clock. [`Pleg`] lists every second, and at once where somebody asks for
-//! one pod ([`PlegHandle::request_relist`], which container events do as well: they hint, and are never believed). Every pod
-//! is inspected by itself: one whose inspection fails or hangs is inspected again, and delays neither the list nor any other
-//! pod.
+//! one pod ([`PlegHandle::request_relist`], which container events do as well, by way of [`hints`]: they are never believed).
+//! Every pod is inspected by itself: one whose inspection fails or hangs is inspected again, and delays neither the list nor
+//! any other pod.
 
 pub mod cache;
 pub mod event;
 mod generic;
 pub mod health;
+pub mod hints;
 mod metrics;
 mod relist;
 

@@ -158,14 +158,19 @@ impl SyncLoop {
             cleaning: false,
         };
         let mut rest = REST.0;
+        // At its very start nothing is known to be well yet.
+        let mut begun = false;
         while !stop.is_cancelled() {
             if let Some(errors) = self.parts.runtime.errors() {
-                tracing::warn!(errors, "Skipping pod synchronization");
+                match std::mem::replace(&mut begun, true) {
+                    true => tracing::warn!(errors, "Skipping pod synchronization"),
+                    false => tracing::debug!(errors, "Skipping pod synchronization"),
+                }
                 stop.run_until_cancelled(tokio::time::sleep(rest)).await;
                 rest = (rest * 2).min(REST.1);
                 continue;
             }
-            rest = REST.0;
+            (rest, begun) = (REST.0, true);
             self.health.enter();
             tokio::select! {
                 () = stop.cancelled() => return,

@@ -25,7 +25,7 @@ use super::payload;
 use super::set_up::SetUp;
 use super::tear_down;
 use super::tokens::{TokenManager, WallClock};
-use super::{MountedVolume, MountedVolumes};
+use super::{MountedVolume, MountedVolumes, Rights};
 use crate::blocking::blocking;
 use crate::events::{EventType, Events, pod_reference};
 use crate::node_info::NodeInfo;
@@ -54,6 +54,8 @@ pub struct Parts {
     pub now: WallClock,
     /// Where it is counted.
     pub metrics: Metrics,
+    /// What may be done on disk.
+    pub rights: Rights,
 }
 
 /// Makes, fills, refreshes and removes the volumes of pods. Cheap to clone.
@@ -243,6 +245,7 @@ impl VolumeManager {
             payload,
             memory_size: empty_dir::memory_size(own, pod, &*parts.node),
             now: (parts.now)(),
+            rights: parts.rights,
         };
         // Dropped with this future: what has not begun by then must not begin.
         let dropped = CancellationToken::new();

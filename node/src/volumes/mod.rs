@@ -43,6 +43,16 @@ pub trait MountedVolumes: Send + Sync + 'static {
     ) -> Result<PathBuf, String>;
 }
 
+/// What a volume manager may do to the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    /// All that a kubelet does, as root.
+    All,
+    /// Only what everybody may: volumes that should be in memory are on disk, and files belong to whoever runs this
+    /// program. For containers that are simulated: nobody reads what is there.
+    Ordinary,
+}
+
 /// A volume that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedVolume {

@@ -1,15 +1,17 @@
 //! One volume, from nothing to what a container can mount. Blocking.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use steersman_api::Uid;
 
-use super::MountedVolume;
 use super::disk::ownership::{Access, give_to_group};
 use super::disk::{DiskError, atomic_writer, make_dirs, nested};
 use super::kinds::empty_dir::{self, Medium, Place};
 use super::kinds::{Kind, group_of, host_path};
-use super::payload::Payload;
+use super::payload::{File, Payload};
+use super::{MountedVolume, Rights};
 use crate::root_dir::RootDir;
 
 /// A volume to be made, or filled anew.
@@ -22,6 +24,7 @@ pub(super) struct SetUp {
     /// How large it may be, if it is in memory.
     pub(super) memory_size: u64,
     pub(super) now: Timestamp,
+    pub(super) rights: Rights,
 }
 
 impl SetUp {
@@ -36,8 +39,9 @@ impl SetUp {
         }
         let plugin = self.kind.plugin().unwrap_or(empty_dir::PLUGIN);
         let place = place(root, uid, plugin, &self.volume);
-        let medium = if self.kind.in_memory() { Medium::Memory(self.memory_size) } else { Medium::Disk };
-        let group = group_of(&self.pod);
+        let in_memory = self.kind.in_memory() && self.rights == Rights::All;
+        let medium = if in_memory { Medium::Memory(self.memory_size) } else { Medium::Disk };
+        let group = group_of(&self.pod).filter(|_| self.rights == Rights::All);
         let is_new = !place.dir.exists();
         empty_dir::set_up(&place, medium, group)?;
         if let Some(payload) = &self.payload
@@ -54,11 +58,19 @@ impl SetUp {
 
     fn fill(&self, place: &Place, payload: &Payload, group: Option<u32>) -> Result<(), DiskError> {
         nested::make_mount_points(&self.pod, &self.volume, &place.dir)?;
-        atomic_writer::write(&place.dir, payload, self.now, || match group {
+        let payload = match self.rights {
+            Rights::All => Cow::Borrowed(payload),
+            Rights::Ordinary => Cow::Owned(without_owners(payload)),
+        };
+        atomic_writer::write(&place.dir, &payload, self.now, || match group {
             Some(group) => give_to_group(&place.dir, group, Access::ReadOnly),
             None => Ok(()),
         })
     }
+}
+
+fn without_owners(payload: &Payload) -> Payload {
+    payload.iter().map(|(path, file)| (path.clone(), File { owner: None, ..file.clone() })).collect()
 }
 
 /// Where a volume with a folder of its own is. Volumes that are filled from objects stand on an empty directory named

@@ -71,6 +71,10 @@ fn an_address_is_the_one_given_else_of_the_name_else_of_the_default_route() {
         error,
         "failed to validate nodeIP: node IP: \"10.9.9.9\" not found in the host's network interfaces"
     );
+    let mut alone = given(&["127.0.0.1"], "n");
+    assert_eq!(of(&alone, &[]).unwrap_err(), "failed to validate nodeIP: nodeIP can't be loopback address");
+    alone.loopback = true;
+    assert_eq!(of(&alone, &[]).as_deref(), Ok("InternalIP=127.0.0.1 Hostname=n"));
     let mut node = Node::default();
     let nothing = HostNetwork { routes: Some(vec![]), ..HostNetwork::default() };
     assert_eq!(

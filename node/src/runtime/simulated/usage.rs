@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::cri::v1;
 
-/// Where the simulation's file systems are said to be mounted.
-const MOUNT_POINT: &str = "/simulated";
+/// Where the simulation's file systems are said to be mounted: at a place that every machine has, and can measure.
+const MOUNT_POINT: &str = "/";
 
 /// Of a process that uses `millis` thousandths of a core and has run for `ran`.
 pub(super) fn cpu(timestamp: i64, ran: Duration, millis: u64) -> v1::CpuUsage {

@@ -1,5 +1,6 @@
 //! What is in volumes, and how it is kept current.
 
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use super::*;
@@ -46,6 +47,32 @@ async fn an_empty_dir_in_memory_is_as_large_as_the_smallest_limit_says() {
     bench.volumes.mount(&pod).await.unwrap();
     assert_eq!(bench.text("small", "mine"), "x");
     assert_eq!(mounts::below(&bench.path("small")).unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn without_rights_all_volumes_are_on_disk_and_ones_own() {
+    let mut bench = Bench::new();
+    bench.without_rights();
+    bench.set_secret("keys", &[("tls.key", "secret")]);
+    let volumes = json!([
+        { "name": "keys", "secret": { "secretName": "keys", "defaultMode": 0o400 } },
+        { "name": "memory", "emptyDir": { "medium": "Memory" } },
+        { "name": "token", "projected": { "defaultMode": 0o644, "sources": [
+            { "serviceAccountToken": { "path": "token", "expirationSeconds": 3600 } },
+        ] } },
+    ]);
+    let pod = pod_with(volumes, json!({ "securityContext": { "fsGroup": 4000, "runAsUser": 3000 } }));
+    bench.volumes.mount(&pod).await.unwrap();
+    assert_eq!(bench.text("keys", "tls.key"), "secret");
+    let own = std::fs::metadata(bench.root.path()).unwrap();
+    for (volume, file) in [("keys", "tls.key"), ("token", "token"), ("memory", "")] {
+        let path = bench.path(volume);
+        assert!(!mounts::is_mount_point(&path).unwrap(), "{volume}");
+        let meta = std::fs::metadata(path.join(file)).unwrap();
+        assert_eq!((meta.uid(), meta.gid()), (own.uid(), own.gid()), "{volume}");
+    }
+    bench.volumes.unmount(&uid()).await.unwrap();
+    assert!(bench.events.all().is_empty(), "{:?}", bench.messages());
 }
 
 #[tokio::test]

@@ -111,13 +111,18 @@ impl Bench {
         let folder = Folder(tempfile::tempdir().unwrap());
         let root = RootDir::new(folder.0.path().join("kubelet"));
         let (objects, events) = (Arc::new(Scripted::default()), Arc::new(Kept::default()));
-        let volumes = manager(&root, &objects, &events);
+        let volumes = manager(&root, &objects, &events, Rights::All);
         Self { folder, root, objects, events, volumes }
     }
 
     /// As after a restart of the agent.
     fn restart(&mut self) {
-        self.volumes = manager(&self.root, &self.objects, &self.events);
+        self.volumes = manager(&self.root, &self.objects, &self.events, Rights::All);
+    }
+
+    /// As started by an ordinary user.
+    fn without_rights(&mut self) {
+        self.volumes = manager(&self.root, &self.objects, &self.events, Rights::Ordinary);
     }
 
     /// A folder outside of the node's own.
@@ -160,7 +165,7 @@ impl Bench {
     }
 }
 
-fn manager(root: &RootDir, objects: &Arc<Scripted>, events: &Arc<Kept>) -> VolumeManager {
+fn manager(root: &RootDir, objects: &Arc<Scripted>, events: &Arc<Kept>, rights: Rights) -> VolumeManager {
     let now: tokens::WallClock = Arc::new(|| Timestamp::UNIX_EPOCH);
     VolumeManager::new(Parts {
         root: root.clone(),
@@ -170,6 +175,7 @@ fn manager(root: &RootDir, objects: &Arc<Scripted>, events: &Arc<Kept>) -> Volum
         events: events.clone(),
         now,
         metrics: Metrics::new(),
+        rights,
     })
 }
 
