@@ -13,9 +13,9 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node, Pod, Secret};
 use kube::Api;
-use kube::api::{ListParams, LogParams, PostParams};
+use kube::api::{DeleteParams, ListParams, LogParams, PostParams, PropagationPolicy};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -58,6 +58,10 @@ impl Standalone {
         started
     }
 
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.log.path()).unwrap()
+    }
+
     async fn stop(&mut self) -> ExitStatus {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
         eventually("it ends", || std::future::ready(self.child.try_wait().unwrap())).await
@@ -69,8 +73,7 @@ impl Drop for Standalone {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            let log = std::fs::read_to_string(self.log.path()).unwrap_or_default();
-            println!("its log:\n{log}");
+            println!("its log:\n{}", self.log());
         }
     }
 }
@@ -124,6 +127,11 @@ async fn the_example_completes_and_a_second_start_finds_it() {
     let pods = Api::<Pod>::namespaced(before.clone(), "default");
     let of_job = pods.list(&ListParams::default()).await.unwrap().items;
     assert_eq!(of_job.len(), 4);
+    let node = Api::<Node>::all(before.clone()).get("n").await.unwrap();
+    assert_eq!(node.metadata.labels.unwrap()["kubernetes.io/hostname"], "n");
+    let warned: Vec<_> = Api::<Event>::all(before.clone()).list(&ListParams::default()).await.unwrap().items;
+    let warned: Vec<_> = warned.iter().filter(|event| event.type_.as_deref() == Some("Warning")).collect();
+    assert!(warned.is_empty(), "{warned:?}");
     let name = of_job[0].metadata.name.clone().unwrap();
     let log = pods.logs(&name, &LogParams::default()).await.unwrap();
     assert!(log.contains("one of four"), "{log}");
@@ -135,6 +143,9 @@ async fn the_example_completes_and_a_second_start_finds_it() {
     })
     .await;
     assert!(all.stop().await.success());
+    let log = all.log();
+    let alarms = log.lines().filter(|line| line.starts_with(['W', 'E']));
+    assert_eq!(alarms.collect::<Vec<_>>(), Vec::<&str>::new(), "a newcomer is not alarmed");
 
     let mut again = Standalone::start(&data).await;
     let found = complete(&client(&data).await, "four").await;
@@ -168,6 +179,73 @@ async fn a_pod_without_room_says_so_and_gets_its_place_later() {
         (pods.get("picky").await.ok()?.status?.phase? == "Running").then_some(())
     })
     .await;
+    assert!(all.stop().await.success());
+}
+
+/// What `kubectl create job` and `kubectl create namespace` make, and what becomes of it when it is deleted.
+#[tokio::test]
+async fn what_is_deleted_goes_with_all_that_belongs_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut all = Standalone::start(&data).await;
+    let client = client(&data).await;
+    let namespaces = Api::<Namespace>::all(client.clone());
+    let team: Namespace = serde_json::from_value(json!({"metadata": {"name": "team"}})).unwrap();
+    namespaces.create(&PostParams::default(), &team).await.unwrap();
+    let maps = Api::<ConfigMap>::namespaced(client.clone(), "team");
+    let root_ca = eventually("pods can be told whom to believe", || async {
+        maps.get_opt("kube-root-ca.crt").await.ok().flatten()
+    })
+    .await;
+    assert!(root_ca.data.unwrap()["ca.crt"].starts_with("-----BEGIN CERTIFICATE-----"));
+
+    let jobs = Api::<Job>::namespaced(client.clone(), "team");
+    let pods = Api::<Pod>::namespaced(client.clone(), "team");
+    let running = || async {
+        let found = pods.list(&ListParams::default()).await.ok()?.items;
+        let runs =
+            |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+        found.iter().any(runs).then_some(found)
+    };
+    for policy in [PropagationPolicy::Background, PropagationPolicy::Foreground, PropagationPolicy::Orphan] {
+        let job = json!({
+            "metadata": {"name": "endless"},
+            "spec": {"template": {"spec": {
+                "restartPolicy": "Never", "containers": [{"name": "a", "image": "busybox"}],
+            }}},
+        });
+        jobs.create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await.unwrap();
+        let found = eventually("its pod runs", running).await;
+        let token = found[0].spec.as_ref().unwrap().volumes.iter().flatten().next();
+        assert!(token.is_some_and(|volume| volume.projected.is_some()), "pods have a token: {found:?}");
+        let orphaned = matches!(policy, PropagationPolicy::Orphan);
+        let params = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
+        jobs.delete("endless", &params).await.unwrap();
+        eventually("the job is gone", || async {
+            jobs.get_opt("endless").await.ok()?.is_none().then_some(())
+        })
+        .await;
+        if orphaned {
+            let left = pods.list(&ListParams::default()).await.unwrap().items;
+            let owners = left.iter().flat_map(|pod| pod.metadata.owner_references.iter().flatten());
+            assert_eq!((left.len(), owners.count()), (1, 0), "it is let go, and stays");
+        } else {
+            eventually("its pod is gone", || async {
+                pods.list(&ListParams::default()).await.ok()?.items.is_empty().then_some(())
+            })
+            .await;
+        }
+    }
+
+    let secrets = Api::<Secret>::namespaced(client.clone(), "team");
+    let secret = serde_json::from_value(json!({"metadata": {"name": "s"}})).unwrap();
+    secrets.create(&PostParams::default(), &secret).await.unwrap();
+    namespaces.delete("team", &DeleteParams::default()).await.unwrap();
+    eventually("the namespace is gone", || async {
+        namespaces.get_opt("team").await.ok()?.is_none().then_some(())
+    })
+    .await;
+    assert!(secrets.list(&ListParams::default()).await.unwrap().items.is_empty());
     assert!(all.stop().await.success());
 }
 

@@ -108,6 +108,8 @@ pub struct ControllerOptions {
 pub struct JobOptions {
     /// `--concurrent-job-syncs`: how many jobs are synced at a time. Default: 5.
     pub concurrent_syncs: usize,
+    /// How long what pods do is gathered before a sync. Upstream has no flag for it. Default: 1 s.
+    pub batch_period: Duration,
 }
 
 /// Of the endpoints controller.
@@ -126,11 +128,17 @@ pub struct PodGcOptions {
     pub terminated_pod_threshold: i32,
 }
 
+impl Default for JobOptions {
+    fn default() -> Self {
+        Self { concurrent_syncs: 5, batch_period: Duration::from_secs(1) }
+    }
+}
+
 impl Default for ControllerOptions {
     fn default() -> Self {
         Self {
             min_resync_period: Duration::from_secs(12 * 60 * 60),
-            job: JobOptions { concurrent_syncs: 5 },
+            job: JobOptions::default(),
             endpoints: EndpointsOptions { concurrent_syncs: 5, updates_batch_period: Duration::ZERO },
             pod_gc: PodGcOptions { terminated_pod_threshold: 12_500 },
         }

@@ -181,6 +181,7 @@ impl Flags {
                 min_resync_period: self.min_resync_period.0,
                 job: JobOptions {
                     concurrent_syncs: workers("--concurrent-job-syncs", self.concurrent_job_syncs)?,
+                    ..JobOptions::default()
                 },
                 endpoints: EndpointsOptions {
                     concurrent_syncs: workers("--concurrent-endpoint-syncs", self.concurrent_endpoint_syncs)?,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Command};
-use steersman_controllers::registry::{Registry, Selection};
+use steersman_controllers::registry::{ByDefault, Registry, Selection};
 
 use super::controller_manager::{describe_controllers, log_format};
 use super::pflag::Refusal;
@@ -88,7 +88,8 @@ impl Flags {
     /// Values that can't be.
     pub(crate) fn check(self) -> Result<Standalone, Refusal> {
         let controllers: Vec<&str> = items(&self.controllers).collect();
-        let selection = Selection::parse(&controllers, &Registry::builtin())
+        let registry = Registry::builtin();
+        let selection = Selection::parse(&those_here(&controllers, &registry), &registry)
             .map_err(|why| Refusal::of_value("--controllers", &controllers.join(","), why))?;
         let node_name = self.node_name.filter(|name| !name.is_empty());
         if let Some(name) = node_name.as_deref().filter(|name| !is_name(name)) {
@@ -117,6 +118,18 @@ impl Flags {
     }
 }
 
+/// What is asked for, with those of this program in the place of `*`: nobody else runs the others beside it, so that a
+/// warning of each would help nobody.
+fn those_here<'a>(asked: &[&'a str], registry: &Registry) -> Vec<&'a str> {
+    let mut all: Vec<_> = asked.iter().copied().filter(|item| *item != "*").collect();
+    if all.len() < asked.len() {
+        // What is said of one by its name comes first, and so counts.
+        let on = registry.rows().iter().filter(|row| row.is_here() && row.by_default == ByDefault::On);
+        all.extend(on.map(|row| row.name));
+    }
+    all
+}
+
 fn given(path: Option<PathBuf>) -> Option<PathBuf> {
     path.filter(|path| !path.as_os_str().is_empty())
 }
@@ -143,6 +156,8 @@ fn is_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use steersman_controllers::registry::Choice;
+
     use super::*;
 
     #[test]
@@ -151,6 +166,21 @@ mod tests {
         assert_eq!(default_data_dir(true, Some(home)), Some("/var/lib/steersman".into()));
         assert_eq!(default_data_dir(false, Some(home)), Some("/home/me/.local/share/steersman".into()));
         assert_eq!(default_data_dir(false, None), None);
+    }
+
+    #[test]
+    fn all_controllers_are_those_of_this_program() {
+        let registry = Registry::builtin();
+        let enabled = |asked: &[&str]| {
+            let selection = Selection::parse(&those_here(asked, &registry), &registry).unwrap();
+            let rows = registry.rows().iter().filter(|row| selection.choice(row) != Choice::Disabled);
+            rows.map(|row| (row.name, row.is_here())).collect::<Vec<_>>()
+        };
+        let all = enabled(&["*"]);
+        assert!(all.contains(&("job-controller", true)) && all.iter().all(|(_, here)| *here), "{all:?}");
+        assert!(!enabled(&["*", "-job"]).contains(&("job-controller", true)));
+        assert_eq!(enabled(&["job"]), [("job-controller", true)]);
+        assert_eq!(enabled(&["deployment"]), [("deployment-controller", false)]);
     }
 
     #[test]

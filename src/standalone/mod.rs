@@ -2,21 +2,23 @@
 //!
 //! ```text
 //! start    server, its kubeconfig ─> clients without sockets, a name for each part ─> all parts are built ─> they run
-//! stop     node ─> scheduler ─> controllers ─> server
+//! stop     node ─> scheduler ─> controllers ─> events ─> server
 //! ```
 
+mod greeting;
 mod kubeconfig;
 mod node;
 mod scheduler;
+mod stand_ins;
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use prometheus::Registry;
 use steersman_apiserver::{Identity, Server, StartError};
 use steersman_client::{Clients, Limits, clients, events};
-use steersman_controllers::context::ControllerOptions;
+use steersman_controllers::context::{ControllerOptions, JobOptions};
 use steersman_controllers::runner::{ShutdownTimeout, Timing};
 use steersman_node::agent;
 use tokio::task::{JoinError, JoinSet};
@@ -30,12 +32,17 @@ use crate::serve::process;
 use crate::signals::Signals;
 use crate::version;
 
+use greeting::Greeting;
 pub(crate) use kubeconfig::KubeconfigError;
 use scheduler::Scheduler;
+use stand_ins::StandIns;
 
 /// How long the controllers' syncs may take to end, and the last events to be written.
 const SHUTDOWN: Duration = Duration::from_secs(10);
 const LAST_WORDS: Duration = Duration::from_secs(6);
+
+/// How long what a job's pods do is gathered: here are no crowds of them, and somebody watches.
+const JOB_BATCHES: Duration = Duration::from_millis(50);
 
 /// Why it ended, or did not start.
 #[derive(Debug, thiserror::Error)]
@@ -140,36 +147,54 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     let work = Work {
         selection: &options.selection,
         timing: Timing { start_interval: Duration::ZERO, shutdown_timeout: SHUTDOWN },
-        options: &ControllerOptions::default(),
+        options: &ControllerOptions {
+            job: JobOptions { batch_period: JOB_BATCHES, ..JobOptions::default() },
+            ..ControllerOptions::default()
+        },
         election: None,
     };
     let foundation = Foundation { clients, metrics, event_metrics: event_metrics.clone() };
     let manager = Manager::build(foundation, work)?;
+    let clients = as_user("system:kube-controller-manager");
+    let stand_ins = StandIns {
+        watch: clients.watch_client(),
+        client: clients.component("stand-ins"),
+        root_ca: server.ca().to_owned(),
+    };
     let clients = as_user("system:kube-scheduler");
     let (broadcaster, writer) = events::broadcaster(clients.component("events"), event_metrics);
     let scheduler = Scheduler {
         watch: clients.watch_client(),
         client: clients.component("scheduler"),
         recorder: broadcaster.recorder(scheduler::SCHEDULER),
-        node: name,
+        node: name.clone(),
     };
 
-    greet(&options.kubeconfig);
     let [of_node, of_scheduler, of_events, of_manager] = [(); 4].map(|()| CancellationToken::new());
     let mut parts = JoinSet::new();
     let mut telling = JoinSet::new();
     telling.spawn(writer.run(of_events.clone()).instrument(info_span!("events")));
-    let (mut placing, mut managing) = (JoinSet::new(), JoinSet::new());
+    let (mut placing, mut managing, mut standing) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
     placing.spawn(scheduler.run(of_scheduler.clone()).instrument(info_span!("scheduler")));
+    standing.spawn(stand_ins.run(of_manager.clone()).instrument(info_span!("stand_ins")));
     let token = of_manager.clone();
     managing.spawn(async move { manager.run(&token).await }.instrument(info_span!("controllers")));
     parts.spawn(Box::pin(agent.run(of_node.clone())).instrument(info_span!("node")));
 
+    let endpoint = options.container_runtime_endpoint.as_deref();
+    let greeting = Greeting { kubeconfig: &options.kubeconfig, node: &name, endpoint };
+    let watching = as_user("system:admin").component("greeting");
+    let greeted = async {
+        greeting.say(watching).await;
+        std::future::pending().await
+    };
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
+        never = greeted => never,
         Some(node) = parts.join_next() => flatten(node),
         Some(managed) = managing.join_next() => flatten(managed),
         Some(Err(panicked)) = placing.join_next() => Err(panicked.into()),
+        Some(Err(panicked)) = standing.join_next() => Err(panicked.into()),
         why = server.failed() => Err(Error::Store(why)),
     };
     of_node.cancel();
@@ -178,6 +203,7 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     while placing.join_next().await.is_some() {}
     of_manager.cancel();
     let managed = joined(&mut managing).await;
+    while standing.join_next().await.is_some() {}
     of_events.cancel();
     if timeout(LAST_WORDS, async { while telling.join_next().await.is_some() {} }).await.is_err() {
         tracing::warn!("Some events were not delivered in time");
@@ -199,16 +225,4 @@ where
     Error: From<E>,
 {
     Ok(ended??)
-}
-
-/// Says where to go from here. Whoever closed the pipe does not want to read it.
-fn greet(kubeconfig: &Path) {
-    let path = kubeconfig.display();
-    let text = format!(
-        "Kubernetes is at your service. The kubeconfig is {path}\nTry, in a second terminal:\n\n  \
-         export KUBECONFIG='{path}'\n  kubectl apply -f examples/job.yaml\n  kubectl get jobs,pods\n\n\
-         Ctrl-C stops it; the next start finds everything again.\n"
-    );
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -1,12 +1,13 @@
 //! Which keys a change of a job or a pod concerns.
 
+use std::time::Duration;
+
 use steersman_api::{ArcStr, ObjectKey, OwnerReference};
 use steersman_informer::work_queue::WorkQueue;
 use steersman_informer::{Change, Index, Lister, View};
 
 use super::metrics::Metrics;
 use super::orphans::OrphanKey;
-use super::plan::BATCH_PERIOD;
 use super::pods::TRACKING_FINALIZER;
 use super::{SyncedJob, TrackedPod};
 use crate::kinds::job::{JobSpec, JobStatus};
@@ -15,13 +16,15 @@ use crate::kinds::pod::Phase;
 /// Turns changes into keys of the two queues.
 ///
 /// What somebody asked of a job is acted on at once. What pods do, and what this controller's own writes bring back, is
-/// gathered for a second, since it comes in crowds; a key that waits for just that is woken.
+/// gathered for a moment, since it comes in crowds; a key that waits for just that is woken.
 pub(super) struct Mapping {
     pub(super) jobs: Lister<SyncedJob>,
     pub(super) jobs_of_namespace: Index<SyncedJob>,
     pub(super) queue: WorkQueue<ObjectKey>,
     pub(super) orphans: WorkQueue<OrphanKey>,
     pub(super) metrics: Metrics,
+    /// How long that moment is.
+    pub(super) batch_period: Duration,
 }
 
 impl Mapping {
@@ -131,7 +134,7 @@ impl Mapping {
 
     fn soon(&self, key: &ObjectKey) {
         self.queue.wake(key);
-        self.queue.add_after(key.clone(), BATCH_PERIOD);
+        self.queue.add_after(key.clone(), self.batch_period);
     }
 
     fn clean(&self, pod: &View<TrackedPod>) {

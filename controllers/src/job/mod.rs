@@ -108,6 +108,7 @@ pub fn job_controller(context: &ControllerContext) -> Result<Construction, BoxEr
         queue: queue.clone(),
         orphans: orphan_queue.clone(),
         metrics: metrics.clone(),
+        batch_period: context.options.job.batch_period,
     });
     let of_pods = Arc::clone(&mapping);
     jobs.map(move |change| mapping.job_changed(change));

@@ -72,8 +72,8 @@ pub enum Outcome {
 /// How many calls of a sync are under way at a time. The client has a limit of its own, and most of them wait in it.
 const AT_ONCE: usize = 64;
 
-/// How long changes of pods are gathered before the next sync. Upstream: `SyncJobBatchPeriod`.
-pub(super) const BATCH_PERIOD: Duration = Duration::from_secs(1);
+/// How soon the next sync comes for what this one left. Upstream: `SyncJobBatchPeriod`.
+const BATCH_PERIOD: Duration = Duration::from_secs(1);
 
 /// The next steps about a job: a function of its state alone, so that it does not matter in which sync, or in which
 /// process, a step is done. In this order:

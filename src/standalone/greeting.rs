@@ -1,0 +1,93 @@
+//! What a newcomer reads once there is something to work with.
+
+use std::fmt::{self, Display};
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use tokio::time::{sleep, timeout};
+
+/// How long the greeting waits for the node; a runtime may take longer, or may never be well.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks at it.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Where to go from here.
+pub(super) struct Greeting<'a> {
+    /// The kubeconfig that was written.
+    pub(super) kubeconfig: &'a Path,
+    /// The node's name.
+    pub(super) node: &'a str,
+    /// Where the container runtime is; otherwise containers are simulated.
+    pub(super) endpoint: Option<&'a str>,
+}
+
+impl Greeting<'_> {
+    /// Waits for the node, for a while, and greets.
+    pub(super) async fn say(&self, client: kube::Client) {
+        let nodes = Api::<Node>::all(client);
+        let ready = async {
+            while !nodes.get(self.node).await.is_ok_and(|node| is_ready(&node)) {
+                sleep(LOOK).await;
+            }
+        };
+        let ready = timeout(PATIENCE, ready).await.is_ok();
+        let text = Text { greeting: self, ready }.to_string();
+        // Whoever closed the pipe does not want to read it.
+        let mut out = io::stdout().lock();
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+struct Text<'a> {
+    greeting: &'a Greeting<'a>,
+    ready: bool,
+}
+
+impl Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Greeting { kubeconfig, node, endpoint } = self.greeting;
+        let path = kubeconfig.display();
+        writeln!(f, "\nKubernetes is at your service. The kubeconfig is {path}")?;
+        match endpoint {
+            Some(endpoint) => writeln!(f, "Containers run in {endpoint}.")?,
+            None => {
+                writeln!(f, "Containers are simulated: annotations say how they behave, and nothing runs.")?
+            }
+        }
+        if !self.ready {
+            writeln!(f, "The node is not ready yet; kubectl describe node {node} says why.")?;
+        }
+        let quoted = path.to_string().replace('\'', r"'\''");
+        writeln!(f, "Try, in a second terminal:\n")?;
+        writeln!(f, "  export KUBECONFIG='{quoted}'")?;
+        writeln!(f, "  kubectl apply -f examples/job.yaml")?;
+        writeln!(f, "  kubectl get jobs,pods\n")?;
+        writeln!(f, "Ctrl-C stops it; the next start finds everything again.")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_what_is_not_as_it_should_be_and_quotes_for_the_shell() {
+        let greeting = Greeting { kubeconfig: Path::new("/it's/config"), node: "n", endpoint: None };
+        let text = Text { greeting: &greeting, ready: false }.to_string();
+        assert!(text.contains("kubectl describe node n says why"), "{text}");
+        assert!(text.contains("Containers are simulated"), "{text}");
+        assert!(text.contains(r"export KUBECONFIG='/it'\''s/config'"), "{text}");
+        let greeting = Greeting { endpoint: Some("unix:///run/c.sock"), ..greeting };
+        let text = Text { greeting: &greeting, ready: true }.to_string();
+        assert!(text.contains("Containers run in unix:///run/c.sock."), "{text}");
+        assert!(!text.contains("not ready"), "{text}");
+    }
+}
