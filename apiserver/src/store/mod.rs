@@ -253,6 +253,8 @@ impl Store {
         }
         let objects = match state.tables.get(table) {
             Some(table) => table.at(version, namespace)?,
+            // Without objects now, it may have had some in an earlier life.
+            None if version < state.forgotten => return Err(Error::Compacted(state.forgotten)),
             None => Vec::new(),
         };
         Ok(Snapshot { version, objects })

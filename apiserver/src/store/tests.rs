@@ -143,6 +143,8 @@ async fn followers_hear_of_a_write_when_it_is_settled() {
 fn versions_of_an_earlier_life_are_compacted() {
     let store = Arc::new(Store::from_revision(100, 40));
     let resource = maps();
+    let untouched = store.snapshot(&resource.table, "", Some(39));
+    assert!(matches!(untouched, Err(Error::Compacted(40))), "it may have had objects then");
     act(&store, &resource, Act::Put(1));
     let earlier = store.snapshot(&resource.table, "", Some(39));
     assert!(matches!(earlier, Err(Error::Compacted(40))));

@@ -143,7 +143,7 @@ impl Known {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn a_crash_leaves_the_state_of_one_version_and_none_that_somebody_was_told_of_is_lost(lives in lives()) {
