@@ -51,6 +51,9 @@ pub enum OpenError {
         /// What the system says.
         source: io::Error,
     },
+    /// It is there, open to other users, and holds other things.
+    #[error("data folder {}: it holds other things and is open to other users: name a folder of its own", .0.display())]
+    Foreign(PathBuf),
     /// Another process has it.
     #[error("data folder {}: another server is using it", .0.display())]
     InUse(PathBuf),
@@ -127,9 +130,7 @@ impl Journal {
     /// See [`OpenError`].
     pub(crate) fn open(folder: &Path) -> Result<(Self, Loaded), OpenError> {
         let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-        // A folder that was there before, or made under a different mask, is closed to others too.
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        close(folder)?;
         let lock = take(folder)?;
         if !folder.join(FILE).try_exists().map_err(failed)? {
             make(folder)?;
@@ -163,6 +164,7 @@ impl Journal {
     }
 
     fn run(&self, entries: &mpsc::Receiver<Entry>, committed: &impl Fn(Result<u64, String>)) {
+        let _alarm = Alarm(committed);
         while let Ok(first) = entries.recv() {
             let mut batch = vec![first];
             batch.extend(entries.try_iter().take(BATCH - 1));
@@ -197,6 +199,36 @@ impl Journal {
         transaction.commit()?;
         Ok(())
     }
+}
+
+/// Tells those who wait, where the thread comes to an end that nobody foresaw: otherwise they would wait for ever.
+struct Alarm<'a, F: Fn(Result<u64, String>)>(&'a F);
+
+impl<F: Fn(Result<u64, String>)> Drop for Alarm<'_, F> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            (self.0)(Err("the thread that stores writes has panicked".to_owned()));
+        }
+    }
+}
+
+/// Makes a folder where it is missing, and closes it to others.
+///
+/// One that was there is closed only if it is a store's, or empty: of anything else nobody knows who needs it.
+fn close(folder: &Path) -> Result<(), OpenError> {
+    let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
+    let was_there = folder.try_exists().map_err(failed)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    let open = fs::metadata(folder).map_err(failed)?.permissions().mode() & 0o077 != 0;
+    if !open {
+        return Ok(());
+    }
+    let is_store = [FILE, UNFINISHED].iter().any(|file| folder.join(file).exists());
+    let is_foreign = was_there && !is_store && fs::read_dir(folder).map_err(failed)?.next().is_some();
+    if is_foreign {
+        return Err(OpenError::Foreign(folder.to_owned()));
+    }
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(failed)
 }
 
 /// Locks a folder, for as long as the file is open.

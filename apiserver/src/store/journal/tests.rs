@@ -191,3 +191,33 @@ fn a_first_start_that_was_broken_off_is_none() {
         fs::remove_dir_all(&folder).unwrap();
     }
 }
+
+#[test]
+fn who_waits_is_told_when_the_thread_panics() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, _) = Journal::open(folder.path()).unwrap();
+    let (told, tells) = mpsc::channel();
+    let writer = journal.start(move |committed| match committed {
+        Ok(version) => panic!("version {version} is too much"),
+        Err(why) => told.send(why).unwrap(),
+    });
+    writer.write(Entry { version: 2, table: "configmaps".into(), key: key(0), state: None });
+    assert_eq!(tells.recv().as_deref(), Ok("the thread that stores writes has panicked"));
+}
+
+#[test]
+fn a_folder_of_other_things_is_refused_and_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let mode = || fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777;
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(folder.path().join("notes"), b"somebody's").unwrap();
+    assert!(matches!(Journal::open(folder.path()), Err(OpenError::Foreign(_))));
+    assert_eq!(mode(), 0o755);
+    // An empty one is nobody's loss.
+    fs::remove_file(folder.path().join("notes")).unwrap();
+    drop(Journal::open(folder.path()).unwrap());
+    assert_eq!(mode(), 0o700);
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o750)).unwrap();
+    drop(Journal::open(folder.path()).unwrap());
+    assert_eq!(mode(), 0o700, "a store's is closed again");
+}
