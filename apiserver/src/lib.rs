@@ -30,6 +30,7 @@
 //! | Custom resources | Served at once; their schemas are not enforced, and they have no `scale`; a definition of what is built in is refused |
 //! | Validation | What a wrong manifest or a faulty controller is likely to hit, not all |
 //! | The service `kubernetes`, roles of the system | A [`Server`] has them, without the roles of upstream's controllers; a [`TestServer`] has none |
+//! | Events | Kept for an hour after their last write, looked for each minute; a [`TestServer`] keeps them |
 //! | Roles that are made of others | `admin`, `edit` and `view` are what they are at the start: nobody keeps up with labels |
 //! | Service accounts of pods | Where the default account or `kube-root-ca.crt` is missing, pods that ask for neither run without a token; a [`TestServer`] gives none unless told to |
 //! | Limit ranges, quotas, pod security | Not enforced |

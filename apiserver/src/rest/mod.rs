@@ -7,6 +7,7 @@ mod connect;
 mod definitions;
 mod delete;
 mod eviction;
+mod expiry;
 mod grant;
 mod incoming;
 mod negotiate;

@@ -9,10 +9,12 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext};
+use tokio::task::JoinSet;
 
 pub use pki::{Pair, PkiError};
 
@@ -22,6 +24,9 @@ use crate::in_memory::InMemory;
 use crate::rest::{ApiServer, Outbound, OutboundError, Settings};
 use crate::serve::Listening;
 use crate::store::OpenError;
+
+/// How often it is looked for events whose time has come.
+const BETWEEN_EXPIRIES: Duration = Duration::from_secs(60);
 
 /// What clusters, users and contexts are called in kubeconfigs.
 const NAME: &str = "steersman";
@@ -73,6 +78,8 @@ pub enum StartError {
 pub struct Server {
     server: ApiServer,
     listening: Listening,
+    /// What it does unasked.
+    chores: JoinSet<()>,
     ca: String,
     admin: Pair,
 }
@@ -99,7 +106,9 @@ impl Server {
         let listening = listening.map_err(|source| StartError::Listen { address, source })?;
         first_objects::announce(&server, listening.address(), &names).await;
         let admin = pki.client("admin", "admin", &[MASTERS])?;
-        Ok(Self { server, listening, ca: pki.ca, admin })
+        let mut chores = JoinSet::new();
+        chores.spawn(expire_events(server.clone()));
+        Ok(Self { server, listening, chores, ca: pki.ca, admin })
     }
 
     /// Where it listens.
@@ -163,9 +172,18 @@ impl Server {
     }
 
     /// Ends all connections, stores what is under way, and frees port and folder.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
         self.server.stop();
+        self.chores.shutdown().await;
         self.listening.close().await;
+    }
+}
+
+/// Sees to it that events do not pile up, until it is dropped.
+async fn expire_events(server: ApiServer) {
+    loop {
+        server.expire_events();
+        tokio::time::sleep(BETWEEN_EXPIRIES).await;
     }
 }
 
