@@ -229,6 +229,7 @@ async fn numbers_out_of_range_are_refused_or_harmless() {
         let answer = get(&server, &format!("{MAPS}?{query}")).await;
         assert_eq!(answer.code, code, "{query}: {}", answer.text());
     }
+    common::Events::of(&server, &format!("{MAPS}?watch=true&timeoutSeconds=9223372036854775807")).await;
     let watch =
         get(&server, &format!("{MAPS}?watch=true&timeoutSeconds=0&resourceVersion=99999999999999999999"))
             .await;
@@ -239,5 +240,16 @@ async fn numbers_out_of_range_are_refused_or_harmless() {
         post(&server, pods, json!({"metadata": {"generateName": "p-"}, "spec": spec})).await.expect(201);
         let options = json!({"gracePeriodSeconds": grace});
         assert!(common::delete(&server, pods, options).await.code < 500);
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_request_for_a_token_is_refused() {
+    let server = TestServer::start().await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    post(&server, accounts, json!({"metadata": {"name": "a"}})).await.expect(201);
+    for body in [json!([]), json!(1), json!("x"), json!({"spec": "x"}), json!({"spec": []})] {
+        let (code, reason, _) = post(&server, &format!("{accounts}/a/token"), body.clone()).await.refusal();
+        assert_eq!((code, reason.as_str()), (400, "BadRequest"), "{body}");
     }
 }

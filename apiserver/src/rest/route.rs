@@ -9,6 +9,7 @@ use crate::refusal::Refusal;
 use crate::registry::{Resource, Resources};
 
 /// Where a request goes.
+#[derive(Clone)]
 pub(crate) enum Route {
     /// To a resource.
     Resource(Call),

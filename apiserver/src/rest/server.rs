@@ -69,6 +69,10 @@ impl Default for Settings {
 #[error("connection reset by the server")]
 pub struct Reset;
 
+/// Where a request goes, as it was when it was seen that it may: what is not there yet then it does not reach later.
+#[derive(Clone)]
+struct Routed(Result<Route>);
+
 /// What a client gets.
 pub(crate) type Answer = std::result::Result<Response<ResponseBody>, Reset>;
 
@@ -242,12 +246,15 @@ impl ApiServer {
     /// # Errors
     /// Nobody knows who asks, or who asks may not.
     pub(crate) fn let_in(&self, parts: &mut Parts) -> Result<()> {
-        let who = self.admit(parts)?;
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let routed = Routed(route(&self.resources(), &parts.method, parts.uri.path(), &query));
+        let who = self.admit(parts, &routed)?;
         parts.extensions.insert(who);
+        parts.extensions.insert(routed);
         Ok(())
     }
 
-    fn admit(&self, parts: &Parts) -> Result<Identity> {
+    fn admit(&self, parts: &Parts, Routed(routed): &Routed) -> Result<Identity> {
         let shared = &self.shared;
         let now = self.clock().now().as_second();
         let with_connection = parts.extensions.get::<Identity>();
@@ -262,11 +269,10 @@ impl ApiServer {
         if matches!(shared.access, Access::Open) {
             return Ok(who);
         }
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
         let path = parts.uri.path();
         // A path that makes no sense is told so by who answers; only who may see paths learns it.
-        let (wanted, streams) = match route(&self.resources(), &parts.method, path, &query) {
-            Ok(Route::Resource(call)) => (Attributes::of_call(&call), connect::is_about_streams(&call)),
+        let (wanted, streams) = match routed {
+            Ok(Route::Resource(call)) => (Attributes::of_call(call), connect::is_about_streams(call)),
             Ok(Route::Other | Route::Unknown) | Err(_) => (Attributes::of_path(&parts.method, path), false),
         };
         let who = match Wanted::of(&parts.headers)? {
@@ -308,11 +314,19 @@ impl ApiServer {
     }
 
     async fn serve(&self, request: http::Request<Bytes>) -> Answer {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let resources = self.resources();
+        let routed = parts.extensions.remove::<Routed>().map(|Routed(routed)| routed);
         let path = parts.uri.path();
-        let call = match route(&resources, &parts.method, path, &query) {
+        let routed = routed.unwrap_or_else(|| route(&resources, &parts.method, path, &query));
+        // What is served may follow from a write that is not safe yet.
+        if matches!(routed, Ok(Route::Other))
+            && let Err(failed) = self.store().settled().await
+        {
+            return Ok(refuse(&Refusal::internal(failed), Format::Json));
+        }
+        let call = match routed {
             Ok(Route::Resource(call)) => call,
             Ok(Route::Other) if path.starts_with("/openapi/") => {
                 let openapi =

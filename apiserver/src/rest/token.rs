@@ -30,6 +30,10 @@ impl ApiServer {
         let call = &request.call;
         let account = self.existing(&call.resource, &call.namespace, &call.name)?;
         let mut asked = body_of(request)?;
+        let fits = |value: &Value| value.is_object() || value.is_null();
+        if !asked.is_object() || !fits(&asked["spec"]) {
+            return Err(Refusal::bad_request("the body is no TokenRequest: an object with a spec is wanted"));
+        }
         let seconds = int_at(&asked, "spec.expirationSeconds").unwrap_or(SECONDS);
         let limits = [
             (seconds < MIN_SECONDS, "may not specify a duration less than 10 minutes"),

@@ -76,7 +76,8 @@ impl Watcher {
             known: start.known,
             bookmarks: start.bookmarks,
             next_bookmark: now + start.bookmarks.unwrap_or_default(),
-            ends: start.timeout.map(|timeout| now + timeout),
+            // What lies beyond the clock never comes.
+            ends: start.timeout.and_then(|timeout| now.checked_add(timeout)),
             marked: start.known,
             selection,
             encoder,

@@ -159,3 +159,15 @@ fn a_definition_of_what_is_built_in_does_no_harm_where_it_is_there_already() {
     assert!(server.existing(classes, "", "system-node-critical").is_ok());
     assert!(server.resources().get("scheduling.k8s.io", "v1", "priorityclasses").is_some());
 }
+
+#[tokio::test]
+async fn a_request_goes_where_it_was_let_in() {
+    let server = in_memory();
+    let request = http::Request::get("/apis/example.com/v1/namespaces/default/knobs").body(()).unwrap();
+    let (mut parts, ()) = request.into_parts();
+    server.let_in(&mut parts).unwrap();
+    // While its body is on the way.
+    server.define(definition(true));
+    let answer = server.answer(http::Request::from_parts(parts, bytes::Bytes::new())).await.unwrap();
+    assert_eq!(answer.status(), 404);
+}
