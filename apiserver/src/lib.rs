@@ -20,7 +20,7 @@
 //! | Who may do what | No admission webhooks, no node authorizer; a [`TestServer`] lets everybody do everything |
 //! | Constrained impersonation | Not there: who asks as another needs the verb `impersonate`; refusals name the narrower right, as upstream's |
 //! | Columns of tables | Without descriptions; flow schemas in the order of their names |
-//! | OpenAPI | Version 3 in JSON, without descriptions; neither version 2 nor the protobuf form |
+//! | OpenAPI | Version 3 in JSON, without descriptions, whose text is upstream's: `kubectl explain` shows fields and types; neither version 2 nor the protobuf form |
 //! | YAML bodies (but applied configurations), compression | Not served: clients fall back or are refused |
 //! | Streams (`exec`, `attach`, `portforward`) | Carried byte for byte: WebSockets are not translated for nodes that speak SPDY only; they refuse, and clients fall back |
 //! | Addresses of nodes | `InternalIP` first, host names later |
