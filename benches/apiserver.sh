@@ -4,10 +4,10 @@
 #
 #   benches/apiserver.sh [PODS [WATCHES]]      20000 100
 #
-# Ours is `steersman standalone` without controllers: its scheduler, its simulated node and what stands in for controllers are
-# measured along, and it has each write on its disk before it answers. Beside it are two processes, measured together, and that etcd does not wait for
-# its disk. Loads are those of `peers load` (pods) and of the example `api_load` (config maps, with the pods there). Memory
-# is resident; its peak is that since the start.
+# Ours is `steersman standalone` without controllers: its scheduler, its simulated node and what stands in for controllers
+# are measured along, and it has each write on its disk before it answers. Beside it are two processes, measured together,
+# and that etcd does not wait for its disk. Loads are those of `peers load` (pods) and of the example `api_load` (config
+# maps, with the pods there). Memory is resident; its peak is that since the start.
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/common.sh"
 pods=${1:-20000} watches=${2:-100}
