@@ -40,6 +40,8 @@
 //! | Nesting | Ends at 120 levels (400), at 64 in applied configurations, so that what wraps an object has room; upstream at 10,000 |
 //! | Text that is no Unicode | Refused with 400; upstream puts U+FFFD in its place |
 //! | Addresses longer than 64 KiB | Refused with 414, by the HTTP library; upstream takes 1 MiB |
+//! | Size of an object | About 2 MiB of JSON; upstream 1.5 MiB of protobuf |
+//! | History | The newest 10,000 changes of a resource, or 32 MiB of them; upstream what 5 minutes bring |
 //! | Pages of a selection | The last one says so; upstream may offer an empty one after it |
 //! | Refusals | Bring no warnings along |
 //! | Quantities | Have one canonical form, also those written as `1e3` |
@@ -73,6 +75,7 @@ mod store;
 mod table;
 mod test_server;
 mod watch;
+mod weight;
 
 pub use access::{Identity, KeyError};
 pub use calls::Calls;

@@ -239,6 +239,11 @@ impl Refusal {
         Self::new(500, "", message)
     }
 
+    /// The object would be more than is stored. In the words of upstream's etcd, which upstream did not foresee.
+    pub(crate) fn too_heavy() -> Self {
+        Self::unforeseen("etcdserver: request is too large")
+    }
+
     /// Refused whoever asks.
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: impl std::fmt::Display) -> Self {
         let message = if name.is_empty() {

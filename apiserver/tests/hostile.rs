@@ -253,3 +253,27 @@ async fn what_is_no_request_for_a_token_is_refused() {
         assert_eq!((code, reason.as_str()), (400, "BadRequest"), "{body}");
     }
 }
+
+#[tokio::test]
+async fn no_patch_makes_an_object_grow_for_ever() {
+    let server = TestServer::start().await;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let annotated = |name: &str| json!({"metadata": {"annotations": {name: "x".repeat(200 << 10)}}});
+    let labels = json!({"app": "a"});
+    let deployment = json!({"metadata": {"name": "a"}, "spec": {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+    }});
+    post(&server, deployments, deployment).await.expect(201);
+    let path = format!("{deployments}/a");
+    let args = |count: usize| {
+        json!({"spec": {"template": {"spec": {
+            "containers": [{"name": "c", "image": "i", "args": vec!["x".repeat(1 << 10); count]}],
+        }}}})
+    };
+    assert_eq!(common::patch(&server, common::MERGE_PATCH, &path, annotated("a")).await.code, 200);
+    assert_eq!(common::patch(&server, common::MERGE_PATCH, &path, args(1500)).await.code, 200);
+    let (code, _, message) = common::patch(&server, common::MERGE_PATCH, &path, args(2000)).await.refusal();
+    assert_eq!((code, message.as_str()), (500, "etcdserver: request is too large"));
+    assert_eq!(common::delete(&server, &path, Value::Null).await.code, 200);
+}

@@ -32,8 +32,8 @@ use crate::table::Include;
 /// How a server behaves.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How many changes of each resource are remembered: watches and paged lists that need older ones get 410.
-    /// Default: 10,000.
+    /// How many changes of each resource are remembered, as far as their states are not more than 32 MiB: watches and
+    /// paged lists that need older ones get 410. Default: 10,000.
     pub history: usize,
     /// Between the bookmarks of a watch. Default: one minute, as upstream.
     pub bookmark_interval: Duration,

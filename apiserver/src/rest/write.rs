@@ -26,6 +26,7 @@ use crate::patch::Patch;
 use crate::refusal::{Refusal, Result};
 use crate::registry::Resource;
 use crate::store::{self, Object};
+use crate::weight;
 
 /// How often a write is tried again that another write got ahead of. Upstream's number for patches.
 const ATTEMPTS: usize = 6;
@@ -134,6 +135,7 @@ impl ApiServer {
         let stored = self.stored_as(resource);
         let mut object = stored.convert_from(resource, &object);
         managed_fields::put(&mut object, managed);
+        check_weight(&object)?;
         let added = self.store_new(resource, &stored, key, object)?;
         let added = added.map_err(|_| {
             let refusal = Refusal::already_exists(resource, &name);
@@ -332,6 +334,7 @@ impl ApiServer {
         }
         managed_fields::put(&mut new, managed);
         if !done {
+            check_weight(&new)?;
             let written = self.store().replace(seen, new)?;
             self.noticed(&written);
             return Ok(written);
@@ -342,6 +345,11 @@ impl ApiServer {
         object::metadata(&mut new).insert("resourceVersion".to_owned(), seen.version.to_string().into());
         Ok(Arc::new(Object::unstored(Arc::clone(&seen.resource), seen.key.clone(), new)))
     }
+}
+
+/// Nobody makes an object grow for ever.
+fn check_weight(object: &Value) -> Result<()> {
+    if weight::of(object) > weight::LIMIT { Err(Refusal::too_heavy()) } else { Ok(()) }
 }
 
 /// The body must be about the object that the path names.

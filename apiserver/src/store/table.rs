@@ -10,6 +10,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Error, Object};
+use crate::weight;
+
+/// What a table's history may weigh: states differ in size by thousands, so their number alone is no bound.
+const HEAVIEST: usize = 32 * 1024 * 1024;
 
 /// Objects as they stood at one version, in the order of their keys.
 pub(crate) struct Snapshot {
@@ -40,6 +44,8 @@ pub(crate) struct Change {
     pub(crate) before: Option<Arc<Object>>,
     /// When it was written.
     pub(crate) at: Instant,
+    /// What the new state weighs.
+    weight: usize,
     /// See [`before_as_of_now`](Self::before_as_of_now).
     stamped: OnceLock<Arc<Object>>,
 }
@@ -66,6 +72,8 @@ pub(super) struct Table {
     history: VecDeque<Arc<Change>>,
     /// How long `history` may become.
     limit: usize,
+    /// What the changes in `history` weigh together; more than [`HEAVIEST`] only while there is but one.
+    weight: usize,
     /// The version of the newest forgotten change.
     compacted: u64,
     /// The version of the last change; wakes those who follow.
@@ -76,7 +84,7 @@ impl Table {
     /// One that remembers `limit` changes, and nothing of how versions before `compacted` were.
     pub(super) fn new(limit: usize, compacted: u64) -> Self {
         let wake = watch::Sender::new(0);
-        Self { objects: BTreeMap::new(), history: VecDeque::new(), limit, compacted, wake }
+        Self { objects: BTreeMap::new(), history: VecDeque::new(), limit, weight: 0, compacted, wake }
     }
 
     /// Puts an object in without history.
@@ -112,11 +120,14 @@ impl Table {
     }
 
     fn remember(&mut self, kind: ChangeKind, object: Arc<Object>, before: Option<Arc<Object>>) {
-        let change = Change { kind, object, before, at: Instant::now(), stamped: OnceLock::new() };
+        let weight = weight::of(&object.value);
+        let change = Change { kind, object, before, at: Instant::now(), weight, stamped: OnceLock::new() };
+        self.weight += weight;
         self.history.push_back(Arc::new(change));
-        while self.history.len() > self.limit {
+        while self.history.len() > self.limit || self.weight > HEAVIEST && self.history.len() > 1 {
             if let Some(forgotten) = self.history.pop_front() {
                 self.compacted = forgotten.version();
+                self.weight -= forgotten.weight;
             }
         }
     }
@@ -131,6 +142,7 @@ impl Table {
 
     pub(super) fn compact(&mut self, version: u64) {
         self.history.clear();
+        self.weight = 0;
         self.compacted = version;
     }
 

@@ -190,3 +190,22 @@ fn versions_count_the_writes_of_all_tables() {
     assert_eq!((first.version, second.version, store.revision()), (2, 3, 3));
     assert_eq!(second.value["metadata"]["resourceVersion"], "3");
 }
+
+#[test]
+fn heavy_states_are_forgotten_sooner() {
+    let (store, resource) = (Store::new(10_000), maps());
+    let heavy = || json!({"metadata": {}, "data": {"k": "x".repeat(1 << 20)}});
+    let mut seen = store.create(&resource, key(0), heavy()).unwrap();
+    for _ in 0..40 {
+        seen = store.replace(&seen, heavy()).unwrap();
+    }
+    let versions = (2..=seen.version).rev();
+    let known = versions.take_while(|version| store.snapshot(&resource.table, "", Some(*version)).is_ok());
+    // Those of 31 changes, and the one before them.
+    assert_eq!(known.count(), 32);
+    // However light what follows is, it is one change after the other that goes.
+    store.create(&resource, key(1), json!({"metadata": {}})).unwrap();
+    assert!(store.snapshot(&resource.table, "", Some(seen.version)).is_ok());
+    store.compact();
+    store.create(&resource, key(2), json!({"metadata": {}})).unwrap();
+}
