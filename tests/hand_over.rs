@@ -10,7 +10,7 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
@@ -79,13 +79,28 @@ async fn one_more_job(client: &kube::Client, name: &str) {
     .await;
 }
 
+/// Where kube-controller-manager is.
+fn assets() -> Option<PathBuf> {
+    let assets = real::assets().filter(|assets| assets.join("kube-controller-manager").exists());
+    if assets.is_none() {
+        println!("no kube-controller-manager is at hand: not run");
+    }
+    assets
+}
+
 #[tokio::test]
 async fn a_hand_over_and_back_changes_no_pod_and_no_endpoints() {
-    let Some(assets) = real::assets().filter(|assets| assets.join("kube-controller-manager").exists()) else {
-        println!("no kube-controller-manager is at hand: not run");
-        return;
-    };
-    let cluster = Cluster::start_own().await;
+    let Some(assets) = assets() else { return };
+    hand_over_and_back(&assets, Cluster::start_own().await).await;
+}
+
+#[tokio::test]
+async fn kube_controller_manager_takes_over_on_the_embedded_server_too() {
+    let Some(assets) = assets() else { return };
+    hand_over_and_back(&assets, Cluster::start_embedded().await).await;
+}
+
+async fn hand_over_and_back(assets: &Path, cluster: Cluster) {
     let client = cluster.client();
     let kubeconfig = cluster.kubeconfig();
 
@@ -129,7 +144,7 @@ async fn a_hand_over_and_back_changes_no_pod_and_no_endpoints() {
     assert!(steersman.stop().await.success());
     let ours = versions(&client).await;
 
-    let upstream = Upstream::start(&assets, &kubeconfig);
+    let upstream = Upstream::start(assets, &kubeconfig);
     one_more_job(&client, "third").await;
     drop(upstream);
     let mut theirs = versions(&client).await;

@@ -9,7 +9,7 @@ mod support;
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use k8s_openapi::api::batch::v1::Job;
@@ -19,8 +19,10 @@ use kube::api::{DeleteParams, ListParams, LogParams, PostParams, PropagationPoli
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use support::eventually;
+use steersman_node::cri;
+use steersman_node::runtime::RuntimeService as _;
 use support::jobs::has_condition;
+use support::{eventually, real};
 
 /// The process. It is killed when this is dropped.
 struct Standalone {
@@ -32,13 +34,16 @@ struct Standalone {
 impl Standalone {
     /// Starts it, and returns once it says that it is there.
     async fn start(data: &Path) -> Self {
-        let data = data.to_owned();
-        tokio::task::spawn_blocking(move || Self::start_blocking(&data)).await.unwrap()
+        Self::start_as(command(data)).await
     }
 
-    fn start_blocking(data: &Path) -> Self {
+    async fn start_as(command: Command) -> Self {
+        tokio::task::spawn_blocking(move || Self::start_blocking(command)).await.unwrap()
+    }
+
+    fn start_blocking(mut command: Command) -> Self {
         let log = tempfile::NamedTempFile::new().unwrap();
-        let mut child = command(data)
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log.reopen().unwrap())
@@ -180,6 +185,90 @@ async fn a_pod_without_room_says_so_and_gets_its_place_later() {
     })
     .await;
     assert!(all.stop().await.success());
+}
+
+/// A container runtime and kubectl, for root; `None` where one is missing.
+#[allow(clippy::disallowed_methods, reason = "that is how a runtime is named")]
+fn containers() -> Option<(String, PathBuf)> {
+    let endpoint =
+        std::env::var("CONTAINER_RUNTIME_ENDPOINT").ok().filter(|endpoint| !endpoint.is_empty())?;
+    let kubectl = real::assets()?.join("kubectl");
+    rustix::process::geteuid().is_root().then_some((endpoint, kubectl))
+}
+
+/// It must not run beside another agent of that runtime, which would end all pods that it does not know. The runtime must
+/// hold the image `docker.io/library/busybox:1.36`.
+#[tokio::test]
+async fn ordinary_pods_run_in_containers_and_a_second_start_finds_them_running() {
+    let Some((endpoint, kubectl)) = containers() else {
+        println!("no container runtime and kubectl are named, or this is not root: not run");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let start = || {
+        let mut command = command(&data);
+        command.arg("--container-runtime-endpoint").arg(&endpoint);
+        Standalone::start_as(command)
+    };
+    let kubectl = |arguments: &[&str]| {
+        let mut command = Command::new(&kubectl);
+        command.arg("--kubeconfig").arg(data.join("kubeconfig")).args(arguments);
+        async move {
+            let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap()
+        }
+    };
+    let mut all = start().await;
+    let before = client(&data).await;
+    let jobs = Api::<Job>::namespaced(before.clone(), "default");
+    jobs.create(&PostParams::default(), &example()).await.unwrap();
+    complete(&before, "four").await;
+    let logs = kubectl(&["logs", "-l", "job-name=four"]).await;
+    assert!((0..4).all(|index| logs.contains(&format!("index {index} on four-{index}"))), "{logs}");
+
+    let pods = Api::<Pod>::namespaced(before, "default");
+    let pod = json!({
+        "metadata": {"name": "stays"},
+        "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{
+                "name": "a", "image": "docker.io/library/busybox:1.36", "imagePullPolicy": "IfNotPresent",
+                "command": ["sh", "-c", "echo up; exec sleep 1000"],
+            }],
+        },
+    });
+    pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    kubectl(&["wait", "--for=condition=Ready", "pod/stays", "--timeout=60s"]).await;
+    let account = "cd /var/run/secrets/kubernetes.io/serviceaccount && cat namespace && test -s token && test -s ca.crt";
+    assert_eq!(kubectl(&["exec", "stays", "--", "sh", "-c", account]).await, "default");
+    let found = pods.get("stays").await.unwrap().status.unwrap().container_statuses.unwrap();
+    assert!(all.stop().await.success());
+
+    let mut again = start().await;
+    assert_eq!(kubectl(&["exec", "stays", "--", "sh", "-c", account]).await, "default");
+    assert_eq!(kubectl(&["logs", "stays"]).await, "up\n");
+    let pods = Api::<Pod>::namespaced(client(&data).await, "default");
+    let still = pods.get("stays").await.unwrap().status.unwrap().container_statuses.unwrap();
+    assert_eq!((&still[0].container_id, still[0].restart_count), (&found[0].container_id, 0));
+    kubectl(&["delete", "pod/stays", "job/four"]).await;
+    eventually("all pods are gone", || async {
+        pods.list(&ListParams::default()).await.ok()?.items.is_empty().then_some(())
+    })
+    .await;
+    assert!(again.stop().await.success());
+    clear(&endpoint).await;
+}
+
+/// Removes the sandboxes that an agent leaves to its garbage collection.
+async fn clear(endpoint: &str) {
+    let endpoint = endpoint.parse().expect("the runtime's endpoint must be good");
+    let runtime = cri::Client::new(&endpoint, cri::ClientConfig::default()).unwrap();
+    for sandbox in runtime.list_pod_sandbox(&Default::default()).await.unwrap() {
+        runtime.stop_pod_sandbox(&sandbox.id).await.unwrap();
+        runtime.remove_pod_sandbox(&sandbox.id).await.unwrap();
+    }
 }
 
 /// What `kubectl create job` and `kubectl create namespace` make, and what becomes of it when it is deleted.

@@ -58,10 +58,14 @@ impl Plan<'_> {
             Some(endpoint) => {
                 KubeletConfiguration { container_runtime_endpoint: endpoint.to_owned(), ..Default::default() }
             }
-            None => simulated(self.folder, free_port().map_err(Error::Port)?),
+            None => simulated(self.folder),
         };
+        // The API server looks it up: another node of this machine may have the usual one.
+        configuration.port = free_port(configuration.address).map_err(Error::Port)?;
+        configuration.healthz_port = 0;
         configuration.authentication.x509.client_ca_file = Some(ca);
-        // A machine for development is taken as it is.
+        // A machine for development is taken as it is, however full it may be.
+        configuration.eviction_hard.clear();
         configuration.fail_swap_on = false;
         configuration.fail_cgroup_v1 = false;
         let (runtime, node_ips, links) = match self.endpoint {
@@ -95,11 +99,9 @@ impl Plan<'_> {
 }
 
 /// Of a node that needs no rights, and writes nothing outside its folder.
-fn simulated(folder: &Path, port: u16) -> KubeletConfiguration {
+fn simulated(folder: &Path) -> KubeletConfiguration {
     KubeletConfiguration {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        port,
-        healthz_port: 0,
         cgroups_per_qos: false,
         enforce_node_allocatable: Vec::new(),
         pod_logs_dir: folder.join("logs/pods"),
@@ -107,8 +109,6 @@ fn simulated(folder: &Path, port: u16) -> KubeletConfiguration {
         // Nobody is there, and nobody asks; without it every pod would be warned of.
         cluster_dns: vec![CLUSTER_DNS.into()],
         cluster_domain: Some("cluster.local".to_owned()),
-        // How full the machine is says nothing of containers that use none of it.
-        eviction_hard: Default::default(),
         ..KubeletConfiguration::default()
     }
 }
@@ -121,7 +121,7 @@ fn in_memory() -> Runtime {
     Runtime { containers: Arc::<SimulatedRuntime>::clone(&runtime), images: runtime, metrics }
 }
 
-/// A port of the loopback that is free now.
-fn free_port() -> io::Result<u16> {
-    Ok(std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+/// A port of that address that is free now.
+fn free_port(address: IpAddr) -> io::Result<u16> {
+    Ok(std::net::TcpListener::bind((address, 0))?.local_addr()?.port())
 }
