@@ -135,6 +135,11 @@ impl Journal {
         if !folder.join(FILE).try_exists().map_err(failed)? {
             make(folder)?;
         }
+        // Before anything is written: the file is not this version's to touch, if it is a newer one's. One that can't be
+        // looked at like this can't be opened below either, or is repaired there.
+        if let Ok(found) = Database::builder().set_cache_size(CACHE).open_read_only(folder.join(FILE)) {
+            check_format(&found, folder)?;
+        }
         let database = Database::builder().set_cache_size(CACHE).open(folder.join(FILE));
         let database = database.map_err(|error| match error {
             DatabaseError::DatabaseAlreadyOpen => OpenError::InUse(folder.to_owned()),
@@ -276,6 +281,19 @@ fn prepare(database: &Database) -> Result<(), redb::Error> {
     }
     transaction.commit()?;
     Ok(())
+}
+
+fn check_format(database: &impl ReadableDatabase, folder: &Path) -> Result<(), OpenError> {
+    let read = |error| OpenError::Read { folder: folder.to_owned(), source: Box::new(error) };
+    match format_of(database).map_err(read)? {
+        found if found > FORMAT => Err(OpenError::Newer { folder: folder.to_owned(), found }),
+        _ => Ok(()),
+    }
+}
+
+fn format_of(database: &impl ReadableDatabase) -> Result<u64, redb::Error> {
+    let facts = database.begin_read()?.open_table(FACTS)?;
+    Ok(facts.get(FACT_FORMAT)?.map_or(0, |format| format.value()))
 }
 
 fn load(database: &Database) -> Result<(u64, Loaded), redb::Error> {

@@ -221,3 +221,19 @@ fn a_folder_of_other_things_is_refused_and_left_as_it_is() {
     drop(Journal::open(folder.path()).unwrap());
     assert_eq!(mode(), 0o700, "a store's is closed again");
 }
+
+#[test]
+fn what_a_newer_version_wrote_is_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Journal::open(folder.path()).unwrap());
+    let file = folder.path().join(FILE);
+    let database = Database::open(&file).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(FACTS).unwrap().insert(FACT_FORMAT, FORMAT + 1).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let written = || fs::metadata(&file).unwrap().modified().unwrap();
+    let (before, at) = (fs::read(&file).unwrap(), written());
+    assert!(matches!(Journal::open(folder.path()), Err(OpenError::Newer { .. })));
+    assert!(fs::read(&file).unwrap() == before && written() == at);
+}
