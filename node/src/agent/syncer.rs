@@ -31,7 +31,7 @@ use crate::probes::ProbeKind;
 use crate::resources::qos_class;
 use crate::status_manager::conditions::is_terminal;
 use crate::status_manager::phase::Stage;
-use crate::status_manager::{Observed, generate};
+use crate::status_manager::{Eviction, Observed, generate};
 use crate::sync_loop::active_deadline;
 
 /// Carries pods from their start to their end with the parts of one node.
@@ -67,22 +67,21 @@ impl Syncer {
             pod_ips: &observe::pod_ips(&status.ips, &host_ips),
             host_ips: &host_ips,
             qos_class: qos_class(pod).as_str(),
+            eviction: self.eviction(pod, &old),
         };
         generate(&observed, &|role, container| parts.probes.update_container_status(pod, role, container))
     }
 
-    /// A pod that has been active for longer than it may fails.
-    fn within_deadline(&self, pod: &Pod, mut status: api::PodStatus) -> api::PodStatus {
-        let known = self.parts.statuses.get(&uid_of(pod).to_string());
-        let started = known.as_ref().or(pod.status.as_ref());
-        if active_deadline::exceeded(pod, started, Timestamp::now()) {
-            let message = active_deadline::MESSAGE;
-            self.parts.events.event(&pod_reference(pod), EventType::Normal, active_deadline::REASON, message);
-            status.phase = Some("Failed".to_owned());
-            status.reason = Some(active_deadline::REASON.to_owned());
-            status.message = Some(message.to_owned());
+    /// Why the pod is to end, if it has been active for longer than it may. Asked for each status, so that how its containers
+    /// end then makes no difference.
+    fn eviction(&self, pod: &Pod, newest: &api::PodStatus) -> Option<Eviction> {
+        let told = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        if is_terminal(told) || !active_deadline::exceeded(pod, Some(newest), Timestamp::now()) {
+            return None;
         }
-        status
+        let eviction = Eviction { reason: active_deadline::REASON, message: active_deadline::MESSAGE };
+        self.parts.events.event(&pod_reference(pod), EventType::Normal, eviction.reason, eviction.message);
+        Some(eviction)
     }
 
     /// Makes the pod's cgroup, where pods have one, and keeps its limits true.
@@ -182,7 +181,6 @@ impl PodSyncer for Syncer {
         let parts = &self.parts;
         let uid = uid_of(pod);
         let told = self.api_status(pod, status, Stage::Running);
-        let told = self.within_deadline(pod, told);
         let phase = told.phase.clone();
         if is_terminal(phase.as_deref()) {
             parts.statuses.set(pod, told);

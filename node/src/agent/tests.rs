@@ -99,7 +99,12 @@ impl Rig {
     }
 
     async fn create(&self, name: &str, annotations: Value) {
-        let pod = json!({
+        self.create_with(name, annotations, json!({})).await;
+    }
+
+    /// A pod whose spec has more members, or other ones.
+    async fn create_with(&self, name: &str, annotations: Value, spec: Value) {
+        let mut pod = json!({
             "metadata": {"name": name, "annotations": annotations},
             "spec": {
                 "nodeName": "n",
@@ -109,6 +114,7 @@ impl Rig {
                 "containers": [{"name": "app", "image": "busybox:1.36"}],
             },
         });
+        pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
         self.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
     }
 
@@ -220,6 +226,33 @@ async fn the_agent_listens_to_what_the_runtime_tells_of_its_containers() {
         }
     };
     tokio::time::timeout(SOON, listens).await.expect("the runtime's events must be asked for");
+    rig.stop_agent().await;
+}
+
+#[tokio::test]
+async fn a_pod_past_its_deadline_has_failed_though_its_containers_end_well() {
+    let mut rig = Rig::start().await;
+    let ends_well = json!({"simulated.steersman.io/stop-code": "0"});
+    rig.create_with("slow", ends_well, json!({"activeDeadlineSeconds": 1, "restartPolicy": "Never"})).await;
+    let ended = rig
+        .pod_until("slow", "at an end", |pod| {
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+            matches!(phase, Some("Failed" | "Succeeded"))
+        })
+        .await
+        .status
+        .unwrap();
+    let containers = ended.container_statuses.unwrap();
+    let exited = containers[0].state.as_ref().and_then(|state| state.terminated.as_ref());
+    assert_eq!(exited.map(|exited| exited.exit_code), Some(0), "{containers:?}");
+    assert_eq!(
+        (ended.phase.as_deref(), ended.reason.as_deref(), ended.message.as_deref()),
+        (
+            Some("Failed"),
+            Some("DeadlineExceeded"),
+            Some("Pod was active on the node longer than the specified deadline")
+        )
+    );
     rig.stop_agent().await;
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, Pod, PodIP, PodStatus};
 
-use super::conditions::{self, DISRUPTION_TARGET, Sandbox};
+use super::conditions::{self, DISRUPTION_TARGET, Sandbox, is_terminal};
 use super::phase::{Stage, phase};
 use super::statuses::{ObservedContainer, Role, StartFailure, container_statuses};
 
@@ -31,6 +31,17 @@ pub struct Observed<'a> {
     pub host_ips: &'a [String],
     /// `Guaranteed`, `Burstable` or `BestEffort`.
     pub qos_class: &'a str,
+    /// Why the node itself ends the pod, if it does.
+    pub eviction: Option<Eviction>,
+}
+
+/// What a pod that the node ends is told; its phase is `Failed`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Eviction {
+    /// In one word.
+    pub reason: &'static str,
+    /// For people.
+    pub message: &'static str,
 }
 
 /// The status that a pod has now. Readiness is of containers as the statuses say; who probes them sets it first.
@@ -51,15 +62,7 @@ pub fn generate(observed: &Observed<'_>, readiness: &dyn Fn(Role, &mut Container
     let mut all = ordinary.clone();
     all.extend(init.iter().cloned());
     let computed = phase(pod, &all, observed.stage, observed.initialized);
-    let phase = next_phase(computed, old, from_source);
-    let (reason, message) = if Some(phase) == old.phase.as_deref() {
-        let first = |one: &Option<String>, other: &Option<String>| {
-            [one, other].into_iter().flatten().find(|text| !text.is_empty()).cloned()
-        };
-        (first(&old.reason, &from_source.reason), first(&old.message, &from_source.message))
-    } else {
-        (None, None)
-    };
+    let (phase, reason, message) = verdict(computed, observed);
 
     ordinary.iter_mut().for_each(|status| readiness(Role::Ordinary, status));
     init.iter_mut().for_each(|status| readiness(Role::Init, status));
@@ -82,8 +85,8 @@ pub fn generate(observed: &Observed<'_>, readiness: &dyn Fn(Role, &mut Container
     let some = |statuses: Vec<ContainerStatus>| Some(statuses).filter(|statuses| !statuses.is_empty());
     let mut status = PodStatus {
         phase: Some(phase.to_owned()),
-        reason,
-        message,
+        reason: reason.map(str::to_owned),
+        message: message.map(str::to_owned),
         conditions: Some(list),
         init_container_statuses: some(init),
         container_statuses: some(ordinary),
@@ -95,15 +98,25 @@ pub fn generate(observed: &Observed<'_>, readiness: &dyn Fn(Role, &mut Container
     status
 }
 
-/// What ended stays ended, whoever knows of it.
-fn next_phase<'a>(computed: &'a str, old: &'a PodStatus, from_source: &'a PodStatus) -> &'a str {
-    let terminal =
-        |phase: &'a Option<String>| phase.as_deref().filter(|phase| conditions::is_terminal(Some(phase)));
+/// The phase, and the reason and message that go with it. What ended stays ended, whoever knows of it.
+fn verdict<'a>(computed: &'a str, observed: &Observed<'a>) -> (&'a str, Option<&'a str>, Option<&'a str>) {
+    let Observed { pod, old, .. } = *observed;
+    let text = |text: &'a Option<String>| text.as_deref().filter(|text| !text.is_empty());
+    let terminal = |status: &'a PodStatus| text(&status.phase).filter(|phase| is_terminal(Some(phase)));
+    let told = pod.status.as_ref();
     // The API server refuses to go back.
-    if let Some(phase) = terminal(&from_source.phase) {
-        return phase;
+    let ended = told.and_then(terminal);
+    if let (Some(Eviction { reason, message }), None) = (observed.eviction, ended) {
+        // However its containers end.
+        return ("Failed", Some(reason), Some(message));
     }
-    if conditions::is_terminal(Some(computed)) { computed } else { terminal(&old.phase).unwrap_or(computed) }
+    let known = if is_terminal(Some(computed)) { None } else { terminal(old) };
+    let phase = ended.or(known).unwrap_or(computed);
+    if Some(phase) != old.phase.as_deref() {
+        return (phase, None, None);
+    }
+    let reason = text(&old.reason).or_else(|| text(&told?.reason));
+    (phase, reason, text(&old.message).or_else(|| text(&told?.message)))
 }
 
 fn set_addresses(status: &mut PodStatus, observed: &Observed<'_>) {

@@ -21,7 +21,7 @@ mod terminate;
 #[cfg(test)]
 mod tests;
 
-pub use generate::{Observed, generate};
+pub use generate::{Eviction, Observed, generate};
 pub use manager::{Set, StatusManager};
 pub use metrics::Metrics;
 pub use pods::{PodDeletionSafety, Pods};

@@ -12,7 +12,7 @@ use crate::status_manager::phase::Stage;
 use crate::status_manager::statuses::{
     ObservedContainer, ObservedState, Role, StartFailure, container_statuses,
 };
-use crate::status_manager::{Observed, generate};
+use crate::status_manager::{Eviction, Observed, generate};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).unwrap()
@@ -155,6 +155,17 @@ fn whole(
     observed: &[ObservedContainer],
     addresses: (&[&str], &[&str]),
 ) -> PodStatus {
+    ending(pod, old, observed, addresses, (Stage::Running, None))
+}
+
+/// Likewise, where the pod may be about to end.
+fn ending(
+    pod: &Pod,
+    old: &PodStatus,
+    observed: &[ObservedContainer],
+    addresses: (&[&str], &[&str]),
+    (stage, eviction): (Stage, Option<Eviction>),
+) -> PodStatus {
     let owned = |list: &[&str]| list.iter().map(|ip| (*ip).to_owned()).collect::<Vec<_>>();
     let (pod_ips, host_ips) = (owned(addresses.0), owned(addresses.1));
     generate(
@@ -165,10 +176,11 @@ fn whole(
             failures: &BTreeMap::new(),
             sandbox: Sandbox::Ready,
             initialized: true,
-            stage: Stage::Running,
+            stage,
             pod_ips: &pod_ips,
             host_ips: &host_ips,
             qos_class: "BestEffort",
+            eviction,
         },
         &|_, status| status.ready = status.state.as_ref().is_some_and(|state| state.running.is_some()),
     )
@@ -231,4 +243,33 @@ fn what_ended_stays_ended_with_its_reason() {
     pod.status = Some(read(json!({ "phase": "Succeeded" })));
     let status = whole(&pod, &evicted, &[seen("a", 0, runs())], (&[], &[]));
     assert_eq!(status.phase.as_deref(), Some("Succeeded"), "the API server refuses anything else");
+}
+
+#[test]
+fn a_pod_that_the_node_ends_has_failed_however_its_containers_end() {
+    let eviction = Eviction { reason: "DeadlineExceeded", message: "too long" };
+    let failed = json!({ "phase": "Failed", "reason": "DeadlineExceeded", "message": "too long" });
+    let running = json!({ "phase": "Running" });
+    let succeeded = json!({ "phase": "Succeeded" });
+    let lost = json!({ "phase": "Failed", "reason": "NodeLost", "message": "m" });
+    for (stage, state, known, on_server, expected) in [
+        (Stage::Running, runs(), &running, &running, &failed),
+        (Stage::Ended, exited(0), &failed, &running, &failed),
+        (Stage::Ended, exited(1), &failed, &running, &failed),
+        (Stage::Ended, exited(0), &running, &running, &failed),
+        // It is told already.
+        (Stage::Ended, exited(0), &failed, &failed, &failed),
+        // It had ended before.
+        (Stage::Ended, exited(0), &succeeded, &succeeded, &succeeded),
+        (Stage::Ended, exited(0), &lost, &lost, &lost),
+    ] {
+        let mut pod = plain("Never");
+        pod.status = Some(read(on_server.clone()));
+        let old = read(known.clone());
+        let status = ending(&pod, &old, &[seen("a", 0, state)], (&[], &[]), (stage, Some(eviction)));
+        let told = serde_json::to_value(status).unwrap();
+        for member in ["phase", "reason", "message"] {
+            assert_eq!(told.get(member), expected.get(member), "{stage:?} {known} {on_server}");
+        }
+    }
 }
