@@ -94,7 +94,8 @@ impl StatusManager {
     pub fn set(&self, pod: &Pod, mut status: PodStatus) -> Set {
         status.observed_generation = pod.metadata.generation;
         let deleted = pod.metadata.deletion_timestamp.is_some();
-        let changed = self.update(pod, status, if deleted { Update::Forced } else { Update::Usual });
+        let update = if deleted { Update::Forced } else { Update::Usual };
+        let changed = self.update(pod, update, |_| Some(status));
         let cached = self.shared.cache.lock().get(uid_of(pod)).map(|cached| cached.status.clone());
         Set { status: cached.unwrap_or_default(), changed }
     }
@@ -137,9 +138,10 @@ impl StatusManager {
     /// The pod's last status: nothing of it is left on this node. What nobody saw end counts as killed. Once this is
     /// written, a pod that is to be deleted goes.
     pub fn terminate(&self, pod: &Pod) {
-        let cached = self.shared.cache.lock().get(uid_of(pod)).map(|cached| cached.status.clone());
-        let known = cached.unwrap_or_else(|| pod.status.clone().unwrap_or_default());
-        self.update(pod, terminate::ended(pod, known), Update::Last);
+        self.update(pod, Update::Last, |known| {
+            let known = known.or(pod.status.as_ref()).cloned();
+            Some(terminate::ended(pod, known.unwrap_or_default()))
+        });
     }
 
     /// Forgets a pod's status.
@@ -253,20 +255,32 @@ impl StatusManager {
     /// Changes the status that a pod has, unless `change` finds nothing to change.
     fn change_container(&self, uid: &str, change: impl FnOnce(&Pod, &mut PodStatus) -> Option<()>) {
         let Some(pod) = self.shared.pods.by_uid(uid) else { return };
-        let Some(mut status) = self.shared.cache.lock().get(uid).map(|cached| cached.status.clone()) else {
-            tracing::debug!(uid, "Container changed before its pod was synced");
-            return;
-        };
-        if change(&pod, &mut status).is_some() {
-            self.update(&pod, status, Update::Usual);
-        }
+        self.update(&pod, Update::Usual, |known| {
+            let Some(mut status) = known.cloned() else {
+                tracing::debug!(uid, "Container changed before its pod was synced");
+                return None;
+            };
+            change(&pod, &mut status).map(|()| status)
+        });
     }
 
-    fn update(&self, pod: &Pod, status: PodStatus, update: Update) -> bool {
+    /// Takes in the status that `make` gives, if any, and says whether that is another. It is told the status that the pod
+    /// has; nobody else changes that meanwhile.
+    fn update(
+        &self,
+        pod: &Pod,
+        update: Update,
+        make: impl FnOnce(Option<&PodStatus>) -> Option<PodStatus>,
+    ) -> bool {
         let mirror = is_static_pod(pod).then(|| self.shared.pods.mirror_of(pod)).flatten();
         let basis = mirror.as_deref().unwrap_or(pod).status.clone().unwrap_or_default();
         let now = (Timestamp::now(), Instant::now());
-        let taken = self.shared.cache.lock().update(pod, &basis, status, update, now, &self.shared.metrics);
+        let taken = {
+            let mut cache = self.shared.cache.lock();
+            let known = cache.get(uid_of(pod)).map(|cached| &cached.status);
+            let Some(status) = make(known) else { return false };
+            cache.update(pod, &basis, status, update, now, &self.shared.metrics)
+        };
         match taken {
             Ok(true) => {
                 self.shared.changed.notify_one();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use steersman_apiserver::{Calls, Failure, Recording, TestServer, Verb};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{containers, read, running};
+use super::{containers, ended, read, running};
 use crate::pod_config::annotations::{CONFIG_HASH, CONFIG_MIRROR, CONFIG_SOURCE};
 use crate::status_manager::{Metrics, PodDeletionSafety, Pods, StatusManager};
 
@@ -26,6 +26,8 @@ struct Node {
     /// Mirrors by the uid of their static pod.
     mirrors: Mutex<HashMap<String, Arc<Pod>>>,
     may_run: AtomicBool,
+    /// Done once, while somebody asks for a mirror.
+    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Pods for Node {
@@ -33,6 +35,10 @@ impl Pods for Node {
         self.pods.lock().get(uid).cloned()
     }
     fn mirror_of(&self, pod: &Pod) -> Option<Arc<Pod>> {
+        let meanwhile = self.meanwhile.lock().take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
         self.mirrors.lock().get(pod.metadata.uid.as_deref()?).cloned()
     }
     fn static_pod_of(&self, uid: &str) -> Option<String> {
@@ -307,6 +313,39 @@ async fn probes_change_the_status_of_a_container_and_of_its_pod() {
     let told: Vec<_> = status.conditions.iter().flatten().map(|one| one.status.as_str()).collect();
     assert_eq!(told, ["False", "False"]);
     bench.end().await;
+}
+
+#[test]
+fn a_change_never_brings_back_the_status_before_another() {
+    type Change = fn(&StatusManager, &Pod);
+    let pod: Pod = read(json!({
+        "metadata": { "name": "s", "namespace": "default", "uid": "u", "annotations": { CONFIG_SOURCE: "file" } },
+        "spec": { "nodeName": "n", "containers": containers(&["a"]) },
+    }));
+    let with_id = |mut container: ContainerStatus| {
+        container.container_id = Some("c://1".to_owned());
+        PodStatus { container_statuses: Some(vec![container]), ..is_running() }
+    };
+    let changes: [(&str, Change); 3] = [
+        ("readiness", |manager, _| manager.set_container_readiness("u", "c://1", false)),
+        ("startup", |manager, _| manager.set_container_startup("u", "c://1", false)),
+        ("the last", |manager, pod| manager.terminate(pod)),
+    ];
+    for (what, change) in changes {
+        let node = Arc::new(Node::default());
+        let manager = StatusManager::new(node.clone(), node.clone(), Metrics::new());
+        node.pods.lock().insert("u".to_owned(), Arc::new(pod.clone()));
+        manager.set(&pod, with_id(running("a")));
+        let (other, of, newer) = (manager.clone(), pod.clone(), with_id(ended("a", 3)));
+        *node.meanwhile.lock() = Some(Box::new(move || {
+            _ = other.set(&of, PodStatus { phase: Some("Failed".to_owned()), ..newer })
+        }));
+        change(&manager, &pod);
+        let status = manager.get("u").unwrap();
+        assert_eq!(status.phase.as_deref(), Some("Failed"), "{what}");
+        let state = status.container_statuses.unwrap().remove(0).state;
+        assert_eq!(state.and_then(|state| state.terminated).map(|ended| ended.exit_code), Some(3), "{what}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
