@@ -24,6 +24,7 @@ pub mod pod_config;
 pub mod pod_manager;
 pub mod pod_workers;
 pub mod probes;
+mod regular_file;
 pub mod resources;
 pub mod root_dir;
 pub mod runtime;

@@ -1,12 +1,15 @@
 //! The file that a pod's containers see as `/etc/hosts`.
 
 use std::fmt::Write;
-use std::fs::{self, File, Permissions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::HostAlias;
+use rustix::fs::{Mode, OFlags};
+
+use crate::regular_file::open_regular;
 
 const HEADER: &str = "# Kubernetes-managed hosts file.\n\
                       127.0.0.1\tlocalhost\n\
@@ -50,26 +53,42 @@ fn line(text: &mut String, ip: &str, names: &str) {
     let _ = writeln!(text, "{ip}\t{names}");
 }
 
-/// Makes the file be `content`, readable by all. It is changed in place: containers that run have this very file mounted.
-/// Blocking.
+/// Makes the file be `content`, readable by all. It is changed in place: containers that run have this very file mounted,
+/// and may write to it, so no more of it is read than `content` has. Blocking.
 ///
 /// # Errors
-/// The file system's.
+/// The file system's, and that something else than a file is there.
 pub fn write_hosts(path: &Path, content: &[u8]) -> io::Result<()> {
-    match fs::read(path) {
-        Ok(present) if present == content => {}
-        Ok(_) => File::options().write(true).truncate(true).open(path)?.write_all(content)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::write(path, content)?,
-        Err(error) => return Err(error),
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW;
+    let file = open_regular(path, flags, Mode::from_raw_mode(0o644))?;
+    if !is(&file, content)? {
+        file.set_len(0)?;
+        file.write_all_at(content, 0)?;
     }
-    fs::set_permissions(path, Permissions::from_mode(0o644))
+    file.set_permissions(Permissions::from_mode(0o644))
+}
+
+/// Whether that is what the file has.
+fn is(file: &File, content: &[u8]) -> io::Result<bool> {
+    if file.metadata()?.len() != content.len() as u64 {
+        return Ok(false);
+    }
+    let mut present = vec![0; content.len()];
+    match file.read_exact_at(&mut present, 0) {
+        Ok(()) => Ok(present == content),
+        // It was cut off meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, symlink};
 
     use super::*;
+    use crate::regular_file::make_pipe;
 
     fn aliases() -> Vec<HostAlias> {
         let alias = |ip: &str, names: &[&str]| HostAlias {
@@ -118,5 +137,36 @@ mod tests {
         assert_eq!((now.ino(), now.mode() & 0o777), (inode, 0o644));
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert!(write_hosts(&folder.path().join("none/etc-hosts"), b"").is_err());
+    }
+
+    /// What this thread has read so far.
+    fn bytes_read() -> u64 {
+        let told = fs::read_to_string("/proc/thread-self/io").unwrap();
+        let read = told.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap();
+        read.parse().unwrap()
+    }
+
+    #[test]
+    fn whatever_a_container_made_of_the_file_does_no_harm() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("etc-hosts");
+        File::create(&path).unwrap().set_len(64 << 20).unwrap();
+        let before = bytes_read();
+        write_hosts(&path, b"own").unwrap();
+        assert!(bytes_read() - before < 1 << 20, "what it grew to must not be read");
+        for present in ["", "own", "mine", "other"] {
+            fs::write(&path, present).unwrap();
+            write_hosts(&path, b"own").unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"own", "{present}");
+        }
+        let other = folder.path().join("other");
+        fs::write(&other, "theirs").unwrap();
+        fs::remove_file(&path).unwrap();
+        symlink(&other, &path).unwrap();
+        assert!(write_hosts(&path, b"own").is_err());
+        assert_eq!(fs::read(&other).unwrap(), b"theirs");
+        fs::remove_file(&path).unwrap();
+        make_pipe(&path);
+        assert!(write_hosts(&path, b"own").is_err());
     }
 }
