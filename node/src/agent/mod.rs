@@ -13,6 +13,7 @@ mod assembly;
 mod caretaker;
 mod error;
 mod host;
+mod inspect;
 mod maintenance;
 mod observe;
 mod options;

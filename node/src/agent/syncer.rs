@@ -11,9 +11,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{self as api, Pod};
-use steersman_api::Uid;
 use tokio::task::spawn_blocking;
 
+use super::inspect::inspect_now;
 use super::observe;
 use super::parts::Parts;
 use crate::cgroups::PodCgroups;
@@ -23,7 +23,6 @@ use crate::kuberuntime::actions::restart_policy::{RestartPolicy, should_all_cont
 use crate::kuberuntime::manager::{RunningPod, SyncInputs};
 use crate::kuberuntime::sync_result::{PodSyncResult, SyncAction};
 use crate::node_info::NodeInfo;
-use crate::pleg::PodLister;
 use crate::pod_config::is_static_pod;
 use crate::pod_config::mirror::{self, MirrorPlan};
 use crate::pod_workers::{PodSyncer, SyncFailure, Synced, Termination, uid_of};
@@ -156,18 +155,6 @@ impl Syncer {
             SyncFailure { told: true, ..SyncFailure::new(message) }
         })
     }
-
-    /// The pod as the runtime has it at this moment, and not as of the last list.
-    async fn inspect_now(&self, uid: &Uid) -> Result<PodStatus, SyncFailure> {
-        let failed = |error| {
-            SyncFailure::new(format!("unable to read pod status prior to final pod termination: {error}"))
-        };
-        let runtime = &self.parts.runtime;
-        match runtime.pod(uid).await.map_err(failed)? {
-            Some(pod) => runtime.pod_status(&pod).await.map_err(failed),
-            None => Ok(PodStatus::unknown_to_runtime(uid.clone())),
-        }
-    }
 }
 
 #[async_trait]
@@ -254,7 +241,7 @@ impl PodSyncer for Syncer {
         parts.probes.remove_pod(pod);
 
         // How the containers ended must be told now: later they may be gone.
-        let mut stopped = self.inspect_now(&uid_of(pod)).await?;
+        let mut stopped = inspect_now(&*parts.runtime, &uid_of(pod)).await?;
         stopped.ips.clone_from(&status.ips);
         let left: Vec<String> = stopped.running().map(|container| container.id.to_string()).collect();
         if !left.is_empty() {

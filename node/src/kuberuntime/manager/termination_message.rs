@@ -1,10 +1,13 @@
 //! What a container left to say when it ended. Reads files, so these calls block.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
 
 use crate::cri::v1;
 use crate::kuberuntime::labels::AnnotatedInfo;
+use crate::regular_file::open_regular;
 
 /// The most bytes of a termination message; of a longer file the last ones count.
 const MAX_MESSAGE: u64 = 4096;
@@ -27,7 +30,9 @@ pub(super) fn of_exited(status: &v1::ContainerStatus) -> String {
     // It is mounted at an absolute path, whatever the spec says.
     let path = format!("/{}", annotated.termination_message_path.trim_start_matches('/'));
     let mount = status.mounts.iter().find(|mount| path.len() > 1 && mount.container_path == path);
-    let written = mount.map(|mount| (&mount.host_path, tail(&mount.host_path, MAX_MESSAGE)));
+    // A container may have put a link there, to what is not its own.
+    let written =
+        mount.map(|mount| (&mount.host_path, tail(&mount.host_path, OFlags::NOFOLLOW, MAX_MESSAGE)));
     match written {
         Some((_, Ok((message, _)))) if !message.is_empty() => String::from_utf8_lossy(&message).into_owned(),
         Some((path, Err(error))) if error.kind() != io::ErrorKind::NotFound => {
@@ -39,8 +44,8 @@ pub(super) fn of_exited(status: &v1::ContainerStatus) -> String {
 }
 
 /// At most the last `length` bytes of a file, and whether that is all of it.
-fn tail(path: &str, length: u64) -> io::Result<(Vec<u8>, bool)> {
-    let mut file = File::open(path)?;
+fn tail(path: &str, flags: OFlags, length: u64) -> io::Result<(Vec<u8>, bool)> {
+    let mut file = open_regular(Path::new(path), OFlags::RDONLY | flags, Mode::empty())?;
     let size = file.metadata()?.len();
     let from = size.saturating_sub(length);
     file.seek(SeekFrom::Start(from))?;
@@ -50,7 +55,7 @@ fn tail(path: &str, length: u64) -> io::Result<(Vec<u8>, bool)> {
 }
 
 fn from_log(path: &str) -> String {
-    match tail(path, LOG_WINDOW) {
+    match tail(path, OFlags::empty(), LOG_WINDOW) {
         Ok((end, whole)) => last_text(&end, whole),
         Err(error) => format!("Error on reading termination message from logs: {path:?}: {error}"),
     }
@@ -80,10 +85,11 @@ fn text(line: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
+    use std::os::unix::fs::symlink;
 
     use super::*;
     use crate::kuberuntime::labels;
+    use crate::regular_file::make_pipe;
 
     fn exited(folder: &Path, policy: &str, exit_code: i32) -> v1::ContainerStatus {
         let path = |name: &str| folder.join(name).display().to_string();
@@ -144,6 +150,21 @@ mod tests {
         fs::create_dir(folder.path().join("message")).unwrap();
         let unreadable = of_exited(&exited(folder.path(), FALLBACK_TO_LOGS, 1));
         assert!(unreadable.starts_with("Error on reading termination log "), "{unreadable}");
+    }
+
+    #[test]
+    fn what_is_no_file_is_neither_waited_for_nor_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("message");
+        let secret = folder.path().join("secret");
+        fs::write(&secret, "secret").unwrap();
+        let make: [&dyn Fn(); 2] = [&|| make_pipe(&path), &|| symlink(&secret, &path).unwrap()];
+        for make in make {
+            make();
+            let told = of_exited(&exited(folder.path(), "File", 0));
+            assert!(told.starts_with("Error on reading termination log "), "{told}");
+            fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]
