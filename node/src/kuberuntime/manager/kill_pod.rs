@@ -62,6 +62,8 @@ impl Kuberuntime {
         grace_override: Option<i64>,
     ) -> PodSyncResult {
         let mut result = PodSyncResult::default();
+        // They fail with their containers, which is no reason to stop those once more.
+        self.records.abandon_post_start(&running.uid, &running.containers);
         let names: BTreeSet<String> = running.containers.iter().map(|(_, name)| name.clone()).collect();
         let turns = Turns::new(pod.map(|pod| TerminationOrder::new(pod, &names)).unwrap_or_default());
         let kills = running.containers.iter().map(|(id, name)| {

@@ -16,7 +16,7 @@ use crate::kuberuntime::actions::{KillReason, PostStart};
 use crate::kuberuntime::sync_result::SyncError;
 
 impl Kuberuntime {
-    /// Runs a hook to its end; where it fails, the container is stopped.
+    /// Runs a hook to its end; where it fails, the container is stopped, unless that was done with its pod meanwhile.
     ///
     /// If this is dropped the hook goes on: nobody could tell later how far it had come. Until it is done, syncs see it
     /// [running](PostStart::Running).
@@ -30,20 +30,19 @@ impl Kuberuntime {
         let (killer, records) = (Arc::clone(&self.killer), Arc::clone(&self.records));
         let (pod, container, hook, uid) = (pod.clone(), container.clone(), hook.clone(), uid(pod));
         let (done, ended) = oneshot::channel();
-        records.set_post_start(&uid, &id, Some(PostStart::Running));
+        records.begin_post_start(&uid, &id);
         let run = async move {
             let ran = killer.hooks.run(&id, &pod, &container, &hook).await;
-            let mut left = None;
-            if let Err(failure) = &ran {
+            let left = ran.is_err().then_some(PostStart::Failed);
+            // It is of no account in a container that is stopped anyway.
+            let matters = records.end_post_start(&uid, &id, left);
+            if let Some(failure) = ran.as_ref().err().filter(|_| matters) {
                 let (pod_text, name) = (pod_text(&pod), container.name.as_str());
                 error!(pod = pod_text, name, %id, %failure, "Failed to execute PostStartHook");
                 // Its message may hold what is secret.
                 let text = "PostStartHook failed";
                 killer.event(&pod, name, &id.id, EventType::Warning, "FailedPostStartHook", text);
                 let reason = KillReason::FailedPostStartHook;
-                // Until it has ended, and for the next sync where it does not end.
-                left = Some(PostStart::Failed);
-                records.set_post_start(&uid, &id, left);
                 let kill = Kill {
                     pod: Some(&pod),
                     id: &id,
@@ -54,11 +53,11 @@ impl Kuberuntime {
                     turns: None,
                 };
                 match killer.kill(kill).await {
-                    Ok(()) => left = None,
+                    // Until then, and where it does not end, it has failed for the next sync.
+                    Ok(()) => _ = records.end_post_start(&uid, &id, None),
                     Err(error) => error!(pod = pod_text, name, %id, error, "Failed to kill container"),
                 }
             }
-            records.set_post_start(&uid, &id, left);
             // Nobody may wait for it any more.
             let _ = done.send(ran);
         };

@@ -35,12 +35,30 @@ impl Records {
         record.clone()
     }
 
-    /// Notes where a container's hook has got to; none where it is done.
-    pub(super) fn set_post_start(&self, pod: &Uid, container: &ContainerId, hook: Option<PostStart>) {
-        self.change(pod, |record| match hook {
+    /// A container's hook begins.
+    pub(super) fn begin_post_start(&self, pod: &Uid, container: &ContainerId) {
+        self.change(pod, |record| record.post_start.insert(container.clone(), PostStart::Running));
+    }
+
+    /// Forgets the hooks of containers that are stopped with their pod: what becomes of them matters to nobody any more.
+    pub(super) fn abandon_post_start(&self, pod: &Uid, containers: &[(ContainerId, String)]) {
+        if let Some(record) = self.0.lock().get_mut(pod) {
+            record.post_start.retain(|id, _| !containers.iter().any(|(stopped, _)| stopped == id));
+        }
+    }
+
+    /// Notes where a container's hook has got to after it ran; none where it is done. Says whether that still matters: the
+    /// container was not stopped meanwhile, nor the pod forgotten.
+    pub(super) fn end_post_start(&self, pod: &Uid, container: &ContainerId, hook: Option<PostStart>) -> bool {
+        let mut all = self.0.lock();
+        let Some(record) = all.get_mut(pod).filter(|record| record.post_start.contains_key(container)) else {
+            return false;
+        };
+        match hook {
             Some(hook) => record.post_start.insert(container.clone(), hook),
             None => record.post_start.remove(container),
-        });
+        };
+        true
     }
 
     /// Notes what a container was given.

@@ -67,6 +67,23 @@ async fn a_start_hook_goes_on_when_its_sync_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_start_hook_that_fails_as_its_pod_is_stopped_is_of_no_account() {
+    let world = World::new();
+    let lifecycle = json!({"postStart": command(), "preStop": command()});
+    let pod = pod(
+        &[("exec-delay", "10s"), ("exec-code", "1")],
+        json!({"containers": [app("a", json!({"lifecycle": lifecycle}))]}),
+    );
+    assert!(tokio::time::timeout(seconds(3), world.sync(&pod)).await.is_err());
+    assert!(world.kill(&pod).await.is_ok());
+    pass(60).await;
+    assert_eq!(world.container(&pod, "a").await.state, ContainerState::Exited);
+    assert!(world.said("FailedPostStartHook").is_empty());
+    assert_eq!(world.said("Killing").len(), 1);
+    assert_eq!(world.count(Operation::ExecSync), 2, "each hook runs once");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_container_that_outlives_its_failed_start_hook_is_killed_by_the_next_sync() {
     use crate::runtime::Code;
     use crate::runtime::simulated::Fault;
