@@ -9,6 +9,8 @@ use tokio::time::{Instant, sleep_until};
 
 /// How long a connection may be idle of which nobody has been authenticated: also to send its first request.
 const STRANGER: Duration = Duration::from_secs(10);
+/// How long such a connection may be there at all, whatever it asks: what strangers may ask is answered within a moment.
+const STRANGER_LIFE: Duration = Duration::from_secs(60);
 /// How long others may be idle; as long as clients in Go keep theirs.
 const KNOWN: Duration = Duration::from_secs(90);
 /// How long requests may take (upstream: read and write timeouts). Upgraded connections are not bounded by it.
@@ -21,6 +23,7 @@ pub(super) struct Activity {
 }
 
 struct State {
+    opened: Instant,
     /// Requests under way, until the last byte of their answers.
     requests: usize,
     /// When the connection became idle, or stopped being so.
@@ -34,7 +37,8 @@ pub(super) struct Busy(Arc<Activity>);
 
 impl Activity {
     pub(super) fn new() -> Arc<Self> {
-        let state = State { requests: 0, since: Instant::now(), known: false };
+        let now = Instant::now();
+        let state = State { opened: now, requests: 0, since: now, known: false };
         Arc::new(Self { state: Mutex::new(state), changed: Notify::new() })
     }
 
@@ -70,12 +74,13 @@ impl Activity {
 
 impl State {
     fn end(&self) -> Instant {
-        self.since
+        let end = self.since
             + match self.requests {
                 0 if self.known => KNOWN,
                 0 => STRANGER,
                 _ => BUSY,
-            }
+            };
+        if self.known { end } else { end.min(self.opened + STRANGER_LIFE) }
     }
 }
 
@@ -122,5 +127,35 @@ mod tests {
             drop(busy);
         });
         assert!(about(lasted, STRANGER * 7 / 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stranger_goes_in_the_end_whatever_it_asks() {
+        let activity = Activity::new();
+        let asks = async {
+            loop {
+                tokio::time::sleep(STRANGER / 2).await;
+                drop(activity.begin());
+            }
+        };
+        let lasted = tokio::select! {
+            lasted = lasts(&activity) => lasted,
+            () = asks => unreachable!("strangers ask for ever"),
+        };
+        assert!(about(lasted, STRANGER_LIFE));
+        // Nor does it help to be slow to take the answer.
+        let activity = Activity::new();
+        let _busy = activity.begin();
+        assert!(about(lasts(&activity).await, STRANGER_LIFE));
+        // Who has been authenticated meanwhile is no stranger.
+        let activity = Activity::new();
+        let busy = activity.begin();
+        let (lasted, ()) = tokio::join!(lasts(&activity), async {
+            tokio::time::sleep(STRANGER_LIFE / 2).await;
+            activity.authenticated();
+            tokio::time::sleep(STRANGER_LIFE).await;
+            drop(busy);
+        });
+        assert!(about(lasted, STRANGER_LIFE * 3 / 2 + KNOWN));
     }
 }
