@@ -144,7 +144,7 @@ fn is_pattern(text: &str) -> bool {
 }
 
 /// With dots between the parts: where slashes are, dots and slashes change places.
-fn normal(name: &str) -> String {
+pub(crate) fn normal(name: &str) -> String {
     match name.find(['.', '/']).map(|at| name.as_bytes()[at]) {
         Some(b'/') => name
             .chars()

@@ -13,6 +13,7 @@ use super::container_config::{
     security_context::{pod_context, selinux_options, supplemental_groups_policy},
 };
 use super::labels::{new_pod_annotations, new_pod_labels};
+use crate::admission::sysctl::normal;
 use crate::cri::v1;
 
 /// What a kernel takes as the machine's name.
@@ -69,7 +70,8 @@ pub fn pod_sandbox_config(
                 .and_then(|context| context.sysctls.as_ref())
                 .into_iter()
                 .flatten()
-                .map(|sysctl| (sysctl.name.clone(), sysctl.value.clone()))
+                // The only form in which runc tells which namespace a setting is of.
+                .map(|sysctl| (normal(&sysctl.name), sysctl.value.clone()))
                 .collect(),
             overhead: Some(sandbox_overhead(pod, inputs.node)),
             resources: Some(sandbox_resources(pod, inputs.node)),

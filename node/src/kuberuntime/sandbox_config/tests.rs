@@ -58,6 +58,20 @@ fn a_sandbox_is_told_whose_it_is_and_what_it_is_given() {
 }
 
 #[test]
+fn settings_are_told_with_dots_between_their_parts() {
+    for (name, told) in [
+        ("kernel.shm_rmid_forced", "kernel.shm_rmid_forced"),
+        ("kernel/shm_rmid_forced", "kernel.shm_rmid_forced"),
+        ("net/ipv4/conf/eno2.100/rp_filter", "net.ipv4.conf.eno2/100.rp_filter"),
+        ("net.ipv4.conf.eno2/100.rp_filter", "net.ipv4.conf.eno2/100.rp_filter"),
+    ] {
+        let context = json!({"sysctls": [{"name": name, "value": "1"}]});
+        let config = configured(json!({"containers": [], "securityContext": context})).unwrap();
+        assert_eq!(config.linux.unwrap().sysctls, [(told.to_owned(), "1".to_owned())].into(), "{name}");
+    }
+}
+
+#[test]
 fn host_names_are_of_pods_with_a_network_of_their_own() {
     let long = "d".repeat(61);
     let too_long = format!(
