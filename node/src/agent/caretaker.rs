@@ -74,10 +74,7 @@ impl Agent for Caretaker {
             self.remove_cgroup(pod).await;
         }
         if !work.folders.is_empty() {
-            let orphans: HashSet<&Uid> = work.folders.iter().filter(|pod| gone(pod)).collect();
-            let there = self.parts.volumes.pods_on_disk().unwrap_or_default();
-            let known = there.into_iter().filter(|pod| !orphans.contains(pod)).collect();
-            self.parts.volumes.clean_orphans(&known).await;
+            self.parts.volumes.clean_orphans(&work.folders, gone).await;
         }
         let Some(client) = &self.parts.mirrors else { return };
         for mirror in &work.mirrors {

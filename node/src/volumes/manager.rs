@@ -1,6 +1,6 @@
 //! The volumes of all pods of the node.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -278,16 +278,12 @@ impl VolumeManager {
         Ok(())
     }
 
-    /// Takes away what pods that are not `known` left on disk: their volumes, and then their folders. Pods with volumes
-    /// that this manager mounted are left to [`unmount`](Self::unmount).
-    pub async fn clean_orphans(&self, known: &HashSet<Uid>) -> Orphans {
-        let on_disk_now = self.pods_on_disk().unwrap_or_else(|error| {
-            tracing::error!(%error, "folders of pods can't be listed");
-            Vec::new()
-        });
+    /// Takes away what these pods left on disk: their volumes, and then their folders. Each must still be `gone` when its
+    /// turn comes. Pods with volumes that this manager mounted are left to [`unmount`](Self::unmount).
+    pub async fn clean_orphans(&self, pods: &[Uid], gone: impl Fn(&Uid) -> bool) -> Orphans {
         let mut orphans = Orphans::default();
-        for uid in on_disk_now.into_iter().filter(|uid| !known.contains(uid)) {
-            let Some(state) = self.unused(&uid) else { continue };
+        for uid in pods {
+            let Some(state) = gone(uid).then(|| self.unused(uid)).flatten() else { continue };
             orphans.found += 1;
             let (root, pod) = (self.shared.parts.root.clone(), uid.clone());
             let metrics = self.shared.parts.metrics.clone();
@@ -306,7 +302,7 @@ impl VolumeManager {
             let mut pods = self.shared.pods.lock();
             // Nobody else took it meanwhile: this map and this function hold it.
             if Arc::strong_count(&state) == 2 {
-                pods.remove(&uid);
+                pods.remove(uid);
             }
         }
         self.shared.parts.metrics.swept(orphans.found, orphans.failed);

@@ -1,6 +1,5 @@
 //! How volumes go.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use super::*;
@@ -68,10 +67,9 @@ async fn nothing_is_removed_through_a_mount() {
     assert!(error.contains("inner\" is still mounted"), "{error}");
     assert!(precious.join("file").is_file());
     // Nor by those who clean up after pods that are gone.
-    let nobody = HashSet::new();
-    assert_eq!(bench.volumes.clean_orphans(&nobody).await, Orphans { found: 1, failed: 1 });
+    assert_eq!(bench.volumes.clean_orphans(&[uid()], |_| true).await, Orphans { found: 1, failed: 1 });
     mounts::unmount_all(&inner).unwrap();
-    assert_eq!(bench.volumes.clean_orphans(&nobody).await, Orphans { found: 1, failed: 0 });
+    assert_eq!(bench.volumes.clean_orphans(&[uid()], |_| true).await, Orphans { found: 1, failed: 0 });
     assert!(bench.volumes.pods_on_disk().unwrap().is_empty());
     assert!(precious.join("file").is_file());
 }
@@ -88,20 +86,23 @@ async fn what_pods_that_are_gone_left_goes_and_nothing_else() {
     std::fs::write(folder("gone", "volumes/kubernetes.io~empty-dir/data").join("file"), "x").unwrap();
     std::fs::write(folder("gone", "containers/c").join("log"), "x").unwrap();
     folder("gone", "volumes/kubernetes.io~csi/empty");
-    folder("known", "volumes/kubernetes.io~empty-dir/data");
+    folder("back", "volumes/kubernetes.io~empty-dir/data");
     std::fs::write(folder("foreign", "volumes/kubernetes.io~csi/pvc-1/mount").join("precious"), "x").unwrap();
     bench.volumes.mount(&pod(json!([{ "name": "data", "emptyDir": {} }]))).await.unwrap();
-    let known = HashSet::from([Uid::from("known")]);
-    let orphans = bench.volumes.clean_orphans(&known).await;
-    assert_eq!(orphans, Orphans { found: 2, failed: 1 });
+    let orphans = bench.volumes.pods_on_disk().unwrap();
+    // Comes after they were found.
+    folder("new", "volumes");
+    let gone = |pod: &Uid| *pod != Uid::from("back");
+    let done = bench.volumes.clean_orphans(&orphans, gone).await;
+    assert_eq!(done, Orphans { found: 2, failed: 1 });
     let left = bench.volumes.pods_on_disk().unwrap();
-    assert_eq!(left, ["foreign", "known", "u-1"].map(Uid::from));
+    assert_eq!(left, ["back", "foreign", "new", "u-1"].map(Uid::from));
     assert!(bench.root.pods().join("foreign/volumes/kubernetes.io~csi/pvc-1/mount/precious").is_file());
     assert!(bench.path("data").is_dir());
     // Once its volumes are unmounted it is an orphan as any other.
     bench.volumes.unmount(&uid()).await.unwrap();
-    bench.volumes.clean_orphans(&known).await;
-    assert_eq!(bench.volumes.pods_on_disk().unwrap(), ["foreign", "known"].map(Uid::from));
+    bench.volumes.clean_orphans(&orphans, gone).await;
+    assert_eq!(bench.volumes.pods_on_disk().unwrap(), ["back", "foreign", "new"].map(Uid::from));
 }
 
 #[test]
