@@ -11,6 +11,7 @@ use steersman_api::Uid;
 use super::parts::Parts;
 use crate::admission::{self, Policy, Situation};
 use crate::blocking::blocking;
+use crate::cgroups::remove_patiently;
 use crate::container::{ContainerId, ContainerState, RuntimePod, SandboxState};
 use crate::kuberuntime::manager::garbage::PodStates;
 use crate::node_status::NodeStatus;
@@ -35,8 +36,7 @@ impl Caretaker {
         if !crate::volumes::MountedVolumes::mounted(&self.parts.volumes, pod).is_empty() {
             return;
         }
-        let (cgroups, uid) = (Arc::clone(&self.parts.cgroups), pod.clone());
-        if let Err(error) = blocking(move || cgroups.remove(&uid)).await {
+        if let Err(error) = remove_patiently(&self.parts.cgroups, pod).await {
             tracing::warn!(%pod, %error, "an orphaned cgroup could not be removed yet");
         }
     }

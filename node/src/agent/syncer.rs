@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 use super::inspect::inspect_now;
 use super::observe;
 use super::parts::Parts;
-use crate::cgroups::PodCgroups;
+use crate::cgroups::{PodCgroups, remove_patiently};
 use crate::container::{PodStatus, RuntimePod};
 use crate::events::{EventType, pod_reference};
 use crate::kuberuntime::actions::restart_policy::{RestartPolicy, should_all_containers_restart};
@@ -268,11 +268,8 @@ impl PodSyncer for Syncer {
         parts.statuses.set(pod, told);
         parts.volumes.unmount(&uid).await.map_err(|error| SyncFailure::new(error.to_string()))?;
         parts.objects.unregister(pod);
-        {
-            let uid = uid.clone();
-            let removed = self.with_cgroups(move |cgroups| cgroups.remove(&uid)).await;
-            removed.map_err(|error| SyncFailure::new(format!("removing the pod's cgroup: {error}")))?;
-        }
+        let removed = remove_patiently(&parts.cgroups, &uid).await;
+        removed.map_err(|error| SyncFailure::new(format!("removing the pod's cgroup: {error}")))?;
         parts.runtime.forget(&uid);
         parts.failures.remove(&uid);
         parts.statuses.terminate(pod);

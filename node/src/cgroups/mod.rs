@@ -21,6 +21,7 @@ mod hierarchies;
 mod limits;
 mod metrics;
 mod name;
+mod removal;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -39,6 +40,7 @@ pub use hierarchies::{CgroupVersion, Hierarchies};
 pub use limits::{CpuQuota, Limits, PodLimitSettings, left_for_pods};
 pub use metrics::Metrics;
 pub use name::{CgroupDriver, GroupName, pod_of_folder};
+pub use removal::remove_patiently;
 pub use tree::{CgroupSettings, CgroupTree};
 pub use upkeep::Upkeep;
 

@@ -2,6 +2,7 @@
 
 mod limits;
 mod real;
+mod removal;
 mod tree;
 mod upkeep;
 
