@@ -317,7 +317,11 @@ impl Agent {
         };
         let caretaker = Arc::new(Caretaker::new(Arc::clone(&parts), policy, node_status.clone()));
         let remover: Arc<dyn sync_loop::ContainerRemover> = Arc::<Caretaker>::clone(&caretaker);
-        let (deletor, deletions) = ContainerDeletor::new(relists.statuses().clone(), remover, 1);
+        let (deletor, deletions) = ContainerDeletor::new(
+            relists.statuses().clone(),
+            remover,
+            self.options.garbage.left_at_a_death(),
+        );
         let sync_loop = self.sync_loop(
             sync_loop::Parts {
                 pods,

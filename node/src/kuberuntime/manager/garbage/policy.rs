@@ -26,6 +26,14 @@ impl Default for Policy {
     }
 }
 
+impl Policy {
+    /// How many ended containers of a name are left when one more of it ends: the newest always, for its log, and no others
+    /// where the policy sets no bound, since they are for garbage collection then.
+    pub fn left_at_a_death(&self) -> usize {
+        self.max_per_container.unwrap_or_default().max(1)
+    }
+}
+
 /// A container as the runtime lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Dead {
@@ -151,6 +159,14 @@ mod tests {
         assert_eq!(removed(&Policy::default(), &containers), ["gone-a-1", "gone-a-2", "p-a-1", "p-a-2"]);
         let none = Policy { max_per_container: None, ..Policy::default() };
         assert_eq!(removed(&none, &containers), ["gone-a-1", "gone-a-2"]);
+    }
+
+    #[test]
+    fn at_a_death_as_many_are_left_as_are_kept_and_one_at_least() {
+        for (kept, left) in [(None, 1), (Some(0), 1), (Some(1), 1), (Some(3), 3)] {
+            let policy = Policy { max_per_container: kept, ..Policy::default() };
+            assert_eq!(policy.left_at_a_death(), left, "{kept:?}");
+        }
     }
 
     #[test]
