@@ -2,9 +2,12 @@
 //!
 //! Whoever writes to a volume may put links into it, and change them at any moment. So nothing here goes by a path twice:
 //! the part is opened once, by the kernel's own rule that no step may lead out of the volume, and what is open is mounted.
+//! Links that lead through the node's root and back into the volume are against that rule; where they lead is found out by
+//! path, and then opened step by step, without following any link.
 
+use std::fs::canonicalize;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Component, Path};
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, fchmod, fstat, mkdirat, open, openat, openat2,
@@ -28,14 +31,14 @@ pub(in crate::volumes) fn open_or_make(volume: &Path, part: &str) -> Result<Owne
     }
     let whole = steps.join("/");
     let full = volume.join(&whole);
-    match beneath(&root, &whole) {
+    match beneath(&root, volume, &whole) {
         Err(Errno::NOENT) => {}
         other => return other.during("opening", &full),
     }
     let mode = Mode::from_raw_mode(fstat(&root).during("looking at", volume)?.st_mode);
     let mut at = root.try_clone().during("opening volume", volume)?;
     for (depth, step) in steps.iter().enumerate() {
-        at = match beneath(&root, &steps[..=depth].join("/")) {
+        at = match beneath(&root, volume, &steps[..=depth].join("/")) {
             Err(Errno::NOENT) => make_in(&at, step, mode).during("creating directory", &full)?,
             other => other.during("opening", &full)?,
         };
@@ -43,7 +46,16 @@ pub(in crate::volumes) fn open_or_make(volume: &Path, part: &str) -> Result<Owne
     Ok(at)
 }
 
-fn beneath(root: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
+/// Opens what is at `path` in the volume, whose root is open as well.
+fn beneath(root: &OwnedFd, volume: &Path, path: &str) -> Result<OwnedFd, Errno> {
+    match by_kernel(root, path) {
+        // A link by way of the node's root, or a kernel before 5.6, which has no such rule.
+        Err(Errno::XDEV | Errno::NOSYS) => by_steps(root, volume, path),
+        other => other,
+    }
+}
+
+fn by_kernel(root: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let attempts = 8;
@@ -55,6 +67,25 @@ fn beneath(root: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
         }
     }
     openat2(root, path, flags, Mode::empty(), resolve)
+}
+
+/// Upstream's way: links lead where they lead on the node, which must be in the volume.
+fn by_steps(root: &OwnedFd, volume: &Path, path: &str) -> Result<OwnedFd, Errno> {
+    let real =
+        |path: &Path| canonicalize(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
+    let (volume, part) = (real(volume)?, real(&volume.join(path))?);
+    let part = part.strip_prefix(&volume).map_err(|_| Errno::XDEV)?;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut at = root.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    for step in part.components() {
+        let Component::Normal(step) = step else { return Err(Errno::XDEV) };
+        at = openat(&at, step, flags, Mode::empty())?;
+        // It was something else a moment ago.
+        if FileType::from_raw_mode(fstat(&at)?.st_mode) == FileType::Symlink {
+            return Err(Errno::LOOP);
+        }
+    }
+    Ok(at)
 }
 
 /// Makes a folder in an open one and opens it. One that is exchanged for a link meanwhile is not followed.

@@ -60,6 +60,28 @@ async fn missing_folders_are_made_with_the_volumes_mode() {
 }
 
 #[tokio::test]
+async fn a_link_by_way_of_the_nodes_root_may_lead_back_into_the_volume() {
+    if !is_root() {
+        return;
+    }
+    let (bench, pod, data) = bench().await;
+    std::fs::create_dir_all(data.join("a/b")).unwrap();
+    std::fs::write(data.join("a/b/file"), "x").unwrap();
+    symlink(data.join("a"), data.join("folder")).unwrap();
+    symlink(data.join("folder/b/file"), data.join("file")).unwrap();
+    symlink(&data, data.join("whole")).unwrap();
+    let prepare = |index, part: &str| bench.volumes.prepare_sub_path(&pod, "c", index, &mount(), part);
+    for (index, part) in ["file", "folder/b/file", "whole/a/b/file"].into_iter().enumerate() {
+        let file = prepare(index, part).unwrap();
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "x", "{part}");
+    }
+    assert!(prepare(3, "whole").unwrap().join("a/b").is_dir());
+    // What is missing is made there.
+    prepare(4, "folder/new/newer").unwrap();
+    assert!(data.join("a/new/newer").is_dir());
+}
+
+#[tokio::test]
 async fn what_leads_out_of_the_volume_is_refused() {
     let (bench, pod, data) = bench().await;
     let outside = bench.outside("secrets");
@@ -67,6 +89,10 @@ async fn what_leads_out_of_the_volume_is_refused() {
     symlink(&outside, data.join("absolute")).unwrap();
     symlink("../../../../../../secrets", data.join("relative")).unwrap();
     symlink("relative", data.join("chain")).unwrap();
+    // Begins like the volume's own path.
+    let beside = data.with_file_name("data-2");
+    std::fs::create_dir(&beside).unwrap();
+    symlink(&beside, data.join("beside")).unwrap();
     symlink("nowhere", data.join("dangling")).unwrap();
     symlink("/proc/self/root", data.join("magic")).unwrap();
     std::fs::write(data.join("file"), "x").unwrap();
@@ -79,6 +105,8 @@ async fn what_leads_out_of_the_volume_is_refused() {
         "relative/key",
         "relative/new",
         "chain/key",
+        "beside",
+        "beside/new",
         "dangling",
         "dangling/new",
         "magic/etc",
@@ -90,6 +118,7 @@ async fn what_leads_out_of_the_volume_is_refused() {
     assert_eq!(refused("/etc"), "error SubPath `/etc` must not be an absolute path");
     assert_eq!(refused("a/../../b"), "unable to provision SubPath `a/../../b`: must not contain '..'");
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 1, "nothing was made outside");
+    assert_eq!(std::fs::read_dir(&beside).unwrap().count(), 0, "nor beside it");
     assert!(!bench.root.pod_sub_paths(&uid()).exists());
 }
 
