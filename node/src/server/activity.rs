@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// How long a connection may be idle of which nobody has been authenticated: also to send its first request.
+/// How long a connection may be idle of which nobody has been authenticated: also to shake hands and send its first request.
 const STRANGER: Duration = Duration::from_secs(10);
 /// How long such a connection may be there at all, whatever it asks: what strangers may ask is answered within a moment.
 const STRANGER_LIFE: Duration = Duration::from_secs(60);
@@ -30,6 +30,8 @@ struct State {
     since: Instant,
     /// Somebody was authenticated on it.
     known: bool,
+    /// It is to end at once. Only strangers' are turned away.
+    turned_away: bool,
 }
 
 /// A request under way.
@@ -38,7 +40,7 @@ pub(super) struct Busy(Arc<Activity>);
 impl Activity {
     pub(super) fn new() -> Arc<Self> {
         let now = Instant::now();
-        let state = State { opened: now, requests: 0, since: now, known: false };
+        let state = State { opened: now, requests: 0, since: now, known: false, turned_away: false };
         Arc::new(Self { state: Mutex::new(state), changed: Notify::new() })
     }
 
@@ -58,6 +60,24 @@ impl Activity {
         self.state.lock().known = true;
     }
 
+    /// Whether nobody was authenticated on it.
+    pub(super) fn is_strangers(&self) -> bool {
+        !self.state.lock().known
+    }
+
+    /// Has the connection be over now, if it is a stranger's. Says whether it is.
+    pub(super) fn turn_away(&self) -> bool {
+        let mut state = self.state.lock();
+        state.turned_away = !state.known;
+        self.changed.notify_one();
+        state.turned_away
+    }
+
+    /// Whether it was turned away: not even what it asked already is to be answered.
+    pub(super) fn was_turned_away(&self) -> bool {
+        self.state.lock().turned_away
+    }
+
     /// Returns once the connection has been idle, or busy, for too long. For one who waits.
     pub(super) async fn over(&self) {
         loop {
@@ -74,6 +94,9 @@ impl Activity {
 
 impl State {
     fn end(&self) -> Instant {
+        if self.turned_away {
+            return self.opened;
+        }
         let end = self.since
             + match self.requests {
                 0 if self.known => KNOWN,
@@ -133,26 +156,35 @@ mod tests {
     async fn a_stranger_goes_in_the_end_whatever_it_asks() {
         let activity = Activity::new();
         let asks = async {
-            loop {
+            for _ in 0..100 {
                 tokio::time::sleep(STRANGER / 2).await;
                 drop(activity.begin());
             }
         };
         let lasted = tokio::select! {
             lasted = lasts(&activity) => lasted,
-            () = asks => unreachable!("strangers ask for ever"),
+            () = asks => panic!("it may ask for ever"),
         };
         assert!(about(lasted, STRANGER_LIFE));
         // Nor does it help to be slow to take the answer.
         let activity = Activity::new();
         let _busy = activity.begin();
         assert!(about(lasts(&activity).await, STRANGER_LIFE));
+        // Nor to be busy when there is no room.
+        let activity = Activity::new();
+        let _busy = activity.begin();
+        let (lasted, ()) = tokio::join!(lasts(&activity), async {
+            tokio::time::sleep(STRANGER_LIFE / 2).await;
+            assert!(activity.turn_away());
+        });
+        assert!(about(lasted, STRANGER_LIFE / 2));
         // Who has been authenticated meanwhile is no stranger.
         let activity = Activity::new();
         let busy = activity.begin();
         let (lasted, ()) = tokio::join!(lasts(&activity), async {
             tokio::time::sleep(STRANGER_LIFE / 2).await;
             activity.authenticated();
+            assert!(!activity.turn_away());
             tokio::time::sleep(STRANGER_LIFE).await;
             drop(busy);
         });

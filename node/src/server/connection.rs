@@ -21,8 +21,6 @@ use tokio_util::sync::CancellationToken;
 use super::activity::Activity;
 use super::service::{Peer, Server};
 
-/// How long a client may take over the handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long answers may take that are under way when the connection is to end.
 const GRACE: Duration = Duration::from_secs(1);
 /// How much the head of a request may have, in bytes.
@@ -40,24 +38,26 @@ pub(super) async fn serve_connection(
     acceptor: TlsAcceptor,
     stream: TcpStream,
     address: SocketAddr,
+    activity: Arc<Activity>,
     stop: CancellationToken,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(peer = %address, %error, "Connection is gone");
         return;
     }
-    let handshake = stop.run_until_cancelled(timeout(HANDSHAKE, acceptor.accept(stream)));
-    let stream = match handshake.await {
-        Some(Ok(Ok(stream))) => stream,
-        Some(Ok(Err(error))) => {
-            tracing::debug!(peer = %address, %error, "TLS handshake error");
-            return;
-        }
-        Some(Err(_)) => {
+    let stream = tokio::select! {
+        shaken = acceptor.accept(stream) => match shaken {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::debug!(peer = %address, %error, "TLS handshake error");
+                return;
+            }
+        },
+        () = activity.over() => {
             tracing::debug!(peer = %address, "TLS handshake timed out");
             return;
         }
-        None => return,
+        () = stop.cancelled() => return,
     };
     let tls = stream.get_ref().1;
     let is_http2 = tls.alpn_protocol() == Some(b"h2");
@@ -65,7 +65,7 @@ pub(super) async fn serve_connection(
     let peer = Arc::new(Peer {
         address: address.ip(),
         certificates: certificates.iter().map(|certificate| certificate.clone().into_owned()).collect(),
-        activity: Activity::new(),
+        activity,
         tunnel: Mutex::default(),
     });
     let service = {
@@ -117,6 +117,10 @@ where
         }
         () = peer.activity.over() => {}
         () = stop.cancelled() => {}
+    }
+    if peer.activity.was_turned_away() {
+        tracing::debug!(peer = %peer.address, "Connection is closed to make room");
+        return;
     }
     finish(connection.as_mut());
     if timeout(GRACE, connection).await.is_err() {

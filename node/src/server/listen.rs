@@ -14,10 +14,12 @@ use tokio::time::{interval, sleep};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use super::activity::Activity;
 use super::auth::ClientCa;
 use super::connection::serve_connection;
 use super::error::Error;
 use super::service::{Parts, Server};
+use super::strangers::Strangers;
 use super::tls::{ServingCertificate, server_config};
 use crate::blocking::blocking;
 
@@ -41,7 +43,7 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
 pub async fn serve(listener: TcpListener, parts: Parts, stop: CancellationToken) -> Result<(), Error> {
     let acceptor = TlsAcceptor::from(Arc::new(server_config(parts.certificate.clone(), &parts.tls)?));
     let files = Files::new(parts.certificate, parts.auth.client_ca().cloned());
-    let slots = Arc::new(Semaphore::new(parts.max_connections));
+    let (slots, strangers) = (Arc::new(Semaphore::new(parts.max_connections)), Strangers::default());
     let server = Arc::new(Server {
         host: parts.host,
         runtime: parts.runtime,
@@ -53,7 +55,6 @@ pub async fn serve(listener: TcpListener, parts: Parts, stop: CancellationToken)
     let mut connections = JoinSet::new();
     let accept = async {
         loop {
-            let slot = slots.clone().acquire_owned().await.expect("the semaphore must stay open");
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -65,7 +66,14 @@ pub async fn serve(listener: TcpListener, parts: Parts, stop: CancellationToken)
             while let Some(ended) = connections.try_join_next() {
                 report(ended);
             }
-            let serving = serve_connection(server.clone(), acceptor.clone(), stream, address, stop.clone());
+            if slots.available_permits() == 0 {
+                strangers.turn_one_away();
+            }
+            let slot = slots.clone().acquire_owned().await.expect("the semaphore must stay open");
+            let activity = Activity::new();
+            strangers.add(&activity);
+            let (server, acceptor) = (server.clone(), acceptor.clone());
+            let serving = serve_connection(server, acceptor, stream, address, activity, stop.clone());
             connections.spawn(async move {
                 serving.await;
                 drop(slot);

@@ -42,6 +42,7 @@ mod pods;
 mod query;
 mod route;
 mod service;
+mod strangers;
 mod streaming;
 #[cfg(test)]
 mod tests;

@@ -44,7 +44,8 @@ pub struct Parts {
     pub registry: Registry,
     /// What is served.
     pub handlers: Handlers,
-    /// Connections that may be open, tunnels included; others wait. Some 1,000 is plenty.
+    /// Connections that may be open, tunnels included; for others, strangers' are closed, the oldest first, and where there is
+    /// none they wait. Some 1,000 is plenty.
     pub max_connections: usize,
 }
 

@@ -52,11 +52,18 @@ async fn strangers_are_answered_once_and_their_bodies_are_not_waited_for() {
     healthy(&node).await;
 }
 
+/// A connection on which alice has been authenticated.
+async fn known(node: &Node) -> Client {
+    let mut client = Client::over(node.connect(client_config(None)).await.unwrap()).await;
+    assert_eq!(client.ask(request("GET", "/pods", "good")).await.0, 200);
+    client
+}
+
 #[tokio::test]
 async fn connections_beyond_the_bound_wait_for_their_turn() {
     let node = Node::start_with(|parts, _| parts.max_connections = 2).await;
-    let first = Client::over(node.connect(client_config(None)).await.unwrap()).await;
-    let mut second = Client::over(node.connect(client_config(None)).await.unwrap()).await;
+    let first = known(&node).await;
+    let mut second = known(&node).await;
     let third = async {
         healthy(&node).await;
     };
@@ -68,6 +75,38 @@ async fn connections_beyond_the_bound_wait_for_their_turn() {
     }
     drop(first);
     tokio::time::timeout(PATIENCE, third).await.expect("there is room now");
+}
+
+#[tokio::test]
+async fn strangers_make_room_for_those_who_come() {
+    let node = Node::start_with(|parts, _| parts.max_connections = 3).await;
+    let mut known = known(&node).await;
+    let mut strangers = Vec::new();
+    for _ in 0..2 {
+        strangers.push(Client::over(node.connect(client_config(None)).await.unwrap()).await);
+    }
+    // However busy they are.
+    let asking = async {
+        loop {
+            for stranger in &mut strangers {
+                match stranger.sender.send_request(request("GET", "/healthz", "")).await {
+                    Ok(answer) => _ = answer.into_body().collect().await,
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            }
+        }
+    };
+    let comes = async {
+        for _ in 0..3 {
+            healthy(&node).await;
+        }
+    };
+    tokio::select! {
+        done = tokio::time::timeout(PATIENCE, comes) => done.expect("there must be room"),
+        () = asking => {}
+    }
+    assert_eq!(known.ask(request("GET", "/healthz", "")).await.0, 200, "others stay");
+    node.stop().await;
 }
 
 #[tokio::test]
