@@ -101,7 +101,7 @@ impl Scheduler {
                 let Err((reason, message, chances)) = self.place_one(&known, pod, &others).await else {
                     others.push(pod);
                     tried.remove(key);
-                    cache.bound(key, &self.node);
+                    cache.bound(key, pod.metadata.uid.as_deref(), &self.node);
                     let message = format!("Successfully assigned {key} to {}", self.node);
                     self.event(pod, key, EventType::Normal, "Scheduled", message);
                     continue;
@@ -109,6 +109,11 @@ impl Scheduler {
                 tried.insert(key.clone(), Tried::now(pod, chances, tried.get(key)));
                 self.event(pod, key, EventType::Warning, "FailedScheduling", message.clone());
                 if let Err(error) = self.tell(pod, reason, &message).await {
+                    if is_conflict(&error) {
+                        // The pod is not what was looked at: its newer state comes, and is tried at once.
+                        tried.remove(key);
+                        continue;
+                    }
                     tracing::warn!(pod = %key, error = %told(&error), "Why a pod has no place could not be written");
                 }
             }
@@ -151,10 +156,18 @@ impl Scheduler {
             "target": {"apiVersion": "v1", "kind": "Node", "name": self.node},
         });
         let name = meta.name.as_deref().unwrap_or_default();
-        self.pods(pod)
+        let bound = self
+            .pods(pod)
             .create_subresource::<Value, Value>("binding", name, &PostParams::default(), &binding)
-            .await
-            .map(drop)
+            .await;
+        match bound {
+            Err(kube::Error::Api(status))
+                if plan::is_there_already(status.code, &status.message, &self.node) =>
+            {
+                Ok(())
+            }
+            bound => bound.map(drop),
+        }
     }
 
     /// Writes why the pod has no node, unless it says so already.
@@ -171,7 +184,8 @@ impl Scheduler {
         let since = old.filter(|old| old.status == "False").and_then(|old| old.last_transition_time.clone());
         let since = since.map_or_else(|| json!(steersman_api::Time::now()), |since| json!(since));
         let patch = json!({
-            "metadata": {"uid": pod.metadata.uid},
+            // Of this state only: meanwhile it may have got a node.
+            "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
             "status": {"conditions": [{
                 "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
                 "lastTransitionTime": since, "observedGeneration": pod.metadata.generation,
@@ -235,6 +249,10 @@ fn due<'a>(known: &'a Known, tried: &HashMap<ObjectKey, Tried>) -> Vec<(&'a Obje
         (std::cmp::Reverse(priority), pod.metadata.creation_timestamp.clone())
     });
     due
+}
+
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
 fn resource(plural: &'static str) -> GroupVersionResource {

@@ -14,7 +14,7 @@ const NO_NODES: &str = "no nodes available to schedule pods";
 /// Whether the pod is ours to place, and may be placed.
 pub(super) fn waits(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
-    let unbound = spec.node_name.as_deref().unwrap_or_default().is_empty();
+    let unbound = node_of(pod).is_none();
     let ours = spec.scheduler_name.as_deref().unwrap_or(SCHEDULER) == SCHEDULER;
     let gated = spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
     unbound && ours && !gated && pod.metadata.deletion_timestamp.is_none() && !has_ended(pod)
@@ -22,7 +22,17 @@ pub(super) fn waits(pod: &Pod) -> bool {
 
 /// Whether the pod takes room on that node.
 pub(super) fn occupies(pod: &Pod, node: &str) -> bool {
-    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node) && !has_ended(pod)
+    node_of(pod) == Some(node) && !has_ended(pod)
+}
+
+/// Where the pod is bound to.
+pub(super) fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref().filter(|node| !node.is_empty())
+}
+
+/// Whether a binding was refused since the pod is bound to that very node.
+pub(super) fn is_there_already(code: u16, message: &str, node: &str) -> bool {
+    code == 409 && message.ends_with(&format!("is already assigned to node {node:?}"))
 }
 
 fn has_ended(pod: &Pod) -> bool {
@@ -184,5 +194,14 @@ mod tests {
         beat.metadata.resource_version = Some("7".to_owned());
         assert!(same_for_pods(&before, &beat));
         assert!(!same_for_pods(&before, &node(json!({"unschedulable": true}))));
+    }
+
+    #[test]
+    fn who_is_refused_as_bound_to_the_node_already_is_bound() {
+        let said =
+            "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"n\"";
+        assert!(is_there_already(409, said, "n"));
+        assert!(!is_there_already(409, said, "m"));
+        assert!(!is_there_already(409, "pod p has non-empty .spec.schedulingGates", "n"));
     }
 }
