@@ -8,7 +8,7 @@ mod node;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use common::{JSON, begin, get, post, request};
+use common::{JSON, MERGE_PATCH, begin, get, patch, post, request};
 use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
 use kube::api::LogParams;
@@ -289,4 +289,21 @@ async fn streams_take_the_right_to_create_however_they_are_asked_for() {
             other => panic!("{path}: {other:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn a_service_leads_to_no_pods_of_other_namespaces() {
+    let server = TestServer::start().await;
+    let pods = "/api/v1/namespaces/kube-system/pods";
+    post(&server, pods, pod("p", &["a"], Some("n"))).await.expect(201);
+    let status = json!({"status": {"podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}]}});
+    patch(&server, MERGE_PATCH, &format!("{pods}/p/status"), status).await.expect(200);
+    let target = json!({"kind": "Pod", "namespace": "kube-system", "name": "p"});
+    let endpoints = json!({
+        "metadata": {"name": "s"},
+        "subsets": [{"addresses": [{"ip": "192.0.2.1", "targetRef": target}], "ports": [{"port": 1}]}],
+    });
+    post(&server, "/api/v1/namespaces/default/endpoints", endpoints).await.expect(201);
+    let (code, _, why) = get(&server, "/api/v1/namespaces/default/services/s/proxy/x").await.refusal();
+    assert_eq!((code, why.as_str()), (503, "no endpoints available for service \"s\""));
 }

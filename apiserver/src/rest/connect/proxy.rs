@@ -108,12 +108,14 @@ impl ApiServer {
         let is_pod = |address: &serde_json::Value| {
             let of_pod = text_at(address, "targetRef.kind") == "Pod";
             let pod = || {
-                let namespace = text_at(address, "targetRef.namespace");
-                let key = ObjectKey::new(namespace.as_str(), text_at(address, "targetRef.name").as_str());
-                self.store().get(&"pods".into(), &key)
+                let name = text_at(address, "targetRef.name");
+                self.store().get(&"pods".into(), &in_namespace(&name))
             };
+            // Nor what is a pod of others.
+            let of_namespace = text_at(address, "targetRef.namespace") == call.namespace;
             let ip = text_at(address, "ip");
             of_pod
+                && of_namespace
                 && pod().is_some_and(|pod| {
                     list_at(&pod.value, "status.podIPs").iter().any(|own| text_at(own, "ip") == ip)
                 })
