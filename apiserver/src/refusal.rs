@@ -147,14 +147,16 @@ impl Refusal {
 
     /// As [`conflict`](Self::conflict), where upstream names the kind instead of the resource.
     pub(crate) fn conflict_of_kind(resource: &Resource, name: &str, why: impl std::fmt::Display) -> Self {
-        let kind = if resource.group.is_empty() {
-            resource.kind.to_string()
-        } else {
-            format!("{}.{}", resource.kind, resource.group)
-        };
-        let message = format!("Operation cannot be fulfilled on {kind} \"{name}\": {why}");
-        let mut refusal = Self::new(409, "Conflict", message).about(resource, name);
-        refusal.status.details.get_or_insert_default().kind = resource.kind.to_string();
+        Self::conflict_of(&resource.group, &resource.kind, name, why)
+    }
+
+    /// As [`conflict`](Self::conflict), about what is no resource.
+    pub(crate) fn conflict_of(group: &str, kind: &str, name: &str, why: impl std::fmt::Display) -> Self {
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
+        let mut refusal = Self::new(409, "Conflict", message);
+        let (name, group, kind) = (name.to_owned(), group.to_owned(), kind.to_owned());
+        refusal.status.details = Some(StatusDetails { name, group, kind, ..StatusDetails::default() });
         refusal
     }
 

@@ -406,3 +406,88 @@ async fn who_asks_as_another_needs_a_right_to_all_that_it_says_of_it() {
     assert_eq!((code, &answer["status"]["userInfo"]["extra"]), (201, &json!({"scopes": ["x"]})));
     assert_eq!(ask(&extra[1..]).await.0, 400);
 }
+
+#[tokio::test]
+async fn a_token_is_for_the_account_and_the_object_that_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let core = "/api/v1/namespaces/default";
+    let make = async |path: &str, object: Value| {
+        let (code, made) = answered(&server, Identity::master("admin"), "POST", path, object).await;
+        assert_eq!(code, 201, "{made}");
+        made["metadata"]["uid"].as_str().unwrap().to_owned()
+    };
+    let uid = make(&format!("{core}/serviceaccounts"), json!({"metadata": {"name": "a"}})).await;
+    make(&format!("{core}/serviceaccounts"), json!({"metadata": {"name": "b"}})).await;
+    let of_b = json!({"serviceAccountName": "b", "containers": [{"name": "c", "image": "i"}]});
+    make(&format!("{core}/pods"), json!({"metadata": {"name": "of-b"}, "spec": of_b})).await;
+    let node =
+        make("/api/v1/nodes", json!({"metadata": {"name": "n", "finalizers": ["example.com/f"]}})).await;
+    let token = async |request: Value| {
+        let path = format!("{core}/serviceaccounts/a/token");
+        answered(&server, Identity::master("admin"), "POST", &path, request).await
+    };
+    let to = |bound: Value| json!({"spec": {"boundObjectRef": bound}});
+    for (request, expected) in [
+        (
+            to(json!({"kind": "Pod", "name": "of-b"})),
+            (
+                400,
+                "cannot bind token for serviceaccount \"a\" to pod running with different serviceaccount name."
+                    .to_owned(),
+            ),
+        ),
+        (
+            to(json!({"kind": "Pod", "apiVersion": "apps/v1", "name": "of-b"})),
+            (400, "cannot bind token to object of type apps/v1, Kind=Pod".to_owned()),
+        ),
+        (
+            to(json!({"kind": "Node", "name": "n", "uid": "other"})),
+            (
+                409,
+                "Operation cannot be fulfilled on Node \"n\": the UID in the bound object reference (other) does not \
+                 match the UID in record. The object might have been deleted and then recreated"
+                    .to_owned(),
+            ),
+        ),
+        (
+            json!({"metadata": {"uid": "other"}}),
+            (
+                409,
+                format!(
+                    "Operation cannot be fulfilled on TokenRequest.authentication.k8s.io \"a\": the UID in the token \
+                     request (other) does not match the UID of the service account ({uid})"
+                ),
+            ),
+        ),
+        (
+            json!({"metadata": {"name": "b"}}),
+            (
+                422,
+                "TokenRequest.authentication.k8s.io \"a\" is invalid: metadata.name: Invalid value: \"b\": must match \
+                 the service account name if specified"
+                    .to_owned(),
+            ),
+        ),
+    ] {
+        let (code, answer) = token(request.clone()).await;
+        assert_eq!((code, answer["message"].as_str().unwrap().to_owned()), expected, "{request}");
+    }
+    let (code, answer) = token(to(json!({"kind": "Node", "name": "n"}))).await;
+    assert_eq!((code, &answer["metadata"]["uid"]), (201, &json!(uid)), "{answer}");
+    let of_node = answer["status"]["token"].as_str().unwrap().to_owned();
+    let review = async || {
+        let review = json!({"spec": {"token": of_node}});
+        let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+        answered(&server, Identity::master("admin"), "POST", path, review).await.1["status"].clone()
+    };
+    let known = review().await;
+    assert_eq!(known["user"]["extra"]["authentication.kubernetes.io/node-uid"], json!([node]), "{known}");
+    // A node that was just deleted, and is held, is there a while still.
+    let admin = Identity::master("admin");
+    answered(&server, admin.clone(), "DELETE", "/api/v1/nodes/n", Value::Null).await;
+    assert_eq!(review().await["authenticated"], true);
+    let patch = json!({"metadata": {"finalizers": null}});
+    assert_eq!(answered(&server, admin, "PATCH", "/api/v1/nodes/n", patch).await.0, 200);
+    assert_ne!(review().await["authenticated"], true);
+}

@@ -11,9 +11,11 @@ mod impersonation;
 mod rules;
 mod tokens;
 
+use std::ops::Not;
 use std::sync::Arc;
 
 use http::{HeaderMap, header};
+use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 use steersman_api::ObjectKey;
@@ -87,19 +89,28 @@ pub(crate) fn authenticate(
         return Ok(Identity::master("admin"));
     }
     let claims = signer.verify(token, &[ISSUER.to_owned()], now);
-    claims.and_then(|claims| service_account(store, &claims)).ok_or_else(Refusal::unauthorized)
+    claims.and_then(|claims| service_account(store, &claims, now)).ok_or_else(Refusal::unauthorized)
 }
 
-/// Whose token it is, if all that it is bound to is still there.
-pub(crate) fn service_account(store: &Store, claims: &Claims) -> Option<Identity> {
+/// How long what was deleted, and is held by something, is taken for there, in seconds: clocks differ. From upstream.
+const LEEWAY: i64 = 60;
+
+/// Whose token it is, if all that it is bound to is still there at `now` (seconds since 1970).
+pub(crate) fn service_account(store: &Store, claims: &Claims, now: i64) -> Option<Identity> {
     let Bound { namespace, pod, secret, serviceaccount, node } = &claims.bound;
-    let is_there = |table: &str, reference: &Reference| {
-        let found = store.get(&table.into(), &ObjectKey::new(namespace.as_str(), reference.name.as_str()));
-        found.is_some_and(|found| found.uid() == reference.uid)
+    let is_there = |table: &str, namespace: &str, reference: &Reference| {
+        let found = store.get(&table.into(), &ObjectKey::new(namespace, reference.name.as_str()));
+        found.is_some_and(|found| {
+            let deleted = text_at(&found.value, "metadata.deletionTimestamp").parse::<Timestamp>();
+            found.uid() == reference.uid && deleted.is_ok_and(|at| at.as_second() < now - LEEWAY).not()
+        })
     };
-    if !is_there("serviceaccounts", serviceaccount)
-        || pod.as_ref().is_some_and(|pod| !is_there("pods", pod))
-        || secret.as_ref().is_some_and(|secret| !is_there("secrets", secret))
+    // The node of a pod is only told: the pod stands for it.
+    let bound_node = node.as_ref().filter(|_| pod.is_none());
+    let all = [("pods", namespace.as_str(), pod.as_ref()), ("secrets", namespace, secret.as_ref())];
+    let mut all = all.into_iter().chain([("nodes", "", bound_node)]);
+    if !is_there("serviceaccounts", namespace, serviceaccount)
+        || !all.all(|(table, namespace, bound)| bound.is_none_or(|bound| is_there(table, namespace, bound)))
     {
         return None;
     }
@@ -113,7 +124,9 @@ pub(crate) fn service_account(store: &Store, claims: &Claims) -> Option<Identity
     for (what, reference) in [("pod", pod), ("node", node)] {
         if let Some(reference) = reference {
             note(&format!("{what}-name"), reference.name.clone());
-            note(&format!("{what}-uid"), reference.uid.clone());
+            if !reference.uid.is_empty() {
+                note(&format!("{what}-uid"), reference.uid.clone());
+            }
         }
     }
     Some(identity)

@@ -74,8 +74,8 @@ impl ApiServer {
         let audiences = if asked.is_empty() { vec![ISSUER.to_owned()] } else { asked.clone() };
         let now = self.clock().now().as_second();
         let claims = self.signer().verify(&text_at(spec, "token"), &audiences, now);
-        let found =
-            claims.and_then(|claims| Some((access::service_account(self.store(), &claims)?, claims.aud)));
+        let found = claims
+            .and_then(|claims| Some((access::service_account(self.store(), &claims, now)?, claims.aud)));
         match found {
             Some((who, meant)) => {
                 let good: Vec<_> =

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::body::ResponseBody;
 use super::negotiate::Answered;
-use super::request::Request;
+use super::request::{Call, Request};
 use super::server::{ApiServer, shape_of};
 use super::subresource::{body_of, value_answer};
 use crate::access::{Bound, Claims, ISSUER, Reference};
@@ -14,7 +14,7 @@ use crate::field::FieldError;
 use crate::meta;
 use crate::object::{int_at, list_at, text_at};
 use crate::refusal::{Refusal, Result};
-use steersman_api::{ObjectKey, Uid};
+use steersman_api::{GroupVersion, ObjectKey, Uid};
 
 /// How long a token is good for where nobody says; upstream's default, in seconds.
 const SECONDS: i64 = 3600;
@@ -34,6 +34,7 @@ impl ApiServer {
         if !asked.is_object() || !fits(&asked["spec"]) {
             return Err(Refusal::bad_request("the body is no TokenRequest: an object with a spec is wanted"));
         }
+        check_meant(&asked, call, account.uid())?;
         let seconds = int_at(&asked, "spec.expirationSeconds").unwrap_or(SECONDS);
         let limits = [
             (seconds < MIN_SECONDS, "may not specify a duration less than 10 minutes"),
@@ -67,7 +68,10 @@ impl ApiServer {
         asked["apiVersion"] = "authentication.k8s.io/v1".into();
         asked["kind"] = "TokenRequest".into();
         asked["metadata"] = json!({
-            "name": call.name, "namespace": namespace, "creationTimestamp": meta::stamp(now),
+            "name": call.name,
+            "namespace": namespace,
+            "uid": account.uid(),
+            "creationTimestamp": meta::stamp(now),
         });
         asked["spec"]["audiences"] = json!(audiences);
         asked["spec"]["expirationSeconds"] = seconds.into();
@@ -81,23 +85,34 @@ impl ApiServer {
             return Ok(());
         }
         let (kind, name, wanted) = (text_at(to, "kind"), text_at(to, "name"), text_at(to, "uid"));
-        let (plural, slot) = match kind.as_str() {
-            "Pod" => ("pods", &mut bound.pod),
-            "Secret" => ("secrets", &mut bound.secret),
+        let api_version = text_at(to, "apiVersion");
+        let (group, version) = GroupVersion::split(&api_version);
+        let (plural, namespace, slot) = match (group, kind.as_str()) {
+            ("", "Pod") => ("pods", bound.namespace.as_str(), &mut bound.pod),
+            ("", "Secret") => ("secrets", bound.namespace.as_str(), &mut bound.secret),
+            ("", "Node") => ("nodes", "", &mut bound.node),
             _ => {
-                let why = format!("cannot bind token for serviceaccount to object of kind {kind:?}");
+                let why = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
                 return Err(Refusal::bad_request(why));
             }
         };
         let resources = self.resources();
-        let resource = resources.get("", "v1", plural).expect("the schema table must have pods and secrets");
-        let object = self.existing(resource, &bound.namespace, &name)?;
+        let resource =
+            resources.get("", "v1", plural).expect("the schema table must have what tokens are bound to");
+        let object = self.existing(resource, namespace, &name)?;
+        let account = &bound.serviceaccount.name;
+        if kind == "Pod" && text_at(&object.value, "spec.serviceAccountName") != *account {
+            let why = format!(
+                "cannot bind token for serviceaccount {account:?} to pod running with different serviceaccount name."
+            );
+            return Err(Refusal::bad_request(why));
+        }
         if !wanted.is_empty() && wanted != object.uid() {
             let why = format!(
                 "the UID in the bound object reference ({wanted}) does not match the UID in record. \
                  The object might have been deleted and then recreated"
             );
-            return Err(Refusal::conflict(resource, &name, why));
+            return Err(Refusal::conflict_of_kind(resource, &name, why));
         }
         *slot = Some(Reference { name, uid: object.uid().to_owned() });
         let node = text_at(&object.value, "spec.nodeName");
@@ -108,4 +123,28 @@ impl ApiServer {
         }
         Ok(())
     }
+}
+
+/// A request for a token may say of which account it is to be.
+fn check_meant(asked: &Value, call: &Call, uid: &str) -> Result<()> {
+    let (group, kind) = ("authentication.k8s.io", "TokenRequest");
+    let namespace = text_at(asked, "metadata.namespace");
+    if !namespace.is_empty() && namespace != call.namespace {
+        let why = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Refusal::bad_request(why));
+    }
+    let name = text_at(asked, "metadata.name");
+    if !name.is_empty() && name != call.name {
+        let why = "must match the service account name if specified";
+        let error = FieldError::invalid("metadata.name", name, why);
+        return Err(Refusal::invalid_kind(group, kind, &call.name, &[error]));
+    }
+    let said = text_at(asked, "metadata.uid");
+    if !said.is_empty() && said != uid {
+        let why = format!(
+            "the UID in the token request ({said}) does not match the UID of the service account ({uid})"
+        );
+        return Err(Refusal::conflict_of(group, kind, &call.name, why));
+    }
+    Ok(())
 }
