@@ -491,3 +491,33 @@ async fn a_token_is_for_the_account_and_the_object_that_it_is_asked_for() {
     assert_eq!(answered(&server, admin, "PATCH", "/api/v1/nodes/n", patch).await.0, 200);
     assert_ne!(review().await["authenticated"], true);
 }
+
+#[tokio::test]
+async fn who_may_read_one_object_may_list_it_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let rules =
+        json!([{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a"], "verbs": ["list"]}]);
+    allow(&server, "bob", "lists-a", rules).await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    for (query, code) in [
+        ("", 403),
+        ("?fieldSelector=metadata.name%3Da", 200),
+        ("?fieldSelector=metadata.namespace%3Ddefault,metadata.name%3D%3Da", 200),
+        ("?fieldSelector=metadata.name%21%3Da", 403),
+    ] {
+        assert_eq!(
+            ask(&server, "bob", "GET", &format!("{maps}{query}"), Value::Null).await.0,
+            code,
+            "{query}"
+        );
+    }
+    let (_, why) =
+        ask(&server, "bob", "GET", &format!("{maps}?fieldSelector=metadata.name%3Db"), Value::Null).await;
+    let expected = "configmaps \"b\" is forbidden: User \"bob\" cannot list resource \"configmaps\" in API group \"\" \
+         in the namespace \"default\"";
+    assert_eq!(why, expected);
+    // A collection is deleted as a whole.
+    let path = format!("{maps}?fieldSelector=metadata.name%3Da");
+    assert_eq!(ask(&server, "bob", "DELETE", &path, Value::Null).await.0, 403);
+}

@@ -1,13 +1,14 @@
 //! What somebody wants to do, as rules see it.
 
 use serde_json::Value;
-use steersman_api::Status;
 use steersman_api::status::StatusDetails;
+use steersman_api::{FieldSelector, Status};
 
 use super::Identity;
+use crate::names::NameRule;
 use crate::object;
 use crate::refusal::Refusal;
-use crate::rest::Call;
+use crate::rest::{Call, Query, Verb};
 
 /// A wish, to be allowed or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,6 +61,23 @@ impl Attributes {
                 name: call.name.clone(),
             },
         }
+    }
+
+    /// Those of a request to a resource with that query: who lists or watches one object by a field selector names it.
+    pub(crate) fn of_request(call: &Call, query: &Query) -> Self {
+        let mut wanted = Self::of_call(call);
+        if let Target::Resource { name, .. } = &mut wanted.target
+            && name.is_empty()
+            && matches!(call.verb, Verb::List | Verb::Watch)
+            && let Some(selector) =
+                query.get("fieldSelector").and_then(|text| text.parse::<FieldSelector>().ok())
+            && let Some(term) =
+                selector.terms().iter().find(|term| term.equal && term.field == "metadata.name")
+            && NameRule::PathSegment.check(&term.value).is_empty()
+        {
+            name.clone_from(&term.value);
+        }
+        wanted
     }
 
     /// Those of a request to a path.

@@ -271,8 +271,11 @@ impl ApiServer {
         }
         let path = parts.uri.path();
         // A path that makes no sense is told so by who answers; only who may see paths learns it.
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
         let (wanted, streams) = match routed {
-            Ok(Route::Resource(call)) => (Attributes::of_call(call), connect::is_about_streams(call)),
+            Ok(Route::Resource(call)) => {
+                (Attributes::of_request(call, &query), connect::is_about_streams(call))
+            }
             Ok(Route::Other | Route::Unknown) | Err(_) => (Attributes::of_path(&parts.method, path), false),
         };
         let who = match Wanted::of(&parts.headers)? {
