@@ -521,3 +521,58 @@ async fn who_may_read_one_object_may_list_it_by_its_name() {
     let path = format!("{maps}?fieldSelector=metadata.name%3Da");
     assert_eq!(ask(&server, "bob", "DELETE", &path, Value::Null).await.0, 403);
 }
+
+#[tokio::test]
+async fn certificates_are_approved_and_signed_by_those_who_may_for_what_was_asked() {
+    use base64::Engine as _;
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let group = "certificates.k8s.io";
+    let rules = json!([{"apiGroups": [group], "resources": ["*"], "verbs": ["create", "get", "patch"]}]);
+    allow(&server, "bob", "asks", rules).await;
+    let pem = "-----BEGIN CERTIFICATE REQUEST-----\n";
+    let asked = json!({
+        "metadata": {"name": "r"},
+        "spec": {
+            "request": base64::engine::general_purpose::STANDARD.encode(pem), "signerName": "example.com/s",
+            "usages": ["client auth"], "username": "root", "groups": ["system:masters"],
+        },
+        "status": {"conditions": [{"type": "Approved", "status": "True"}]},
+    });
+    let bob = || Identity::authenticated("bob", []);
+    let (code, made) = answered(&server, bob(), "POST", requests, asked).await;
+    assert_eq!(code, 201, "{made}");
+    let (user, groups) = (&made["spec"]["username"], &made["spec"]["groups"]);
+    assert_eq!((user, groups), (&json!("bob"), &json!(["system:authenticated"])));
+    assert!(made["status"].get("conditions").is_none(), "{made}");
+    let one = format!("{requests}/r");
+    let changed = json!({"spec": {"username": "root", "signerName": "example.com/other"}});
+    let (_, same) = answered(&server, bob(), "PATCH", &one, changed).await;
+    assert_eq!(same["spec"], made["spec"]);
+    let condition =
+        |kind: &str| json!({"status": {"conditions": [{"type": kind, "status": "True", "reason": "r"}]}});
+    let (approval, status) = (format!("{one}/approval"), format!("{one}/status"));
+    let forbidden = |verb: &str| {
+        let why = format!("user not permitted to {verb} requests with signerName \"example.com/s\"");
+        (403, format!("certificatesigningrequests.{group} \"r\" is forbidden: {why}"))
+    };
+    assert_eq!(ask(&server, "bob", "PATCH", &approval, condition("Approved")).await, forbidden("approve"));
+    assert_eq!(ask(&server, "bob", "PATCH", &status, condition("Failed")).await, forbidden("sign"));
+    let rules = json!([
+        {"apiGroups": [group], "resources": ["signers"], "resourceNames": ["example.com/*"], "verbs": ["approve"]},
+        {"apiGroups": [group], "resources": ["signers"], "resourceNames": ["example.com/s"], "verbs": ["sign"]},
+    ]);
+    allow(&server, "bob", "signs", rules).await;
+    let invalid = |why: &str| {
+        let kind = "CertificateSigningRequest.certificates.k8s.io";
+        (422, format!("{kind} \"r\" is invalid: status.conditions: Forbidden: updates may not {why}"))
+    };
+    let added = invalid("add a condition of type \"Approved\"");
+    assert_eq!(ask(&server, "bob", "PATCH", &status, condition("Approved")).await, added);
+    assert_eq!(ask(&server, "bob", "PATCH", &approval, condition("Approved")).await.0, 200);
+    let removed = invalid("remove a condition of type \"Approved\"");
+    assert_eq!(ask(&server, "bob", "PATCH", &approval, condition("Denied")).await, removed);
+    let signed = json!({"status": {"certificate": "eA=="}});
+    assert_eq!(ask(&server, "bob", "PATCH", &status, signed).await.0, 200);
+}

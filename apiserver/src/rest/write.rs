@@ -109,7 +109,8 @@ impl ApiServer {
         if resource.traits.generation {
             metadata.insert("generation".to_owned(), 1.into());
         }
-        admission::admit_new(self.store(), self.settings(), resource, namespace, &mut object)?;
+        let who = request.map(|request| &request.who);
+        admission::admit_new(self.store(), self.settings(), resource, namespace, &mut object, who)?;
         // One at a time: what this object gets for itself, no other may get meanwhile.
         let _turn = self.turn().lock();
         resource.strategy.prepare_for_create(&context, &mut object)?;
@@ -123,6 +124,7 @@ impl ApiServer {
         if !errors.is_empty() {
             return Err(Refusal::invalid(resource, &name, &errors));
         }
+        admission::admit_valid(resource, &object)?;
         let mut object = self.shown(resource, object)?;
         let key = ObjectKey::new(namespace, name.as_str());
         if commit == Commit::DryRun {
@@ -309,7 +311,8 @@ impl ApiServer {
             return Err(Refusal::invalid(resource, &call.name, &errors).into());
         }
         managed_fields::take(&mut new);
-        admission::admit_through(self.store(), resource, subresource, &new, old)?;
+        let who = Some(&request.who).filter(|_| !self.is_open());
+        admission::admit_through(self.store(), who, resource, subresource, &new, old)?;
         let mut new = self.shown(resource, new)?;
         let done = meta::is_finished(resource, &new);
         if commit == Commit::DryRun {
