@@ -539,3 +539,61 @@ async fn discovery_tells_what_is_served() {
         assert_eq!(get(&server, path).await.text(), "ok");
     }
 }
+
+#[tokio::test]
+async fn addresses_and_health_check_ports_are_not_given_out_twice() {
+    let server = TestServer::start().await;
+    let services = "/api/v1/namespaces/default/services";
+    let service = |name: &str, mut spec: Value| {
+        spec["ports"] = json!([{"port": 80}]);
+        json!({"metadata": {"name": name}, "spec": spec})
+    };
+    let of_balancer = |port: i64| {
+        json!({
+            "type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": port,
+            "allocateLoadBalancerNodePorts": false,
+        })
+    };
+    post(&server, services, service("a", json!({"clusterIP": "10.0.0.7"}))).await.expect(201);
+    post(&server, services, service("b", of_balancer(31_000))).await.expect(201);
+    let internal = "Internal error occurred: failed to allocate requested HealthCheck NodePort";
+    for (spec, code, message) in [
+        (
+            json!({"clusterIPs": ["10.0.0.7"]}),
+            422,
+            "Service \"c\" is invalid: spec.clusterIPs: Invalid value: [\"10.0.0.7\"]: must be empty when \
+             `clusterIP` is not specified"
+                .to_owned(),
+        ),
+        (
+            json!({"clusterIP": "10.0.0.8", "clusterIPs": ["10.0.0.7"]}),
+            422,
+            "Service \"c\" is invalid: spec.clusterIPs: Invalid value: [\"10.0.0.7\"]: first value must match \
+             `clusterIP`"
+                .to_owned(),
+        ),
+        (of_balancer(31_000), 500, format!("{internal} 31000: provided port is already allocated")),
+        (
+            of_balancer(80),
+            500,
+            format!("{internal} 80: provided port is not in the valid range. The range of valid ports is 30000-32767"),
+        ),
+        (
+            json!({"healthCheckNodePort": 31_001}),
+            422,
+            "Service \"c\" is invalid: spec.healthCheckNodePort: Invalid value: 31001: may only be set when `type` is \
+             'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+                .to_owned(),
+        ),
+    ] {
+        let (found, _, said) = post(&server, services, service("c", spec.clone())).await.refusal();
+        assert_eq!((found, said), (code, message), "{spec}");
+    }
+    let unsaid = json!({"spec": {"healthCheckNodePort": 0}});
+    let same = patch(&server, MERGE_PATCH, &format!("{services}/b"), unsaid).await.expect(200);
+    assert_eq!(same["spec"]["healthCheckNodePort"], 31_000);
+    let change = json!({"spec": {"healthCheckNodePort": 31_002}});
+    let (code, _, said) = patch(&server, MERGE_PATCH, &format!("{services}/b"), change).await.refusal();
+    let why = "Service \"b\" is invalid: spec.healthCheckNodePort: Forbidden: field is immutable";
+    assert_eq!((code, said.as_str()), (422, why));
+}

@@ -18,6 +18,8 @@ use crate::store::Store;
 const ADDRESSES: std::ops::RangeInclusive<u8> = 2..=254;
 /// Upstream's default range.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+const OUT_OF_RANGE: &str = "provided port is not in the valid range. The range of valid ports is 30000-32767";
+const TAKEN: &str = "provided port is already allocated";
 
 /// The rules of services.
 pub(crate) struct Service;
@@ -108,6 +110,10 @@ impl Strategy for Service {
                 }
             });
         }
+        let asked = object::int_at(service, "spec.healthCheckNodePort").unwrap_or(0);
+        if asked == 0 && has_health_check(service) && has_health_check(old) {
+            object::carry_over(&mut service["spec"], &old["spec"], "healthCheckNodePort");
+        }
         allocate(context, service, Some(old))
     }
 
@@ -153,6 +159,11 @@ impl Strategy for Service {
         }
         supported(spec, "spec", "sessionAffinity", &["ClientIP", "None"], &mut errors);
         supported(spec, "spec", "type", &kinds, &mut errors);
+        let health = object::int_at(spec, "healthCheckNodePort").unwrap_or(0);
+        if health != 0 && !has_health_check(service) {
+            let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+            errors.push(FieldError::invalid("spec.healthCheckNodePort", health, why));
+        }
         let address = object::text_at(spec, "clusterIP");
         if !address.is_empty() && address != "None" && address.parse::<IpAddr>().is_err() {
             let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
@@ -168,6 +179,10 @@ impl Strategy for Service {
         if !external(service) && !external(old) && before[0].is_string() && new[0] != before[0] {
             let why = "may not change once set";
             errors.push(FieldError::invalid("spec.clusterIPs[0]", new.clone(), why));
+        }
+        let asks = |service: &Value| object::int_at(service, "spec.healthCheckNodePort").unwrap_or(0);
+        if has_health_check(old) && has_health_check(service) && asks(old) != asks(service) {
+            errors.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
         }
         errors
     }
@@ -244,9 +259,9 @@ fn refused(context: &Context<'_>, service: &Value, own: &str, old: Option<&Value
             continue;
         }
         let why = if !NODE_PORTS.contains(&number) {
-            "provided port is not in the valid range. The range of valid ports is 30000-32767"
+            OUT_OF_RANGE
         } else if taken.contains(&number) {
-            "provided port is already allocated"
+            TAKEN
         } else {
             continue;
         };
@@ -259,7 +274,11 @@ fn refused(context: &Context<'_>, service: &Value, own: &str, old: Option<&Value
 fn allocate(context: &Context<'_>, service: &mut Value, old: Option<&Value>) -> Result<()> {
     let name = object::text_at(service, "metadata.name");
     let own = object::text_at(service, "metadata.namespace") + "/" + &name;
-    let errors = refused(context, service, &own, old);
+    default_addresses(service);
+    let mut errors = unfit_addresses(service);
+    if errors.is_empty() {
+        errors = refused(context, service, &own, old);
+    }
     if !errors.is_empty() {
         return Err(Refusal::invalid(context.resource, &name, &errors));
     }
@@ -267,11 +286,6 @@ fn allocate(context: &Context<'_>, service: &mut Value, old: Option<&Value>) -> 
         let selects = object::at(service, "spec.selector").is_some();
         let spec = members_at(service, "spec");
         let mut address = spec.get("clusterIP").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if address.is_empty()
-            && let Some(first) = spec.get("clusterIPs").and_then(|list| list[0].as_str())
-        {
-            address = first.to_owned();
-        }
         if address.is_empty() {
             address = free_address(context.store, &own)
                 .ok_or_else(|| Refusal::internal("failed to allocate a serviceIP: range is full"))?;
@@ -304,20 +318,69 @@ fn allocate(context: &Context<'_>, service: &mut Value, old: Option<&Value>) -> 
                 }
             }
         });
-        if has_health_check(service) && object::int_at(service, "spec.healthCheckNodePort").unwrap_or(0) == 0
-        {
-            match NODE_PORTS.clone().find(|number| !taken.contains(number)) {
-                Some(number) => {
-                    members_at(service, "spec").insert("healthCheckNodePort".to_owned(), number.into());
-                }
-                None => full = true,
-            }
-        }
         if full {
             return Err(Refusal::internal("failed to allocate a nodePort: range is full"));
         }
     }
+    if has_health_check(service) && !old.is_some_and(has_health_check) {
+        let mut taken = node_ports(context.store, &own);
+        taken.extend(
+            object::list_at(service, "spec.ports").iter().filter_map(|port| port["nodePort"].as_i64()),
+        );
+        let asked = object::int_at(service, "spec.healthCheckNodePort").unwrap_or(0);
+        let port = health_check_port(asked, &taken).map_err(Refusal::internal)?;
+        members_at(service, "spec").insert("healthCheckNodePort".to_owned(), port.into());
+    }
     Ok(())
+}
+
+/// The port at which balancers ask: the one that is asked for (0 for any), if it can be had.
+fn health_check_port(asked: i64, taken: &[i64]) -> std::result::Result<i64, String> {
+    if asked == 0 {
+        let free = NODE_PORTS.clone().find(|number| !taken.contains(number));
+        return free.ok_or_else(|| "failed to allocate a HealthCheck NodePort 0: range is full".to_owned());
+    }
+    let why = match (NODE_PORTS.contains(&asked), taken.contains(&asked)) {
+        (false, _) => OUT_OF_RANGE,
+        (true, true) => TAKEN,
+        (true, false) => return Ok(asked),
+    };
+    Err(format!("failed to allocate requested HealthCheck NodePort {asked}: {why}"))
+}
+
+/// Who knows only one address means the list of that one.
+fn default_addresses(service: &mut Value) {
+    let address = object::text_at(service, "spec.clusterIP");
+    if !address.is_empty() && object::list_at(service, "spec.clusterIPs").is_empty() {
+        members_at(service, "spec").insert("clusterIPs".to_owned(), json!([address]));
+    }
+}
+
+/// What does not fit in the addresses that a service asks for.
+fn unfit_addresses(service: &Value) -> Vec<FieldError> {
+    if object::text_at(service, "spec.type") == "ExternalName" {
+        return Vec::new();
+    }
+    let address = object::text_at(service, "spec.clusterIP");
+    let list = object::list_at(service, "spec.clusterIPs");
+    let mut errors = Vec::new();
+    let mut wrong = |why: &str| errors.push(FieldError::invalid("spec.clusterIPs", list.to_vec(), why));
+    match list {
+        [] => {}
+        _ if address.is_empty() => wrong("must be empty when `clusterIP` is not specified"),
+        [first, ..] if *first != address.as_str() => wrong("first value must match `clusterIP`"),
+        [_] => {}
+        [first, ..] if first == "None" => wrong("'None' must be the first and only value"),
+        [_, _, _, ..] => wrong("may only hold up to 2 values"),
+        [_, _] => {
+            let is_new =
+                |ip: &Value| ip.as_str().and_then(|ip| ip.parse::<IpAddr>().ok()).map(|ip| ip.is_ipv6());
+            if is_new(&list[0]) == is_new(&list[1]) {
+                wrong("may specify no more than one IP for each IP family");
+            }
+        }
+    }
+    errors
 }
 
 /// The addresses of all other services.
@@ -348,4 +411,44 @@ fn taken<T>(store: &Store, own: &str, given: impl Fn(&Value) -> Vec<T>) -> Vec<T
         .filter(|other| other.key.to_string() != own)
         .flat_map(|other| given(&other.value["spec"]))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_address_and_the_list_say_the_same() {
+        for (address, list, why) in [
+            ("", json!([]), None),
+            ("10.0.0.5", json!(["10.0.0.5"]), None),
+            ("10.0.0.5", json!(["10.0.0.5", "fd00::5"]), None),
+            ("", json!(["10.0.0.5"]), Some("must be empty when `clusterIP` is not specified")),
+            ("10.0.0.5", json!(["10.0.0.6"]), Some("first value must match `clusterIP`")),
+            (
+                "10.0.0.5",
+                json!(["10.0.0.5", "10.0.0.6"]),
+                Some("may specify no more than one IP for each IP family"),
+            ),
+            ("None", json!(["None", "10.0.0.6"]), Some("'None' must be the first and only value")),
+        ] {
+            let service = json!({"spec": {"clusterIP": address, "clusterIPs": list}});
+            let expected: Vec<FieldError> = why
+                .map(|why| FieldError::invalid("spec.clusterIPs", list.clone(), why))
+                .into_iter()
+                .collect();
+            assert_eq!(unfit_addresses(&service), expected, "{service}");
+        }
+    }
+
+    #[test]
+    fn a_port_for_health_checks_is_given_out_once() {
+        let taken = [30_000, 30_002];
+        assert_eq!(health_check_port(0, &taken), Ok(30_001));
+        assert_eq!(health_check_port(30_005, &taken), Ok(30_005));
+        for (asked, why) in [(30_002, TAKEN), (80, OUT_OF_RANGE)] {
+            let expected = format!("failed to allocate requested HealthCheck NodePort {asked}: {why}");
+            assert_eq!(health_check_port(asked, &taken), Err(expected));
+        }
+    }
 }
