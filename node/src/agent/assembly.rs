@@ -28,6 +28,8 @@ use super::start_failures::StartFailures;
 use super::syncer::Syncer;
 use crate::admission::sysctl::Allowlist;
 use crate::admission::{self, Policy};
+use crate::allocation::checkpoint::{ACTUATED_PODS_STATE, ALLOCATED_PODS_STATE};
+use crate::allocation::{self, Resizes, Store};
 use crate::cgroups::{self, CgroupSettings, CgroupTree, Disabled, PodCgroups, PodLimitSettings, Upkeep};
 use crate::configuration::{self, Enforcement, KubeletConfiguration};
 use crate::environment::{self, DnsSettings, PodEnvironment};
@@ -232,6 +234,10 @@ impl Agent {
             image_metrics,
         )?;
         let images = Arc::new(images.telling(startup.clone()));
+        let resize_metrics = allocation::Metrics::new();
+        resize_metrics.register(registry)?;
+        let allocated = Store::open(self.root.path().join(ALLOCATED_PODS_STATE))?;
+        let resizes = Resizes::new(allocated, Arc::clone(&events), resize_metrics);
         let runtime_metrics = manager::Metrics::new()?;
         runtime_metrics.register(registry)?;
         let runtime = Arc::new(Kuberuntime::new(manager::Parts {
@@ -245,6 +251,7 @@ impl Agent {
                 Arc::new(move |pod| statuses.set_sandbox_ready(pod))
             },
             events: Arc::clone(&events),
+            actuated: Store::open(self.root.path().join(ACTUATED_PODS_STATE))?,
             metrics: runtime_metrics,
             clock: machine_clock(),
             options: manager::Options {
@@ -286,6 +293,7 @@ impl Agent {
             pods: pods.clone(),
             states: states.clone(),
             worker_metrics: worker_metrics.clone(),
+            resizes: resizes.clone(),
             statuses: statuses.clone(),
             failures: StartFailures::default(),
             probes: probes.clone(),
@@ -328,6 +336,7 @@ impl Agent {
                 workers: workers.clone(),
                 status: statuses,
                 agent: Arc::<Caretaker>::clone(&caretaker),
+                resizes,
                 held: sync_loop::Held::default(),
                 deletions,
                 runtime: runtime_state,

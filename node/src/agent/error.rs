@@ -23,6 +23,9 @@ pub enum Error {
     /// Control groups can't be used as the configuration asks.
     #[error("control groups: {0}")]
     Cgroups(#[from] crate::cgroups::Error),
+    /// What pods have can't be told.
+    #[error(transparent)]
+    Allocation(#[from] crate::allocation::Error),
     /// Images can't be managed as the configuration asks.
     #[error(transparent)]
     Images(#[from] crate::images::Error),

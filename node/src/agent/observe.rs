@@ -44,6 +44,7 @@ fn container(status: &ContainerStatus) -> ObservedContainer {
         image_ref: status.image_ref.clone(),
         restart_count: i32::try_from(status.restart_count).unwrap_or(i32::MAX),
         created_at: status.created_at,
+        resources: status.resources,
         user,
     }
 }

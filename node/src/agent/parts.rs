@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::start_failures::StartFailures;
+use crate::allocation::Resizes;
 use crate::cgroups::PodCgroups;
 use crate::environment::PodEnvironment;
 use crate::events::Events;
@@ -27,6 +28,8 @@ pub(super) struct Parts {
     pub(super) states: States,
     /// What is measured of them.
     pub(super) worker_metrics: pod_workers::Metrics,
+    /// What they were allocated.
+    pub(super) resizes: Resizes,
     /// Their statuses.
     pub(super) statuses: StatusManager,
     /// Why their containers could not be started.

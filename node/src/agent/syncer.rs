@@ -55,6 +55,9 @@ impl Syncer {
         let known = parts.statuses.get(&uid.to_string());
         let old = known.or_else(|| pod.status.clone()).unwrap_or_default();
         let host_ips = if parts.on_api_server { parts.node.host_ips() } else { Vec::new() };
+        if stage == Stage::Ended {
+            parts.resizes.ended(&uid);
+        }
         let observed = Observed {
             pod,
             old: &old,
@@ -67,6 +70,7 @@ impl Syncer {
             host_ips: &host_ips,
             qos_class: qos_class(pod).as_str(),
             eviction: self.eviction(pod, &old),
+            resize: &parts.resizes.conditions(&uid),
         };
         generate(&observed, &|role, container| parts.probes.update_container_status(pod, role, container))
     }
@@ -167,6 +171,7 @@ impl PodSyncer for Syncer {
     ) -> Result<Synced, SyncFailure> {
         let parts = &self.parts;
         let uid = uid_of(pod);
+        parts.resizes.observe(pod, parts.runtime.is_resize_in_progress(pod, status));
         let told = self.api_status(pod, status, Stage::Running);
         let phase = told.phase.clone();
         if is_terminal(phase.as_deref()) {
@@ -213,9 +218,12 @@ impl PodSyncer for Syncer {
         };
         let result = parts.runtime.sync_pod(pod, &status, &inputs).await;
         parts.failures.update(&uid, &result);
-        if result.steps.iter().any(|step| step.action == SyncAction::ResizePodInPlace) {
+        for step in result.steps.iter().filter(|step| step.action == SyncAction::ResizePodInPlace) {
+            if let Some(error) = &step.error {
+                parts.resizes.failed(pod, &error.message);
+            }
             // No list shows other resources; and of what failed a part may be done.
-            parts.relists.request_reinspect(uid);
+            parts.relists.request_reinspect(uid.clone());
         }
         conclude(&result, restart_all)
     }

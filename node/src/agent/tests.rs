@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use prometheus::Registry;
 use serde_json::{Value, json};
 use steersman_apiserver::TestServer;
@@ -314,5 +314,75 @@ async fn containers_of_pods_that_nobody_knows_are_ended() {
         }
     };
     tokio::time::timeout(SOON, ended).await.expect("what nobody knows must be ended");
+    rig.stop_agent().await;
+}
+
+/// What the pod's status tells of its container's processor time and of its resize.
+fn sized(pod: &Pod) -> Value {
+    let status = pod.status.clone().unwrap_or_default();
+    let container = &status.container_statuses.unwrap_or_default()[0];
+    let resources = serde_json::to_value(&container.resources).unwrap();
+    let allocated = serde_json::to_value(&container.allocated_resources).unwrap();
+    let conditions = status.conditions.unwrap_or_default().into_iter();
+    let of_resize = conditions.filter(|told| told.type_.starts_with("PodResize"));
+    let told: Vec<_> =
+        of_resize.map(|told| json!([told.type_, told.reason, told.observed_generation])).collect();
+    json!([resources["requests"]["cpu"], allocated["cpu"], told])
+}
+
+#[tokio::test]
+async fn a_pod_is_resized_if_there_is_room_and_waits_for_it_if_not() {
+    let mut rig = Rig::start().await;
+    let node = rig.node_until("ready", is_ready).await;
+    let all = node.status.and_then(|status| status.allocatable).unwrap()["cpu"].0.clone();
+    let resources = |cpu: &str| json!({"requests": {"cpu": cpu}, "limits": {"cpu": cpu}});
+    for (name, cpu) in [("grows", "100m"), ("other", "150m")] {
+        let pod = json!({
+            "metadata": {"name": name},
+            "spec": {
+                "nodeName": "n",
+                "terminationGracePeriodSeconds": 1,
+                "automountServiceAccountToken": false,
+                "containers": [{"name": "app", "image": "busybox:1.36", "resources": resources(cpu)}],
+            },
+        });
+        rig.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    }
+    rig.phase("other", "Running").await;
+    let before = rig.phase("grows", "Running").await;
+    assert_eq!(sized(&before), json!(["100m", "100m", []]));
+
+    let resize = async |cpu: &str| {
+        let change = json!({"spec": {"containers": [{"name": "app", "resources": resources(cpu)}]}});
+        let patch = Patch::Strategic(change);
+        rig.pods().patch_subresource("resize", "grows", &PatchParams::default(), &patch).await.unwrap()
+    };
+    resize("200m").await;
+    let done = json!(["200m", "200m", []]);
+    let after = rig.pod_until("grows", "resized", |pod| sized(pod) == done).await;
+    assert_eq!(container_id(&after), container_id(&before));
+    let wanted: Pod = resize(&all).await;
+    let waits = |pod: &Pod| {
+        let told = json!(["PodResizePending", "Deferred", wanted.metadata.generation]);
+        sized(pod) == json!(["200m", "200m", [told]])
+    };
+    let waiting = rig.pod_until("grows", "waiting", waits).await;
+    let conditions = waiting.status.unwrap().conditions.unwrap();
+    let pending = conditions.iter().find(|told| told.type_ == "PodResizePending").unwrap();
+    let milli = all.parse::<steersman_api::Quantity>().unwrap().milli_value();
+    let message =
+        format!("Node didn't have enough resource: cpu, requested: {milli}, used: 150, capacity: {milli}");
+    assert_eq!(pending.message.as_ref(), Some(&message));
+
+    // What it has is on disk: nobody takes what it wants for what it has.
+    rig.stop_agent().await;
+    rig.start_agent();
+    rig.create("new", json!({})).await;
+    rig.phase("new", "Running").await;
+    rig.pod_until("grows", "still waiting", waits).await;
+    rig.pods().delete("other", &DeleteParams::default()).await.unwrap();
+    rig.gone("other").await;
+    let done = json!([all, all, []]);
+    rig.pod_until("grows", "resized at last", |pod| sized(pod) == done).await;
     rig.stop_agent().await;
 }

@@ -18,7 +18,7 @@ pub const READY: &str = "Ready";
 pub const ALL_CONTAINERS_RESTARTING: &str = "AllContainersRestarting";
 /// It is to make room, or its node goes. Others set it too.
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
-/// Resizing, which nothing here does; they are the node's all the same.
+/// Resizing: not derived from the status, but kept by who allocates.
 const RESIZE: [&str; 2] = ["PodResizeInProgress", "PodResizePending"];
 
 const UNKNOWN_CONTAINER_STATUSES: &str = "UnknownContainerStatuses";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, Pod, PodIP, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus};
 
 use super::conditions::{self, DISRUPTION_TARGET, Sandbox, is_terminal};
 use super::phase::{Stage, phase};
@@ -31,6 +31,8 @@ pub struct Observed<'a> {
     pub host_ips: &'a [String],
     /// `Guaranteed`, `Burstable` or `BestEffort`.
     pub qos_class: &'a str,
+    /// What is to be said of the pod's resize; nothing of one that ended.
+    pub resize: &'a [PodCondition],
     /// Why the node itself ends the pod, if it does.
     pub eviction: Option<Eviction>,
 }
@@ -72,6 +74,7 @@ pub fn generate(observed: &Observed<'_>, readiness: &dyn Fn(Role, &mut Container
     let foreign = from_source.conditions.iter().flatten();
     let mut list: Vec<_> =
         foreign.filter(|condition| !conditions::is_owned(&condition.type_)).cloned().collect();
+    list.extend_from_slice(observed.resize);
     // It was set once, when the pod was chosen to go, and is not derived from anything.
     if let Some(target) = conditions::condition(old, DISRUPTION_TARGET) {
         conditions::replace_or_append(&mut list, target.clone());

@@ -15,6 +15,7 @@ mod normalize;
 mod patch;
 pub mod phase;
 pub mod pods;
+mod resources;
 pub mod statuses;
 pub(crate) mod strategic;
 mod terminate;

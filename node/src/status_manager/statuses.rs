@@ -9,6 +9,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use crate::container::ContainerResources;
+
 /// Why a container waits that nothing kept from starting yet.
 const CONTAINER_CREATING: &str = "ContainerCreating";
 /// The same in a pod with init containers.
@@ -35,6 +37,8 @@ pub struct ObservedContainer {
     pub restart_count: i32,
     /// Tells attempts apart: the newest counts.
     pub created_at: Timestamp,
+    /// What it was given, as far as that is known.
+    pub resources: Option<ContainerResources>,
     /// As whom it runs, if the runtime says so.
     pub user: Option<ContainerUser>,
 }
@@ -241,7 +245,7 @@ fn of_observed(
         ..ContainerStatus::default()
     };
     if role != Role::Ephemeral {
-        status.resources = Some(container.resources.clone().unwrap_or_default());
+        status.resources = Some(super::resources::resources(container, observed, old));
         status.allocated_resources =
             container.resources.as_ref().and_then(|resources| resources.requests.clone());
     }

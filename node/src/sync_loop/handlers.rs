@@ -12,6 +12,8 @@ use super::agent::{Admission, CleanUp, OnNode, Rejection};
 use super::held::MakeRoom;
 use super::housekeeping::{self, Observed};
 use super::run::Parts;
+use crate::allocation::Trigger;
+use crate::allocation::resources::in_use;
 use crate::events::{EventType, pod_reference};
 use crate::kuberuntime::actions::ProbeResult;
 use crate::pleg::{EventKind, PodLifecycleEvent};
@@ -20,7 +22,7 @@ use crate::pod_manager::Paired;
 use crate::pod_workers::status::has_terminal_phase;
 use crate::pod_workers::{Update, UpdateKind, uid_of};
 use crate::probes::{ProbeKind, ProbeUpdate};
-use crate::resources::qos_class;
+use crate::resources::{CPU, MEMORY, amount, qos_class};
 use crate::status_manager::conditions::{is_terminal, needs_readiness_reconciled};
 
 impl Parts {
@@ -34,16 +36,23 @@ impl Parts {
             }
         }
         match op {
-            PodOperation::Add => return self.add(pods),
+            PodOperation::Add => return self.add(pods, all_heard),
             // One that is deleted has its grace: it changed, and its worker ends it.
             PodOperation::Update | PodOperation::Delete => {
-                for pod in pods {
-                    self.pods.set(pod.clone());
-                    self.tell(UpdateKind::Update, pod);
+                pods.into_iter().for_each(|pod| self.change(pod, all_heard));
+            }
+            PodOperation::Remove => {
+                pods.into_iter().for_each(|pod| self.remove(pod, all_heard));
+                self.retry_resizes(Trigger::PodsRemoved, all_heard);
+            }
+            PodOperation::Reconcile => {
+                let had_pending = self.resizes.has_pending();
+                let triggers = pods.into_iter().map(|pod| self.reconcile(pod));
+                let trigger = triggers.fold(None, |first, trigger| first.or(trigger));
+                if let Some(trigger) = trigger.filter(|_| had_pending) {
+                    self.retry_resizes(trigger, all_heard);
                 }
             }
-            PodOperation::Remove => pods.into_iter().for_each(|pod| self.remove(pod, all_heard)),
-            PodOperation::Reconcile => pods.into_iter().for_each(|pod| self.reconcile(pod)),
         }
         None
     }
@@ -56,9 +65,9 @@ impl Parts {
     }
 
     /// The oldest first: they keep their place when all pods are told of anew.
-    fn add(&self, mut pods: Vec<Arc<Pod>>) -> Option<MakeRoom> {
+    fn add(&self, mut pods: Vec<Arc<Pod>>, all_heard: bool) -> Option<MakeRoom> {
         pods.sort_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|created| created.0));
-        let mut room = None;
+        let (mut room, waiting) = (None, self.resizes.has_pending());
         for pod in pods {
             self.pods.set(pod.clone());
             match self.pods.paired(pod) {
@@ -70,13 +79,21 @@ impl Parts {
                 Paired::Pod { pod, .. } => room = self.begin(pod),
             }
         }
+        self.begun(waiting, all_heard);
         room
     }
 
-    /// Starts a pod, or refuses it. One that others must make room for is held.
+    /// Starts a pod with what it was allocated before, if it was; or refuses it. One that others must make room for is held.
     fn begin(&self, pod: Arc<Pod>) -> Option<MakeRoom> {
-        match self.admit(&pod) {
-            Ok(Admission::Now) => self.tell(UpdateKind::Create, pod),
+        // A pod that ends, or has ended, takes nothing that it does not have already.
+        if self.workers.states().is_pod_termination_requested(&uid_of(&pod)) || has_terminal_phase(&pod) {
+            self.resizes.backfill(&pod);
+            self.tell(UpdateKind::Create, pod);
+            return None;
+        }
+        let allocated = self.resizes.allocated(&pod);
+        match self.admit(&allocated) {
+            Ok(Admission::Now) => self.start(pod, &allocated),
             Ok(Admission::After(preemption)) => {
                 self.held.push_first(&pod);
                 return Some(MakeRoom { pod, preemption });
@@ -86,33 +103,83 @@ impl Parts {
         None
     }
 
-    /// The first of the held pods has room now. It starts; and so do the others, up to one that needs room made.
-    pub(super) fn room_made(&self) -> Option<MakeRoom> {
-        // One that went meanwhile needs nothing.
-        if let Some(pod) = self.held.pop().and_then(|uid| self.pods.pod(&uid)) {
-            self.tell(UpdateKind::Create, pod);
+    /// Starts a pod that is admitted with what it is allocated. A resize that it waits for is looked at later.
+    fn start(&self, pod: Arc<Pod>, allocated: &Arc<Pod>) {
+        self.resizes.allocate(allocated);
+        self.resizes.backfill(&pod);
+        if !Arc::ptr_eq(&pod, allocated) {
+            self.resizes.push(&uid_of(&pod));
         }
-        while let Some(uid) = self.held.pop() {
-            let room = self.pods.pod(&uid).and_then(|pod| self.begin(pod));
-            if room.is_some() {
-                return room;
-            }
-        }
-        None
+        self.tell(UpdateKind::Create, pod);
     }
 
-    /// A pod that ends, or has ended, takes nothing that it does not have already.
+    /// Pods were started, and have their place. `waiting` says whether resizes waited before.
+    fn begun(&self, waiting: bool, all_heard: bool) {
+        self.resizes.save();
+        if !waiting && self.resizes.has_pending() {
+            self.retry_resizes(Trigger::PodsAdded, all_heard);
+        }
+    }
+
+    /// The first of the held pods has room now. It starts; and so do the others, up to one that needs room made.
+    pub(super) fn room_made(&self, all_heard: bool) -> Option<MakeRoom> {
+        let waiting = self.resizes.has_pending();
+        // One that went meanwhile needs nothing.
+        if let Some(pod) = self.held.pop().and_then(|uid| self.pods.pod(&uid)) {
+            let allocated = self.resizes.allocated(&pod);
+            self.start(pod, &allocated);
+        }
+        let mut room = None;
+        while room.is_none()
+            && let Some(uid) = self.held.pop()
+        {
+            room = self.pods.pod(&uid).and_then(|pod| self.begin(pod));
+        }
+        self.begun(waiting, all_heard);
+        room
+    }
+
+    /// Whether there is room for a pod as it is allocated, or is to be.
     fn admit(&self, pod: &Arc<Pod>) -> Result<Admission, Rejection> {
         let uid = uid_of(pod);
-        if self.workers.states().is_pod_termination_requested(&uid) || has_terminal_phase(pod) {
-            return Ok(Admission::Now);
-        }
         let mut others = self.pods.pods();
         others.retain(|other| {
             let of = uid_of(other);
             of != uid && self.is_active(other) && !self.held.has(&of)
         });
+        others.iter_mut().for_each(|other| *other = self.resizes.allocated(other));
         self.agent.admit(pod, &others)
+    }
+
+    /// A source changed a pod.
+    fn change(&self, pod: Arc<Pod>, all_heard: bool) {
+        let old = self.pods.pod(&uid_of(&pod));
+        self.pods.set(pod.clone());
+        if let (Some(old), Paired::Pod { pod, .. }) = (old, self.pods.paired(pod.clone()))
+            && self.resizes.changed(&old, &pod)
+        {
+            self.retry_resizes(Trigger::PodUpdated, all_heard);
+        }
+        self.tell(UpdateKind::Update, pod);
+    }
+
+    /// Looks at the resizes that wait. Before all sources were heard there may be pods that have their place already.
+    pub(super) fn retry_resizes(&self, trigger: Trigger, all_heard: bool) {
+        if !self.resizes.has_pending() {
+            return;
+        }
+        if !all_heard {
+            self.resizes.put_off();
+            return;
+        }
+        let admit = |pod: &Arc<Pod>| match self.admit(pod)? {
+            Admission::Now => Ok(()),
+            // Nobody is ended so that another may grow.
+            Admission::After(preemption) => Err(preemption.refusal),
+        };
+        for pod in self.resizes.retry(trigger, |uid| self.pods.pod(uid), admit) {
+            self.tell(UpdateKind::Sync, pod);
+        }
     }
 
     fn reject(&self, pod: &Pod, rejection: Rejection) {
@@ -138,6 +205,7 @@ impl Parts {
 
     fn remove(&self, pod: Arc<Pod>, all_heard: bool) {
         self.pods.remove(&pod);
+        self.resizes.forget(&uid_of(&pod));
         match self.pods.paired(pod) {
             Paired::Mirror { pod: None, .. } => {}
             // Its worker makes the mirror anew.
@@ -148,12 +216,14 @@ impl Parts {
         }
     }
 
-    /// Only the pod's status changed, by somebody else.
-    fn reconcile(&self, pod: Arc<Pod>) {
+    /// Only the pod's status changed, by somebody else. Says whether it leaves room for others' resizes.
+    fn reconcile(&self, pod: Arc<Pod>) -> Option<Trigger> {
+        let old = self.pods.pod(&uid_of(&pod));
         self.pods.set(pod.clone());
         let (Paired::Pod { pod, .. } | Paired::Mirror { pod: Some(pod), .. }) = self.pods.paired(pod) else {
-            return;
+            return None;
         };
+        let trigger = old.and_then(|old| self.makes_room(&old, &pod));
         if needs_readiness_reconciled(&pod) {
             self.tell(UpdateKind::Sync, pod.clone());
         }
@@ -163,6 +233,17 @@ impl Parts {
         if pod.status.as_ref().is_some_and(is_evicted) {
             self.deletions.remove_all(&uid_of(&pod));
         }
+        trigger
+    }
+
+    /// Whether a pod has ended, or has less than before, as its status says.
+    fn makes_room(&self, old: &Arc<Pod>, new: &Arc<Pod>) -> Option<Trigger> {
+        if has_terminal_phase(new) && !has_terminal_phase(old) {
+            return Some(Trigger::PodTerminated);
+        }
+        let [before, after] = [old, new].map(|pod| in_use(&self.resizes.allocated(pod)));
+        let shrinks = |name| amount(&after, name) < amount(&before, name);
+        (shrinks(MEMORY) || shrinks(CPU)).then_some(Trigger::PodResized)
     }
 
     /// Has the worker of a pod see it with its mirror; of a mirror, the one of its static pod.
@@ -175,6 +256,7 @@ impl Parts {
         if self.held.has(&uid_of(&pod)) {
             return;
         }
+        let pod = self.resizes.allocated(&pod);
         self.workers.update(Update::of(kind, pod, mirror));
     }
 
@@ -255,6 +337,8 @@ impl Parts {
         let active: Vec<_> = all.pods.iter().filter(|pod| self.is_active(pod)).cloned().collect();
         let observed = Observed { all: &all, active: &active, known: &known, known_before, on_node };
         let plan = housekeeping::plan(observed, |name| workers.states().is_static_pod_terminating(name));
+        let wanted: HashSet<Uid> = all.pods.iter().map(|pod| uid_of(pod)).collect();
+        self.resizes.retain(|uid| wanted.contains(uid));
         self.agent.keep_only(&plan.possibly_running);
         let metrics = workers.metrics();
         metrics.count_pods(housekeeping::count(&all.pods), housekeeping::count(&active), all.mirrors.len());

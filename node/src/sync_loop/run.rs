@@ -22,6 +22,7 @@ use super::held::{Held, MakeRoom};
 use super::metrics::Metrics;
 use super::runtime_state::RuntimeState;
 use crate::admission::preemption;
+use crate::allocation::{Resizes, Trigger};
 use crate::events::{EventType, Events, pod_reference};
 use crate::pleg::PodLifecycleEvent;
 use crate::pod_config::{PodConfig, PodUpdate};
@@ -52,6 +53,8 @@ pub struct Parts {
     pub status: StatusManager,
     /// The rest of the node.
     pub agent: Arc<dyn Agent>,
+    /// What pods were allocated, and what they wait to be. The loop is the one who allocates.
+    pub resizes: Resizes,
     /// Those that wait to be admitted; none at first.
     pub held: Held,
     /// Who removes ended containers.
@@ -191,6 +194,10 @@ impl SyncLoop {
                 Some(update) = self.inputs.probes.next() => self.parts.probed(&update),
                 _ = round.sync.tick() => self.parts.sync_due(Timestamp::now()),
                 _ = round.housekeeping.tick() => self.observe(&mut round),
+                () = until(self.parts.resizes.due()) => {
+                    let heard = self.inputs.config.seen_all_sources(&round.heard);
+                    self.parts.retry_resizes(Trigger::Periodic, heard);
+                }
                 Some(done) = round.beside.next(), if !round.beside.is_empty() => self.follow(&mut round, done),
             }
         }
@@ -226,7 +233,7 @@ impl SyncLoop {
         match done {
             Beside::Cleaned => round.cleaning = false,
             Beside::MadeRoom => {
-                let room = self.parts.room_made();
+                let room = self.parts.room_made(self.inputs.config.seen_all_sources(&round.heard));
                 round.beside.extend(room.map(|room| self.make_room(room)));
             }
             Beside::Observed { on_node, known_before } => {
@@ -289,6 +296,14 @@ impl SyncLoop {
             }
             Beside::Cleaned
         })
+    }
+}
+
+/// For ever, if there is no such time.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
-use self::resize::{ActuatedResources, ContainersToUpdate};
+use self::resize::ContainersToUpdate;
 pub use self::sandbox::{SandboxChange, pod_sandbox_changed};
+use crate::allocation::PodResources;
 use crate::container::{ContainerId, PodStatus};
 
 /// What is to be done, in upstream's terms. By default: nothing.
@@ -158,8 +159,8 @@ pub struct Observations {
     pub startup: HashMap<ContainerId, ProbeResult>,
     /// Hooks after the start that are not done, or failed.
     pub post_start: HashMap<ContainerId, PostStart>,
-    /// The resources that containers were last given.
-    pub actuated: ActuatedResources,
+    /// The resources that the pod and its containers were last given.
+    pub actuated: PodResources,
     /// Whether all containers are to start over, see [`restart_policy::should_all_containers_restart`].
     pub restart_all_containers: bool,
 }

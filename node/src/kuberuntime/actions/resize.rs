@@ -1,28 +1,21 @@
 //! Changes to the resources of containers that run.
 //!
-//! Upstream compares with what it recorded when it last gave resources to a container, across restarts. What has no record
-//! here is left as it is; upstream takes it for nothing given, and so might restart containers after its records are lost.
-//! Whether a change is feasible at all was decided before: the pod's spec holds what was allocated.
+//! What containers are to have is compared with what was recorded when they were last given any, across restarts. What has
+//! no record is left as it is; upstream takes it for nothing given, and so might restart containers after its records are
+//! lost. Where the record of the pod as a whole is missing and its spec has some, nothing of the pod is resized. Whether a
+//! change is feasible at all was decided before: the pod's spec holds what was allocated.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use k8s_openapi::api::core::v1::{Container, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use steersman_api::Quantity;
 
 use super::containers::kill;
 use super::{Context, KillReason, PodActions, SpecIndex};
-use crate::container::{ContainerId, ContainerState, ContainerStatus};
-
-/// The resources that a pod and its containers were last given.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ActuatedResources {
-    /// By the container's name. One that is missing is not resized.
-    pub containers: BTreeMap<String, ResourceRequirements>,
-    /// Of the pod as a whole. Where this is missing and the pod's spec has some, nothing of the pod is resized.
-    pub pod: Option<ResourceRequirements>,
-}
+use crate::allocation::PodResources;
+use crate::container::{ContainerId, ContainerState, ContainerStatus, PodStatus};
 
 /// Running containers to update, for each resource first those that get less, then those that get more.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -154,6 +147,26 @@ fn restarts_for(container: &Container, resource: &str) -> bool {
     let mut policies = container.resize_policy.iter().flatten();
     let policy = policies.find(|policy| policy.resource_name == resource);
     policy.is_some_and(|policy| policy.restart_policy == "RestartContainer")
+}
+
+/// Whether anything of a pod that runs has not yet what the pod was allocated, which is what its spec has.
+pub fn is_in_progress(pod: &Pod, status: &PodStatus, actuated: &PodResources) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    let whole = spec.resources.as_ref();
+    if whole.is_some() && actuated.pod.is_some() && Amounts::new(whole) != Amounts::new(actuated.pod.as_ref())
+    {
+        return true;
+    }
+    let mut all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    all.any(|container| {
+        let newest = status.container(&container.name);
+        let runs = newest.is_some_and(|newest| newest.state == ContainerState::Running);
+        let given = actuated.containers.get(&container.name).filter(|_| runs);
+        given.is_some_and(|given| {
+            let given = Amounts::of_container(Some(given), actuated.pod.as_ref());
+            given != Amounts::of_container(container.resources.as_ref(), whole)
+        })
+    })
 }
 
 /// Whether the resources of the pod as a whole are to be updated.

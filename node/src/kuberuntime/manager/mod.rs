@@ -52,12 +52,15 @@ pub use self::sync::SyncInputs;
 
 use self::garbage::Policy;
 use self::kill::Killer;
-use self::records::Records;
+use self::records::{Records, uid};
+use super::actions::resize::is_in_progress;
 use super::back_off::{self, CrashLoopBackOff};
 use super::container_config::NodeFacts;
 use super::helper::RuntimeHelper;
 use super::log_path::{LEGACY_CONTAINER_LOGS_DIRECTORY, POD_LOGS_DIRECTORY};
+use crate::allocation::Store;
 use crate::cgroups::PodCgroups;
+use crate::container::PodStatus;
 use crate::events::Events;
 use crate::images::ImageManager;
 use crate::lifecycle::HookRunner;
@@ -87,6 +90,8 @@ pub struct Parts {
     pub sandbox_ready: SandboxReady,
     /// Takes the events.
     pub events: Events,
+    /// What pods and their containers were given.
+    pub actuated: Store,
     /// Takes the counts.
     pub metrics: Metrics,
     /// Stamps are compared with it; [`machine_clock`] but in tests.
@@ -178,9 +183,14 @@ impl Kuberuntime {
             back_off: Mutex::new(CrashLoopBackOff::new(parts.options.max_container_restart_period)),
             options: parts.options,
             killer: Arc::new(killer),
-            records: Arc::default(),
+            records: Arc::new(Records::new(parts.actuated)),
             hooks: Mutex::default(),
         }
+    }
+
+    /// Whether anything of a pod that runs has not yet what the pod was allocated; `pod` is as allocated.
+    pub fn is_resize_in_progress(&self, pod: &Pod, status: &PodStatus) -> bool {
+        is_in_progress(pod, status, &self.records.given(&uid(pod)))
     }
 
     /// Forgets what is remembered of a pod that has ended for good.

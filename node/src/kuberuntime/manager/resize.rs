@@ -56,7 +56,7 @@ impl Kuberuntime {
         }
         self.ensure_cgroup(pod.clone()).await?;
         self.records.set_actuated_pod(pod);
-        Ok(())
+        self.save_given().await
     }
 
     /// Whether a container may get the memory that it is to have: not less than it uses.
@@ -121,7 +121,11 @@ impl Kuberuntime {
         updated.map_err(|error: Error| error.to_string())?;
         debug!(container = %update.id, resource, "a container's resources were changed");
         self.records.set_actuated(&uid, &container.name, given);
-        Ok(())
+        self.save_given().await
+    }
+
+    async fn save_given(&self) -> Result<(), String> {
+        self.records.save().await.map_err(|error| error.to_string())
     }
 
     /// What a container that an agent before this one started was given, as far as the runtime tells: what its spec asks

@@ -126,6 +126,10 @@ impl Kuberuntime {
         let config = self.configured(start, kind, container).await?;
         let resources = container.resources.clone().unwrap_or_default();
         self.records.set_actuated(&uid(pod), name, resources);
+        self.records
+            .save()
+            .await
+            .map_err(|error| self.failed(pod, name, "", "CreateContainerConfigError", &error.to_string()))?;
 
         let created = self.runtime.create_container(&sandbox.id, &config, &sandbox.config).await;
         let id =

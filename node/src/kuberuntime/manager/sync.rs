@@ -40,7 +40,7 @@ impl Kuberuntime {
     /// reason and message to be put into their waiting states. After a step `ResizePodInPlace` the pod should be inspected
     /// anew, as no event comes of it.
     pub async fn sync_pod(&self, pod: &Pod, status: &PodStatus, inputs: &SyncInputs<'_>) -> PodSyncResult {
-        self.adopt_running(pod, status);
+        self.adopt_running(pod, status).await;
         let observed = self.observe(status, inputs);
         let actions = compute_pod_actions(pod, status, &observed);
         debug!(pod = pod_text(pod), ?actions, "what the pod needs done");
@@ -227,8 +227,8 @@ impl Kuberuntime {
 
     /// Takes containers that an agent before this one started for given what their spec asks for, as far as the runtime says
     /// nothing else; so that a change of the spec since then is met.
-    fn adopt_running(&self, pod: &Pod, status: &PodStatus) {
-        let uid = uid(pod);
+    async fn adopt_running(&self, pod: &Pod, status: &PodStatus) {
+        let (uid, mut adopted) = (uid(pod), false);
         for container in status.running() {
             if self.records.actuated(&uid, &container.name).is_some() {
                 continue;
@@ -236,7 +236,12 @@ impl Kuberuntime {
             if let Some(given) = self.given(pod, container) {
                 self.records.set_actuated(&uid, &container.name, given);
                 self.records.set_actuated_pod(pod);
+                adopted = true;
             }
+        }
+        if adopted && let Err(error) = self.records.save().await {
+            // The next change is written with it.
+            warn!(pod = pod_text(pod), %error, "what the pod was given could not be written down");
         }
     }
 }

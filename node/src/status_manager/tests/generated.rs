@@ -27,6 +27,7 @@ fn seen(name: &str, attempt: i32, state: ObservedState) -> ObservedContainer {
         image_ref: "i@sha256:1".to_owned(),
         restart_count: attempt,
         created_at: at(i64::from(attempt)),
+        resources: None,
         user: None,
     }
 }
@@ -181,6 +182,7 @@ fn ending(
             host_ips: &host_ips,
             qos_class: "BestEffort",
             eviction,
+            resize: &[],
         },
         &|_, status| status.ready = status.state.as_ref().is_some_and(|state| state.running.is_some()),
     )

@@ -3,6 +3,7 @@
 mod decisions;
 mod generated;
 mod phases;
+mod resources;
 mod writes;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};

@@ -4,6 +4,7 @@ mod deletions;
 mod housekeeping;
 mod pods;
 mod preemption;
+mod resizes;
 mod rounds;
 
 use futures::stream::{self, StreamExt};
@@ -16,6 +17,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus as ApiStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use parking_lot::Mutex;
+use serde_json::json;
 use steersman_api::Uid;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -24,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::admission::preemption::Preemption;
+use crate::allocation::{self, Resizes, Store};
 use crate::container::{ContainerId, ContainerState, ContainerStatus, PodStatus, RuntimePod};
 use crate::cri::v1;
 use crate::events::testing::Kept;
@@ -46,6 +49,19 @@ pub(super) fn pod(uid: &str) -> Pod {
     pod.metadata.namespace = Some("ns".to_owned());
     pod.spec = Some(PodSpec::default());
     pod
+}
+
+/// The pod with a container that asks for so much processor time.
+pub(super) fn asking(mut pod: Pod, cpu: &str) -> Pod {
+    let container = json!({ "name": "c", "resources": { "requests": { "cpu": cpu } } });
+    pod.spec.get_or_insert_default().containers = vec![serde_json::from_value(container).unwrap()];
+    pod
+}
+
+/// The pod's uid, and the processor time that it asks for, if any.
+fn sized(pod: &Pod) -> String {
+    let asked = crate::resources::pod_requests(pod).get("cpu").map(|cpu| format!("={cpu}"));
+    format!("{}{}", uid_of(pod), asked.unwrap_or_default())
 }
 
 pub(super) fn annotated(mut pod: Pod, name: &str, value: &str) -> Pod {
@@ -111,19 +127,20 @@ impl World {
 #[async_trait]
 impl Agent for World {
     fn admit(&self, pod: &Arc<Pod>, others: &[Arc<Pod>]) -> Result<Admission, Rejection> {
-        let mut beside: Vec<String> = others.iter().map(|other| uid_of(other).to_string()).collect();
+        let mut beside: Vec<String> = others.iter().map(|other| sized(other)).collect();
         beside.sort();
-        self.say(format!("admit {} beside [{}]", uid_of(pod), beside.join(" ")));
+        self.say(format!("admit {} beside [{}]", sized(pod), beside.join(" ")));
         if let Some(rejection) = self.refuse.lock().get(&uid_of(pod)) {
             return Err(rejection.clone());
         }
         let mut victims: Vec<_> = others.to_vec();
         victims.retain(|other| self.victims.lock().contains(&(uid_of(pod), uid_of(other))));
         victims.sort_by_key(|victim| uid_of(victim).to_string());
+        let refusal = Rejection { reason: "OutOfcpu".to_owned(), message: "no cpu".to_owned() };
         if victims.is_empty() {
             return Ok(Admission::Now);
         }
-        Ok(Admission::After(Preemption { victims, signal: "cpu".to_owned() }))
+        Ok(Admission::After(Preemption { victims, signal: "cpu".to_owned(), refusal }))
     }
 
     fn keep_only(&self, possibly_running: &HashSet<Uid>) {
@@ -160,7 +177,7 @@ impl PodSyncer for World {
         _: &PodStatus,
     ) -> Result<Synced, SyncFailure> {
         let mirrored = mirror.map(|mirror| format!(" mirrored by {}", uid_of(mirror))).unwrap_or_default();
-        self.say(format!("sync {}{mirrored}", uid_of(pod)));
+        self.say(format!("sync {}{mirrored}", sized(pod)));
         let stuck = self.stuck.lock().contains(&uid_of(pod));
         if stuck {
             std::future::pending::<()>().await;
@@ -213,6 +230,7 @@ impl ContainerRemover for World {
 /// The loop, running, with all its ends in hand.
 pub(super) struct Rig {
     pub(super) world: Arc<World>,
+    pub(super) resizes: Resizes,
     pub(super) pods: PodManager,
     pub(super) workers: PodWorkers,
     pub(super) status: StatusManager,
@@ -262,11 +280,13 @@ impl Rig {
         let (updates, from_sources) = mpsc::channel(50);
         let (pod_events, from_pleg) = mpsc::channel(50);
         let (probes, mut from_probes) = mpsc::channel(50);
+        let resizes = Resizes::new(Store::in_memory(), events.clone(), allocation::Metrics::new());
         let parts = Parts {
             pods: pods.clone(),
             workers: workers.clone(),
             status: status.clone(),
             agent: world.clone(),
+            resizes: resizes.clone(),
             held: Held::default(),
             deletions,
             runtime: runtime.clone(),
@@ -286,6 +306,7 @@ impl Rig {
         tasks.spawn(deletor.run(stop.clone()));
         Self {
             world,
+            resizes,
             pods,
             workers,
             status,

@@ -9,10 +9,11 @@ use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 use serde::Deserialize;
 
 use super::*;
+use crate::allocation::PodResources;
 use crate::container::{
     ContainerState, ContainerStatus, NamespaceMode, PodStatus, SandboxState, SandboxStatus,
 };
-use crate::kuberuntime::actions::resize::{ActuatedResources, Amounts, ContainerToUpdate};
+use crate::kuberuntime::actions::resize::{Amounts, ContainerToUpdate};
 use crate::kuberuntime::actions::testing::{container, id, sandbox};
 use crate::kuberuntime::actions::{Observations, ProbeResult, compute_pod_actions};
 
@@ -125,10 +126,7 @@ impl Case {
             observed: Observations {
                 liveness: results(&self.liveness),
                 startup: results(&self.startup),
-                actuated: ActuatedResources {
-                    containers: self.actuated.clone(),
-                    pod: self.actuated_pod.clone(),
-                },
+                actuated: PodResources { containers: self.actuated.clone(), pod: self.actuated_pod.clone() },
                 restart_all_containers: self.restart_all,
                 ..Observations::default()
             },

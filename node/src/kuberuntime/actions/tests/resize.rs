@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::container::ContainerState;
-use crate::kuberuntime::actions::resize::{Amounts, ContainerToUpdate};
+use crate::kuberuntime::actions::resize::{Amounts, ContainerToUpdate, is_in_progress};
 use crate::kuberuntime::actions::testing::{base, id, plain_init};
 
 fn limits(cpu: &str, memory: &str) -> ResourceRequirements {
@@ -118,4 +118,33 @@ fn a_pods_own_resources_are_compared_and_stand_in_for_limits_its_containers_lack
     assert_eq!(actions.containers_to_update.cpu[0].current, amounts(1000, 100));
     let same = scene.but(|scene| scene.observed.actuated.pod = scene.spec().resources.clone());
     assert_eq!(same.actions(), PodActions { sandbox_id: Some("sandbox".into()), ..PodActions::default() });
+}
+
+#[test]
+fn a_resize_is_in_progress_while_something_that_runs_has_not_what_it_is_to_have() {
+    let goes_on = |mut scene: Scene| {
+        scene.spec();
+        is_in_progress(&scene.pod, &scene.status, &scene.observed.actuated)
+    };
+    let (had, wanted) = (("100m", "100Mi"), ("200m", "100Mi"));
+    for (what, scene, expected) in [
+        ("nothing is recorded", base(), false),
+        ("it is done", resized(base(), 1, wanted, ("0.2", "100Mi")), false),
+        ("it is not", resized(base(), 1, had, wanted), true),
+        (
+            "the container does not run",
+            resized(base().state(1, ContainerState::Exited), 1, had, wanted),
+            false,
+        ),
+        (
+            "the pod as a whole is not done",
+            base().but(|scene| {
+                scene.spec().resources = Some(limits("2", "200Mi"));
+                scene.observed.actuated.pod = Some(limits("1", "200Mi"));
+            }),
+            true,
+        ),
+    ] {
+        assert_eq!(goes_on(scene), expected, "{what}");
+    }
 }

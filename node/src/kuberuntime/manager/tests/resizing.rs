@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::world::{World, app, pod};
+use crate::allocation::{PodResources, Store};
 use crate::container::ContainerResources;
 use crate::kuberuntime::sync_result::SyncAction;
 use crate::runtime::Operation;
@@ -102,4 +103,30 @@ async fn a_change_while_the_agent_was_away_is_met_and_nothing_else_is_touched() 
     let status = world.synced(&resized(&pod, 0, resources("1", "4096"))).await;
     assert_eq!(status.container("a").unwrap().resources, amounts(1000, 4096));
     assert_eq!(world.count(Operation::StopContainer), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_containers_were_given_is_on_disk_and_counts_more_than_what_the_runtime_tells() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("actuated_pods_state");
+    let world = World::new().restarted_with(Store::open(file.clone()).unwrap());
+    let small = pod(&[], json!({"containers": [app("a", json!({"resources": resources("250m", "4096")}))]}));
+    let status = world.synced(&small).await;
+    assert!(!world.kuberuntime.is_resize_in_progress(&small, &status));
+    let uid = small.metadata.uid.as_deref().unwrap().into();
+    let on_disk = || Store::open(file.clone()).unwrap().get(&uid);
+    assert_eq!(on_disk(), Some(PodResources::of(&small)));
+    let large = resized(&small, 0, resources("1", "4096"));
+    assert!(world.kuberuntime.is_resize_in_progress(&large, &status));
+    world.synced(&large).await;
+    assert_eq!(on_disk(), Some(PodResources::of(&large)));
+
+    let world = world.restarted_with(Store::open(file.clone()).unwrap());
+    assert_eq!(world.sync(&large).await.steps, []);
+    // As if the agent had ended between the change and its record.
+    let store = Store::in_memory();
+    store.set(&uid, PodResources::of(&small));
+    let world = world.restarted_with(store);
+    let actions: Vec<_> = world.sync(&large).await.steps.iter().map(|step| step.action).collect();
+    assert_eq!(actions, [SyncAction::ResizePodInPlace]);
 }

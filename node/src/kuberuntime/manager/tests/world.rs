@@ -15,6 +15,7 @@ use steersman_api::Uid;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
+use crate::allocation::Store;
 use crate::cgroups::PodCgroups;
 use crate::container::{ContainerStatus, PodStatus, RuntimePod};
 use crate::cri::{Client, v1};
@@ -215,6 +216,7 @@ impl World {
             cgroups: node.clone(),
             sandbox_ready: node.counts_sandboxes(),
             events: events.clone(),
+            actuated: Store::in_memory(),
             metrics: metrics.clone(),
             clock: clock.clone(),
             options: options(folder.path(), facts),
@@ -234,6 +236,11 @@ impl World {
 
     /// The same node after its agent was started again: what it only remembered is lost.
     pub(super) fn restarted(self) -> Self {
+        self.restarted_with(Store::in_memory())
+    }
+
+    /// Likewise, with what a file says that containers were given.
+    pub(super) fn restarted_with(self, actuated: Store) -> Self {
         let runtime = Arc::new(self.simulated.clone());
         let parts = Parts {
             runtime: runtime.clone(),
@@ -243,6 +250,7 @@ impl World {
             cgroups: self.node.clone(),
             sandbox_ready: self.node.counts_sandboxes(),
             events: self.events.clone(),
+            actuated,
             metrics: self.metrics.clone(),
             clock: self.clock.clone(),
             options: options(self.folder.path(), node_facts()),

@@ -1,0 +1,66 @@
+//! The resources of containers as their statuses tell them. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use steersman_api::Quantity;
+
+use super::statuses::{ObservedContainer, ObservedState};
+use crate::allocation::resources::api_quantity;
+use crate::resources::{CPU, MEMORY, amount, resource_list};
+
+/// Thousandths of processor time: control groups tell no smaller request apart.
+const LEAST_CPU_REQUEST: i64 = 2;
+/// Likewise of limits.
+const LEAST_CPU_LIMIT: i64 = 10;
+
+type List = BTreeMap<String, ApiQuantity>;
+
+/// What a container has: of one that runs what it was given, so far as that is known, else what it was told to have before;
+/// of any other, and of what can't be resized, what `container` was allocated.
+pub(super) fn resources(
+    container: &Container,
+    observed: &ObservedContainer,
+    old: Option<&ContainerStatus>,
+) -> ResourceRequirements {
+    let mut resources = container.resources.clone().unwrap_or_default();
+    if !matches!(observed.state, ObservedState::Running { .. }) {
+        return resources;
+    }
+    let given = observed.resources.unwrap_or_default();
+    let is_same = |old: &&ContainerStatus| {
+        old.container_id.as_deref() == Some(observed.id.as_str())
+            && old.state.as_ref().is_some_and(|state| state.running.is_some())
+    };
+    let told = old.filter(is_same).and_then(|old| old.resources.as_ref());
+    if let Some(limits) = &mut resources.limits {
+        let told = told.and_then(|told| told.limits.as_ref());
+        set_cpu(limits, given.cpu_limit_milli, LEAST_CPU_LIMIT, told);
+        set(limits, MEMORY, given.memory_limit.map(Quantity::bytes), told);
+    }
+    if let Some(requests) = &mut resources.requests {
+        let told = told.and_then(|told| told.requests.as_ref());
+        set_cpu(requests, given.cpu_request_milli, LEAST_CPU_REQUEST, told);
+        // No control group shows it: it comes from a spec, and is told as that had it.
+        let allocated = amount(&resource_list(Some(requests)), MEMORY).value();
+        let given = given.memory_request.filter(|given| *given != allocated);
+        set(requests, MEMORY, given.map(Quantity::bytes), told);
+    }
+    resources
+}
+
+/// Where both what was allocated and what was given are the least that there is, what was allocated is told.
+fn set_cpu(list: &mut List, given: Option<i64>, least: i64, told: Option<&List>) {
+    let allocated = amount(&resource_list(Some(list)), CPU).milli_value();
+    if given.is_none_or(|given| given > least || allocated > least) {
+        set(list, CPU, given.map(Quantity::from_milli), told);
+    }
+}
+
+fn set(list: &mut List, name: &str, given: Option<Quantity>, told: Option<&List>) {
+    let told = || told.and_then(|told| told.get(name)).cloned();
+    if let Some(amount) = given.map(api_quantity).or_else(told) {
+        list.insert(name.to_owned(), amount);
+    }
+}
