@@ -66,6 +66,18 @@ impl SyncAction {
             Self::ResizePodInPlace => "ResizePodInPlace",
         }
     }
+
+    /// Whether whoever does it tells of a failure, by an event or in the log, so that nobody else need do so.
+    pub fn tells_of_failures(self) -> bool {
+        match self {
+            Self::StartContainer | Self::CreatePodSandbox | Self::ResizePodInPlace => true,
+            Self::KillContainer
+            | Self::InitContainer
+            | Self::ConfigPodSandbox
+            | Self::KillPodSandbox
+            | Self::RemoveContainer => false,
+        }
+    }
 }
 
 impl SyncError {

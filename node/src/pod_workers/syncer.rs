@@ -90,8 +90,8 @@ impl SyncFailure {
         Self { message, retry_in: Some(NETWORK_RETRY), told: true }
     }
 
-    /// What a sync of the runtime failed with, if it did. Containers' waiting states have told it. Of several waits the
-    /// shortest counts; a failure without one does not shorten it.
+    /// What a sync of the runtime failed with, if it did. Of several waits the shortest counts; a failure without one does
+    /// not shorten it. It was told where each of its steps is of a kind that tells: a container's waiting state, an event.
     pub fn of(result: &PodSyncResult) -> Option<Self> {
         let errors = || result.failures().filter_map(|step| Some((step, step.error.as_ref()?)));
         let messages: Vec<String> = errors()
@@ -106,6 +106,35 @@ impl SyncFailure {
             return None;
         }
         let retry_in = errors().filter_map(|(_, error)| error.retry_in).min();
-        Some(Self { message: messages.join(", "), retry_in, told: true })
+        let told = result.failures().all(|step| step.action.tells_of_failures());
+        Some(Self { message: messages.join(", "), retry_in, told })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kuberuntime::sync_result::{SyncAction, SyncError};
+
+    #[test]
+    fn a_failure_was_told_where_whoever_does_such_steps_tells_of_them() {
+        let of = |actions: &[SyncAction]| {
+            let mut result = PodSyncResult::default();
+            for action in actions {
+                result.failed(*action, "p", SyncError::new("Reason", "why"));
+            }
+            SyncFailure::of(&result)
+        };
+        use SyncAction::{ConfigPodSandbox, CreatePodSandbox, KillContainer, KillPodSandbox, StartContainer};
+        assert!(of(&[]).is_none());
+        for (actions, told) in [
+            (&[StartContainer][..], true),
+            (&[CreatePodSandbox], true),
+            (&[ConfigPodSandbox], false),
+            (&[KillPodSandbox], false),
+            (&[StartContainer, KillContainer], false),
+        ] {
+            assert_eq!(of(actions).unwrap().told, told, "{actions:?}");
+        }
     }
 }
