@@ -1,4 +1,5 @@
-//! The machine's own control groups, where this process may make some.
+//! The machine's own control groups, where this process may make some: those that it uses, and those of version 2, which a
+//! machine that uses version 1 has as well.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
@@ -100,4 +101,129 @@ fn the_kernel_takes_limits_and_lets_groups_go() {
     assert_eq!(child.wait().unwrap().signal(), Some(9));
     assert!(!tree.exists(&pod) && tree.pods().unwrap().is_empty());
     assert!(folders.iter().all(|folder| !folder.exists()));
+}
+
+/// Names the mount of version 2 to the test that runs in it.
+const PLACE: &str = "STEERSMAN_TEST_CGROUP2";
+/// What the shell ends with where nothing can be mounted.
+const NO_MOUNT: i32 = 77;
+
+/// A mount in this process's own view could be taken for the machine's by others: so a process with a view of its own is
+/// started for it. Whatever controllers version 1 does not have are there.
+#[test]
+fn the_kernel_takes_groups_of_version_two() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let script = format!(
+        "mount -t cgroup2 none \"$1\" || exit {NO_MOUNT}; \
+         exec \"$2\" --exact cgroups::tests::real::in_a_mount_of_version_two --ignored --nocapture"
+    );
+    let ran = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh"])
+        .arg(place.path())
+        .arg(std::env::current_exe().unwrap())
+        .env(PLACE, place.path())
+        .output();
+    // Machines without that program, or that withhold it.
+    let Ok(ran) = ran else { return };
+    let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert_ne!(ran.status.code(), Some(101), "{said}");
+    assert!(!ran.status.success() || said.contains("1 passed"), "{said}");
+}
+
+/// Takes back what the topmost group was made to hand down.
+struct HandedDown {
+    control: PathBuf,
+    before: String,
+}
+
+impl Drop for HandedDown {
+    fn drop(&mut self) {
+        for controller in fs::read_to_string(&self.control).unwrap_or_default().split_whitespace() {
+            if !self.before.split_whitespace().any(|one| one == controller) {
+                let _others_use_it = fs::write(&self.control, format!("-{controller}"));
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "is run by the test above, in a mount of its own"]
+#[allow(clippy::disallowed_methods, reason = "that is how the other test names the place")]
+fn in_a_mount_of_version_two() {
+    let Ok(place) = std::env::var(PLACE) else { return };
+    let place = PathBuf::from(place);
+    let control = place.join("cgroup.subtree_control");
+    let _handed_down = HandedDown { before: fs::read_to_string(&control).unwrap(), control };
+    let controllers = fs::read_to_string(place.join("cgroup.controllers")).unwrap();
+    let controllers = controllers.split_whitespace().map(|name| (name.to_owned(), place.clone()));
+    // A hierarchy without any is one all the same.
+    let none = ("none".to_owned(), place.clone());
+    let hierarchies = Hierarchies {
+        version: CgroupVersion::V2,
+        controllers: controllers.chain([none]).collect(),
+        beside: None,
+    };
+    let root =
+        Root { hierarchies: hierarchies.clone(), path: format!("/steersman-test-{}", std::process::id()) };
+    root.group().make().unwrap();
+    let tree = CgroupTree::new(
+        hierarchies.clone(),
+        Box::new(Kernel),
+        CgroupSettings { root: root.path.clone(), ..settings(CgroupDriver::Cgroupfs) },
+    )
+    .unwrap();
+    tree.prepare(&there()).unwrap();
+    tree.enforce_node(&there()).unwrap();
+    let of_pages = |pages: &str| {
+        let list = json!({ "cpu": "500m", "memory": "64Mi", "hugepages-2Mi": pages });
+        pod("u-1", json!({ "requests": list, "limits": list }))
+    };
+    let pod = of_pages("4Mi");
+    tree.ensure(&pod).unwrap();
+    tree.ensure(&burstable("u-2", "250m")).unwrap();
+    tree.update_classes([&pod, &burstable("u-2", "250m")]).unwrap();
+    assert!(tree.exists(&pod));
+    let group = Group { hierarchies: &root.hierarchies, files: &Kernel, path: tree.parent_of(&pod) };
+    let has = |controller: &str, file: &str| {
+        let folder = group.folders().next().unwrap();
+        hierarchies.controllers.contains_key(controller) && folder.join(file).exists()
+    };
+    for (controller, file, value) in [
+        ("cpu", "cpu.max", "50000 100000"),
+        ("memory", "memory.max", "67108864"),
+        ("hugetlb", "hugetlb.2MB.max", "4194304"),
+    ] {
+        if has(controller, file) {
+            assert_eq!(group.get(controller, file).as_deref(), Some(value), "{file}");
+        }
+    }
+    tree.ensure(&of_pages("2Mi")).unwrap();
+    if has("hugetlb", "hugetlb.2MB.max") {
+        assert_eq!(group.get("hugetlb", "hugetlb.2MB.max").as_deref(), Some("2097152"));
+    }
+
+    let folder = group.folders().next().unwrap();
+    Kernel.make(&folder.join("container")).unwrap();
+    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+    fs::write(folder.join("container/cgroup.procs"), child.id().to_string()).unwrap();
+    let mut found: Vec<_> = tree.pods().unwrap().into_keys().collect();
+    found.sort();
+    assert_eq!(found, [Uid::from("u-1"), Uid::from("u-2")]);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while let Err(error) = tree.remove(&Uid::from("u-1")) {
+        // What was killed takes a moment to leave.
+        assert!(Instant::now() < deadline, "{error}");
+        child.try_wait().unwrap();
+    }
+    assert_eq!(child.wait().unwrap().signal(), Some(9));
+    assert!(!tree.exists(&pod) && !folder.exists());
+    tree.remove(&Uid::from("u-2")).unwrap();
+    assert!(tree.pods().unwrap().is_empty());
+    drop(root);
+    assert!(fs::read_dir(&place).unwrap().flatten().all(|entry| {
+        !entry.file_name().to_string_lossy().starts_with(&format!("steersman-test-{}", std::process::id()))
+    }));
 }
