@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use serde_json::json;
 
-use crate::pods::Pods;
+use crate::pods::{Pods, STAY, shell};
+use crate::support::eventually;
 
 pub async fn config_maps_secrets_and_fields_are_variables_and_files(pods: Pods) {
     pods.make::<ConfigMap>(json!({ "metadata": { "name": "settings" }, "data": { "colour": "blue" } })).await;
@@ -125,4 +126,32 @@ pub async fn a_volume_that_is_not_supported_is_named_in_an_event(pods: Pods) {
     let message = pods.event("far", "FailedMount").await;
     assert!(message.contains("share"), "{message}");
     assert_eq!(crate::pods::phase_of(&pods.get("far").await.unwrap()), "Pending");
+}
+
+pub async fn what_a_container_mounts_is_seen_by_the_next(pods: Pods) {
+    let mount = |propagation: &str| json!([{ "name": "data", "mountPath": "/data", "mountPropagation": propagation }]);
+    // Not before the others have the folder, or they would have what is mounted in it as well. It goes before the pod does:
+    // it is the container's.
+    let mounts = "while [ ! -e /data/go ]; do sleep 0.1; done; mkdir /data/in; mount -t tmpfs none /data/in; echo here >/data/in/file; \
+                  trap 'umount /data/in; exit 0' TERM; while true; do sleep 0.1; done";
+    pods.run("two", json!({
+        "terminationGracePeriodSeconds": 20,
+        "containers": [
+            { "command": shell(mounts), "securityContext": { "privileged": true }, "volumeMounts": mount("Bidirectional") },
+            { "name": "sees", "command": shell(STAY), "volumeMounts": mount("HostToContainer") },
+            { "name": "alone", "command": shell(STAY), "volumeMounts": mount("None") },
+        ],
+        "volumes": [{ "name": "data", "emptyDir": {} }],
+    })).await;
+    pods.ready("two").await;
+    pods.kubectl_ok(&["exec", "two", "-c", "alone", "--", "touch", "/data/go"]).await;
+    let look = async |container: &str| {
+        let arguments =
+            ["exec", "two", "-c", container, "--", "sh", "-c", "cat /data/in/file 2>/dev/null || echo none"];
+        pods.kubectl_ok(&arguments).await
+    };
+    eventually("the mount is seen", || async { (look("sees").await == "here\n").then_some(()) }).await;
+    assert_eq!(look("alone").await, "none\n");
+    pods.delete("two").await;
+    pods.gone("two").await;
 }

@@ -1,7 +1,7 @@
 //! The volumes of pods: made, filled, kept fresh, and taken away again.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Pod, VolumeMount};
 use steersman_api::Uid;
@@ -22,6 +22,21 @@ pub mod tokens;
 pub use error::{MountError, Orphans, UnmountError};
 pub use manager::{Parts, VolumeManager};
 pub use metrics::Metrics;
+
+/// Has mounts below the node's folder seen by containers that have a part of it mounted, and theirs by the node: what
+/// `mountPropagation` stands on. Where the folder is on a mount that is not shared, it is mounted over itself for good, as
+/// upstream does. To be called before the first pod, and again after a restart. Blocking.
+///
+/// # Errors
+/// The system says no: this process may not mount. Pods run all the same, without propagation of mounts.
+pub fn share(root: &Path) -> Result<(), ShareError> {
+    disk::mounts::share(root).map_err(|error| ShareError(error.to_string()))
+}
+
+/// See [`share`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ShareError(String);
 
 /// The volumes of a pod as containers can mount them.
 pub trait MountedVolumes: Send + Sync + 'static {

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statfs, statx};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, mount_change,
+    unmount,
+};
 
 use super::{DiskError, During, is_missing};
 
@@ -99,6 +102,35 @@ fn all() -> Result<Vec<PathBuf>, DiskError> {
     Ok(mount_points(&table))
 }
 
+/// Has mounts below a folder seen by those who have the folder mounted, as [`share`](crate::volumes::share) tells.
+pub(in crate::volumes) fn share(folder: &Path) -> Result<(), DiskError> {
+    let folder = &std::fs::canonicalize(folder).during("resolving", folder)?;
+    const TABLE: &str = "/proc/self/mountinfo";
+    let table = std::fs::read(TABLE).during("reading", Path::new(TABLE))?;
+    if is_shared(&table, folder) {
+        return Ok(());
+    }
+    // With what is mounted below it already, which would be hidden else.
+    mount_bind_recursive(folder, folder).during("mounting over itself", folder)?;
+    let flags = MountPropagationFlags::SHARED | MountPropagationFlags::REC;
+    mount_change(folder, flags).during("sharing mounts below", folder)
+}
+
+/// Whether a folder, whose path has no links, is on a mount that is shared: the last one made of those that hold it the
+/// closest.
+fn is_shared(table: &[u8], folder: &Path) -> bool {
+    let lines = table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let mounts = mount_points(table).into_iter().zip(lines);
+    let holding = mounts.filter(|(point, _)| folder.starts_with(point));
+    // Of equal ones this takes the last.
+    let closest = holding.max_by_key(|(point, _)| point.components().count());
+    closest.is_some_and(|(_, line)| {
+        // Optional fields begin with the seventh, and end with a dash.
+        let optional = line.split(|byte| *byte == b' ').skip(6).take_while(|field| *field != b"-");
+        optional.into_iter().any(|field| field.starts_with(b"shared:"))
+    })
+}
+
 /// The fifth field of each line of `mountinfo`.
 fn mount_points(table: &[u8]) -> Vec<PathBuf> {
     let fields = |line: &[u8]| line.split(|byte| *byte == b' ').nth(4).map(<[u8]>::to_vec);
@@ -136,6 +168,25 @@ mod tests {
         let table =
             b"22 1 0:21 / /proc rw - proc proc rw\n23 1 0:22 / /a\\040b\\134c rw shared:1 - tmpfs tmpfs rw\n";
         assert_eq!(mount_points(table), [Path::new("/proc"), Path::new("/a b\\c")]);
+    }
+
+    #[test]
+    fn a_folder_is_as_shared_as_the_last_mount_that_holds_it_closest() {
+        let table = b"1 0 8:1 / / rw,relatime - ext4 /dev/root rw\n\
+                      2 1 0:22 / /data rw shared:7 - tmpfs tmpfs rw\n\
+                      3 2 0:23 / /data/own rw master:7 - tmpfs tmpfs rw\n\
+                      4 2 0:24 / /data/both rw - tmpfs tmpfs rw\n\
+                      5 4 0:24 / /data/both rw master:3 shared:8 - tmpfs tmpfs rw\n";
+        for (folder, shared) in [
+            ("/var", false),
+            ("/data", true),
+            ("/data/x/y", true),
+            ("/database", false),
+            ("/data/own/x", false),
+            ("/data/both/x", true),
+        ] {
+            assert_eq!(is_shared(table, Path::new(folder)), shared, "{folder}");
+        }
     }
 
     #[test]
