@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use prometheus::Registry;
 use steersman_client::events::{self, Recorder, Writer};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -308,6 +308,7 @@ impl Agent {
             events: Arc::clone(&events),
             mirrors: client.clone().map(|client| MirrorClient::new(client, &options.node_name)),
             root: self.root.clone(),
+            ended: Notify::new(),
             on_api_server: client.is_some(),
         });
         let workers = PodWorkers::new(
@@ -522,9 +523,14 @@ impl Agent {
             let (runtime, images) =
                 (Arc::clone(&self.connections.runtime), Arc::clone(&self.connections.images));
             let (state, inventory, stop) = (parts.runtime_state.clone(), assembled.inventory, last.clone());
+            let environment = parts.environment.clone();
+            let follow = maintenance::follow_handlers(inventory.clone(), environment, last.clone());
+            background.spawn(follow.instrument(info_span!("handlers")));
             let run = async move { watch_runtime(&*runtime, &*images, &state, &inventory, stop).await };
             background.spawn(run.instrument(info_span!("runtime")));
         }
+        let images = maintenance::forget_pulls(assembled.images, last.clone());
+        background.spawn(images.instrument(info_span!("images")));
         let environment = parts.environment.clone();
         background.spawn(
             maintenance::check_resolv_conf(environment, last.clone()).instrument(info_span!("resolv_conf")),

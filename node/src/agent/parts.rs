@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Notify;
+
 use super::start_failures::StartFailures;
 use crate::allocation::Resizes;
 use crate::cgroups::PodCgroups;
@@ -58,6 +60,8 @@ pub(super) struct Parts {
     pub(super) mirrors: Option<MirrorClient>,
     /// Where pods' folders are.
     pub(super) root: RootDir,
+    /// Told of each pod of which nothing is left but its sandbox.
+    pub(super) ended: Notify,
     /// Whether somebody is told of statuses.
     pub(super) on_api_server: bool,
 }

@@ -281,6 +281,7 @@ impl PodSyncer for Syncer {
         parts.runtime.forget(&uid);
         parts.failures.remove(&uid);
         parts.statuses.terminate(pod);
+        parts.ended.notify_one();
         Ok(())
     }
 }

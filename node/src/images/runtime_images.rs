@@ -177,15 +177,22 @@ impl RuntimeImages {
         Ok(node_status_images(&images, max))
     }
 
-    /// Forgets who pulled images that the runtime no longer has, unless they were pulled since `before`. For who removes
-    /// images: `at_hand` are the references of those that are left, listed no earlier than `before`.
-    pub async fn forget_pulls(&self, at_hand: HashSet<String>, before: Timestamp) {
+    /// Forgets who pulled images that the runtime no longer has: somebody removed them. To be called now and then.
+    ///
+    /// # Errors
+    /// The runtime's; nothing is forgotten then.
+    pub async fn forget_pulls(&self) -> runtime::Result<()> {
+        // What is pulled from now on need not be in the list.
+        let before = Timestamp::now();
+        let images = self.service.list_images(&v1::ImageFilter::default()).await?;
+        let at_hand: HashSet<String> = images.into_iter().map(|image| image.id).collect();
         self.with_records(move |records| {
             if let Err(error) = records.prune(&at_hand, before) {
                 tracing::error!(%error, "Records of image pulls can't be removed");
             }
         })
         .await;
+        Ok(())
     }
 
     async fn ensure(&self, request: &Request<'_>) -> Result<String, ImageError> {

@@ -44,6 +44,18 @@ impl Inventory {
         self.0.send_modify(|known| change(Arc::make_mut(known)));
     }
 
+    /// Has `see` see what is known, now and whenever it changes. Never returns.
+    pub async fn follow(&self, see: impl Fn(&RuntimeInventory)) {
+        let mut known = self.0.subscribe();
+        loop {
+            see(&known.borrow_and_update());
+            if known.changed().await.is_err() {
+                // The sender lives as long as this does.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// Returns once the runtime said how it is and which one it is.
     pub async fn told(&self) {
         let mut known = self.0.subscribe();
