@@ -484,6 +484,7 @@ impl Agent {
             parts: Arc::clone(&assembled.parts),
             health: assembled.health.clone(),
             configuration: self.options.configuration.to_configz(),
+            machine: self.machine.clone(),
         }
     }
 

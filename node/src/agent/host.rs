@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde_json::Value;
 use steersman_api::Uid;
 
 use super::parts::Parts;
+use crate::machine::{self, Machine};
 use crate::pod_config::annotations::full_name;
-use crate::server::Host;
+use crate::server::{Host, NodeUsage};
 use crate::sync_loop::LoopHealth;
 
 /// Answers from memory.
@@ -16,6 +18,7 @@ pub(super) struct AgentHost {
     pub(super) parts: Arc<Parts>,
     pub(super) health: LoopHealth,
     pub(super) configuration: Value,
+    pub(super) machine: Machine,
 }
 
 impl AgentHost {
@@ -50,6 +53,19 @@ impl Host for AgentHost {
 
     fn sync_loop_health(&self) -> Result<(), String> {
         self.health.check().map_err(|stuck| stuck.to_string())
+    }
+
+    fn node_usage(&self) -> Result<NodeUsage, String> {
+        let measured = || {
+            let memory = self.machine.memory_usage()?;
+            let working_set = u64::try_from(memory.capacity - memory.available).unwrap_or_default();
+            Ok::<_, machine::Error>(NodeUsage {
+                cpu: self.machine.processor_time()?,
+                working_set,
+                at: Timestamp::now(),
+            })
+        };
+        measured().map_err(|error| error.to_string())
     }
 
     fn configuration(&self) -> Value {

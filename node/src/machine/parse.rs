@@ -31,6 +31,11 @@ pub fn memory_stat(stat: &str, row: &str) -> Option<i64> {
     value_of(stat, ' ', row)?.parse().ok()
 }
 
+/// A row of a cgroup's `cpu.stat`, in its own unit.
+pub fn cpu_stat(stat: &str, row: &str) -> Option<u64> {
+    value_of(stat, ' ', row)?.parse().ok()
+}
+
 /// The name of the operating system by its `os-release`: `PRETTY_NAME`, or `Linux`.
 pub fn os_image(os_release: &str) -> String {
     let name = value_of(os_release, '=', "PRETTY_NAME");

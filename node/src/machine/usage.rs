@@ -73,6 +73,25 @@ impl Machine {
         Ok(Amount { available: (capacity - working_set).max(0), capacity })
     }
 
+    /// The processor time, in nanoseconds, that all processes have used since the machine was started, as its topmost group
+    /// counts it.
+    ///
+    /// # Errors
+    /// The files of the processor controllers can't be read.
+    pub fn processor_time(&self) -> Result<u64, Error> {
+        let (path, row) = match self.cgroup_version() {
+            CgroupVersion::V1 => {
+                const USAGE: &str = "/sys/fs/cgroup/cpuacct/cpuacct.usage";
+                let text = self.read(USAGE)?;
+                return text.trim().parse().map_err(|_| malformed(USAGE, format!("no number: {text:?}")));
+            }
+            CgroupVersion::V2 => ("/sys/fs/cgroup/cpu.stat", "usage_usec"),
+        };
+        let microseconds = parse::cpu_stat(&self.read(path)?, row)
+            .ok_or_else(|| malformed(path, format!("{row} is missing")))?;
+        Ok(microseconds.saturating_mul(1000))
+    }
+
     /// How many tasks the kernel allows, and how many more there can be.
     ///
     /// # Errors
@@ -130,6 +149,18 @@ mod tests {
         write(root.path(), &[("sys/fs/cgroup/memory.stat", "file 1\n")]);
         let error = machine.memory_usage().unwrap_err().to_string();
         assert_eq!(error, "reading /sys/fs/cgroup/memory.stat: inactive_file is missing");
+    }
+
+    #[test]
+    fn processor_time_is_that_of_the_topmost_group() {
+        let root = tempfile::tempdir().unwrap();
+        let machine = Machine::at(root.path());
+        assert!(machine.processor_time().is_err());
+        write(root.path(), &[("sys/fs/cgroup/cpuacct/cpuacct.usage", "1234567\n")]);
+        assert_eq!(machine.processor_time().unwrap(), 1_234_567);
+        let stat = "usage_usec 55\nuser_usec 5\n";
+        write(root.path(), &[("sys/fs/cgroup/cgroup.controllers", "cpu"), ("sys/fs/cgroup/cpu.stat", stat)]);
+        assert_eq!(machine.processor_time().unwrap(), 55_000);
     }
 
     #[test]

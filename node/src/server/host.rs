@@ -5,6 +5,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use steersman_api::Uid;
 
+use super::resource_metrics::NodeUsage;
+
 /// The agent, as its server sees it. No call may wait.
 pub trait Host: Send + Sync + 'static {
     /// The pods that the node has to run, static ones included, their mirrors not; with the newest status there is.
@@ -24,6 +26,12 @@ pub trait Host: Send + Sync + 'static {
     /// # Errors
     /// It does not; in words, upstream's `sync Loop took longer than expected`.
     fn sync_loop_health(&self) -> Result<(), String>;
+
+    /// What the whole machine uses now. Blocking, shortly.
+    ///
+    /// # Errors
+    /// It can't be measured; in words.
+    fn node_usage(&self) -> Result<NodeUsage, String>;
 
     /// The configuration in force, of kind KubeletConfiguration.
     fn configuration(&self) -> serde_json::Value;

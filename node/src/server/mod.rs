@@ -9,13 +9,14 @@
 //! | `/runningpods/` | GET | `pods`, else `proxy` | those the runtime runs |
 //! | `/configz` | GET | `configz`, else `proxy` | the configuration |
 //! | `/metrics` | GET | `metrics` | metrics of the agent |
+//! | `/metrics/resource` | GET | `metrics` | what the node, its pods and their containers use |
 //! | `/containerLogs/<namespace>/<pod>/<container>` | GET | `proxy` | a container's log |
 //! | `/exec`, `/attach` `/<namespace>/<pod>[/<uid>]/<container>` | GET, POST | `proxy` | streams of a command, of a container |
 //! | `/portForward/<namespace>/<pod>[/<uid>]` | GET, POST | `proxy` | streams to ports of a pod |
 //! | `/run/<namespace>/<pod>[/<uid>]/<container>?cmd=` | POST | `proxy` | a command's output |
 //!
-//! Not offered: checkpoints, the machine's own logs, profiles, flags (all refused in words), and metrics and statistics of
-//! containers (404). A command for `/exec` is part of the query; bodies of requests are not read.
+//! Not offered: checkpoints, the machine's own logs, profiles, flags (all refused in words), and cadvisor's metrics and the
+//! summary of statistics (404). A command for `/exec` is part of the query; bodies of requests are not read.
 //!
 //! A request comes from whom its client certificate (of the authority in `clientCAFile`) or its bearer token (which the API
 //! server reviews) says; the API server is asked whether that user may. Nothing else decides: a request that is neither
@@ -40,6 +41,7 @@ mod listen;
 mod metrics;
 mod pods;
 mod query;
+mod resource_metrics;
 mod route;
 mod service;
 mod strangers;
@@ -54,4 +56,5 @@ pub use health::serve_healthz;
 pub use host::Host;
 pub use listen::{bind, serve};
 pub use metrics::Metrics;
+pub use resource_metrics::NodeUsage;
 pub use service::{Handlers, Parts};

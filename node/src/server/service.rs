@@ -20,10 +20,13 @@ use super::host::Host;
 use super::metrics::Metrics;
 use super::pods::{pod_list, running_pods};
 use super::query::{Query, is_upgrade};
+use super::resource_metrics::{Told, resource_metrics};
 use super::route::{Check, Route, route, route_without_debugging};
 use super::streaming;
 use super::tls::{ServingCertificate, Spoken};
 use super::tunnel::{Dialed, Upgrade, dial};
+use crate::blocking::blocking;
+use crate::cri::v1;
 use crate::runtime::RuntimeService;
 
 /// What the server is made of.
@@ -158,6 +161,7 @@ impl Server {
                 json(serde_json::json!({ "kubeletconfig": self.host.configuration() }).to_string())
             }
             Route::Metrics => self.metrics(),
+            Route::ResourceMetrics => self.resource_metrics().await,
             Route::ContainerLogs(path) => container_logs(self, &path, &query).await,
             Route::Run(path) => streaming::run(self, &path, &query).await.unwrap_or_else(|refusal| *refusal),
             Route::Exec(path) => match streaming::exec(self, &path, &query).await {
@@ -182,15 +186,28 @@ impl Server {
 
     fn metrics(&self) -> Answer {
         match TextEncoder::new().encode_to_string(&self.registry.gather()) {
-            Ok(metrics) => {
-                let mut answer = text(StatusCode::OK, metrics);
-                let format = http::HeaderValue::from_static(TEXT_FORMAT);
-                answer.headers_mut().insert(http::header::CONTENT_TYPE, format);
-                answer
-            }
+            Ok(metrics) => in_text_format(metrics),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         }
     }
+
+    async fn resource_metrics(&self) -> Answer {
+        let host = Arc::clone(&self.host);
+        let (node, pods) = blocking(move || (host.node_usage(), host.pods())).await;
+        let node = node.inspect_err(|error| tracing::warn!(error, "The node's usage is not known")).ok();
+        let sandboxes = self.runtime.list_pod_sandbox_stats(&v1::PodSandboxStatsFilter::default()).await;
+        let sandboxes =
+            sandboxes.inspect_err(|error| tracing::warn!(%error, "The usage of pods is not known")).ok();
+        in_text_format(resource_metrics(&Told { node, sandboxes: sandboxes.as_deref(), pods: &pods }))
+    }
+}
+
+/// Metrics as they are told.
+fn in_text_format(metrics: String) -> Answer {
+    let mut answer = text(StatusCode::OK, metrics);
+    let format = http::HeaderValue::from_static(TEXT_FORMAT);
+    answer.headers_mut().insert(http::header::CONTENT_TYPE, format);
+    answer
 }
 
 /// Passes an upgrade on to `url`. Where it succeeds, `peer` gets what is to follow.

@@ -46,6 +46,11 @@ async fn metrics_configuration_and_what_is_not_offered() {
     let (status, metrics) = node.get("/metrics").await;
     let line = "kubelet_http_requests_total{long_running=\"false\",method=\"GET\",path=\"pods\",server_type=\"readwrite\"} 1\n";
     assert!(status == 200 && metrics.contains(line), "{metrics}");
+    let (status, metrics) = node.get("/metrics/resource").await;
+    assert!(status == 200 && metrics.contains("\nnode_cpu_usage_seconds_total 1\n"), "{metrics}");
+    let labels = "{container=\"c\",pod=\"p\",namespace=\"ns\"}";
+    assert!(metrics.contains(&format!("\ncontainer_memory_working_set_bytes{labels} ")), "{metrics}");
+    assert!(metrics.ends_with("\nresource_scrape_error 0\n"), "{metrics}");
     assert_eq!(
         node.get("/configz").await,
         (200, r#"{"kubeletconfig":{"kind":"KubeletConfiguration"}}"#.into())
