@@ -1,8 +1,13 @@
 //! Pods that the node does not take.
 
-use serde_json::json;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
 
-use crate::pods::{Pods, staying};
+use crate::pods::{Pods, phase_of, staying};
+use crate::support::eventually;
+use crate::support::real::free_ports;
 
 pub async fn a_pod_too_big_for_the_node_is_refused(pods: Pods) {
     let mut main = staying();
@@ -22,4 +27,51 @@ pub async fn a_pod_for_other_nodes_is_refused(pods: Pods) {
     let selector = json!({ "test.steersman.dev/here": "yes" });
     pods.run("here", json!({ "nodeSelector": selector, "containers": [staying()] })).await;
     pods.ready("here").await;
+}
+
+/// Sets the node's taints. Pods of other tests bear all.
+async fn taint(pods: &Pods, taints: Value) {
+    let nodes = Api::<Node>::all(pods.world.client("default"));
+    let patch = Patch::Merge(json!({ "spec": { "taints": taints } }));
+    nodes.patch(&pods.world.agent.node, &PatchParams::default(), &patch).await.unwrap();
+}
+
+pub async fn a_pod_that_does_not_bear_the_nodes_taint_is_refused(pods: Pods) {
+    let key = "test.steersman.dev/away";
+    taint(&pods, json!([{ "key": key, "effect": "NoExecute" }])).await;
+    // The agent learns of the taint a little later; pods before that are taken.
+    let refused = eventually("a pod is refused", || async {
+        let spec = pods.spec(json!({ "tolerations": [], "containers": [staying()] }));
+        let pod: Pod = pods.make(json!({ "metadata": { "generateName": "hates-" }, "spec": spec })).await;
+        let pod = pods.phase(&pod.metadata.name?, &["Failed", "Running"]).await;
+        (phase_of(&pod) == "Failed").then_some(pod)
+    })
+    .await;
+    let status = refused.status.unwrap();
+    assert_eq!(status.reason.as_deref(), Some("TaintToleration"));
+    let message =
+        "Pod was rejected: Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate";
+    assert_eq!(status.message.as_deref(), Some(message));
+    let bears = json!([{ "key": key, "operator": "Exists", "effect": "NoExecute" }]);
+    pods.run("bears", json!({ "tolerations": bears, "containers": [staying()] })).await;
+    pods.ready("bears").await;
+    taint(&pods, json!(null)).await;
+}
+
+pub async fn a_host_port_is_given_once(pods: Pods) {
+    let [port] = free_ports();
+    let with_port = || {
+        let mut main = staying();
+        main["ports"] = json!([{ "containerPort": 80, "hostPort": port }]);
+        json!({ "containers": [main] })
+    };
+    pods.run("first", with_port()).await;
+    pods.ready("first").await;
+    pods.run("second", with_port()).await;
+    let status = pods.phase("second", &["Failed"]).await.status.unwrap();
+    assert_eq!(status.reason.as_deref(), Some("NodePorts"));
+    pods.delete("first").await;
+    pods.gone("first").await;
+    pods.run("third", with_port()).await;
+    pods.ready("third").await;
 }

@@ -95,6 +95,11 @@ impl Agent {
         self.folder.join("logs")
     }
 
+    /// What it has itself known to the API server by: a certificate of its node.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("kubeconfig.json")
+    }
+
     /// `staticPodPath`.
     pub fn manifests(&self) -> PathBuf {
         self.folder.join("manifests")

@@ -27,6 +27,7 @@ mod left;
 mod lifecycle;
 mod network;
 mod pods;
+mod probes;
 mod resources;
 mod restarts;
 mod security;
@@ -67,6 +68,7 @@ const TOGETHER: &[Test] = tests![
     volumes::a_sub_path_is_all_a_container_sees_of_a_volume,
     volumes::files_are_of_the_pods_group,
     volumes::a_host_path_is_of_the_machine,
+    volumes::what_a_container_mounts_is_seen_by_the_next,
     volumes::a_volume_that_is_not_supported_is_named_in_an_event,
     security::a_container_runs_as_the_user_and_groups_it_is_told,
     security::capabilities_are_added_and_dropped,
@@ -74,6 +76,7 @@ const TOGETHER: &[Test] = tests![
     security::a_privileged_container_has_all_capabilities,
     security::a_container_that_must_not_be_root_is_refused,
     resources::requests_and_limits_are_in_control_groups_by_class,
+    resources::a_running_containers_resources_change_in_place,
     network::a_pod_on_the_hosts_network_has_the_hosts_address,
     network::a_host_port_leads_to_the_container,
     network::host_aliases_and_names_are_in_the_hosts_file,
@@ -84,6 +87,11 @@ const TOGETHER: &[Test] = tests![
     lifecycle::a_readiness_probe_flips_the_condition,
     lifecycle::a_failing_liveness_probe_restarts_the_container,
     lifecycle::a_deleted_pod_is_gone_after_its_grace,
+    probes::http_hooks_reach_the_pod,
+    probes::a_sleep_hook_holds_up_the_end,
+    probes::a_tcp_hook_can_not_be_run,
+    probes::an_http_probe_flips_readiness,
+    probes::a_tcp_probe_restarts_a_container_that_does_not_listen,
     containers::init_containers_run_one_by_one_and_sidecars_stay,
     containers::a_failed_pod_that_never_restarts_says_how_it_ended,
     containers::a_pod_that_restarts_on_failure_ends_in_success,
@@ -94,6 +102,8 @@ const TOGETHER: &[Test] = tests![
     images::a_registry_out_of_reach_is_an_error_that_says_so,
     admission::a_pod_too_big_for_the_node_is_refused,
     admission::a_pod_for_other_nodes_is_refused,
+    admission::a_pod_that_does_not_bear_the_nodes_taint_is_refused,
+    admission::a_host_port_is_given_once,
     static_pods::a_manifest_runs_and_is_mirrored_until_it_goes,
     kubectl::logs_are_followed_cut_and_of_the_container_before,
     kubectl::a_command_gets_input_and_gives_its_exit_code,
@@ -102,6 +112,8 @@ const TOGETHER: &[Test] = tests![
     kubectl::files_are_copied_in_and_out,
     server::a_command_without_credentials_is_refused,
     server::the_node_is_ready_and_holds_its_lease,
+    server::the_nodes_certificate_opens_what_its_pods_use_and_no_more,
+    server::the_metrics_that_dashboards_rely_on_are_served,
 ];
 
 const ALONE: &[Test] = tests![

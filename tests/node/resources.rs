@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use crate::pods::{Pods, container, staying};
+use crate::support::eventually;
 
 /// A file of a control group: of version 1 in the hierarchy of a controller, else of version 2.
 struct File {
@@ -81,4 +82,37 @@ pub async fn requests_and_limits_are_in_control_groups_by_class(pods: Pods) {
     let group = group_of_pod(&pods, "besteffort/", &best_effort);
     assert!(!Path::new("/sys/fs/cgroup/cpu").join(&group).exists(), "{group} is left");
     assert!(!Path::new("/sys/fs/cgroup").join(&group).exists(), "{group} is left");
+}
+
+pub async fn a_running_containers_resources_change_in_place(pods: Pods) {
+    let resources = |cpu: &str, memory: &str| {
+        let amounts = json!({ "cpu": cpu, "memory": memory });
+        json!({ "requests": amounts, "limits": amounts })
+    };
+    let main = json!({ "command": staying()["command"], "resources": resources("100m", "32Mi") });
+    pods.run("grows", json!({ "containers": [main] })).await;
+    let before = pods.ready("grows").await;
+    let change =
+        json!({ "spec": { "containers": [{ "name": "main", "resources": resources("200m", "64Mi") }] } });
+    pods.kubectl_ok(&["patch", "pod", "grows", "--subresource", "resize", "--patch", &change.to_string()])
+        .await;
+
+    let quota = if version_2() { "20000 100000" } else { "20000" };
+    for group in [group_of_container(&pods, "", &before), group_of_pod(&pods, "", &before)] {
+        eventually(&format!("{group} has grown"), || async {
+            let is = (QUOTA.read(&group), MEMORY.read(&group));
+            (is == (quota.to_owned(), (64 << 20).to_string())).then_some(())
+        })
+        .await;
+    }
+    let id = |pod: &Pod| container(pod, "main").unwrap().container_id;
+    let after = pods
+        .wait("grows", "its status tells so", |pod| {
+            let given = container(pod, "main")?.resources?.limits?;
+            (given["cpu"].0 == "200m" && given["memory"].0 == "64Mi").then(|| pod.clone())
+        })
+        .await;
+    assert_eq!(id(&after), id(&before));
+    assert_eq!(container(&after, "main").unwrap().restart_count, 0);
+    assert!(container(&after, "main").unwrap().ready);
 }

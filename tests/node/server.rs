@@ -3,10 +3,12 @@
 use std::process::Command;
 
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use serde_json::json;
 
 use crate::pods::{Pods, staying};
+use crate::support::eventually;
 
 /// The status of an answer.
 fn status(method: &str, url: &str, further: &[&str]) -> String {
@@ -58,4 +60,82 @@ pub async fn the_node_is_ready_and_holds_its_lease(pods: Pods) {
     let leases = Api::<Lease>::namespaced(pods.world.client("default"), "kube-node-lease");
     let lease = leases.get(&pods.world.agent.node).await.expect("the lease must be there");
     assert_eq!(lease.spec.unwrap().holder_identity, Some(pods.world.agent.node.clone()));
+}
+
+pub async fn the_nodes_certificate_opens_what_its_pods_use_and_no_more(pods: Pods) {
+    for name in ["used", "unused"] {
+        pods.make::<Secret>(json!({ "metadata": { "name": name }, "stringData": { "word": name } })).await;
+    }
+    let from =
+        json!([{ "name": "WORD", "valueFrom": { "secretKeyRef": { "name": "used", "key": "word" } } }]);
+    let mut main = staying();
+    main["env"] = from;
+    pods.run("uses", json!({ "containers": [main] })).await;
+    pods.ready("uses").await;
+    assert_eq!(pods.exec("uses", "echo $WORD").await, "used\n");
+
+    let kubeconfig = pods.world.agent.kubeconfig();
+    let as_node = async |arguments: &[&str]| {
+        let kubeconfig = kubeconfig.to_str().expect("the path of a temporary folder is text");
+        let output = pods.kubectl(&[&["--kubeconfig", kubeconfig], arguments].concat(), "").await;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    };
+    assert_eq!(as_node(&["get", "secret", "used", "-o", "jsonpath={.metadata.name}"]).await.unwrap(), "used");
+    let refused = as_node(&["get", "secret", "unused"]).await.unwrap_err();
+    assert!(refused.contains("no relationship found between node"), "{refused}");
+    let other = as_node(&["annotate", "node", "another", "a=b"]).await.unwrap_err();
+    assert!(other.contains("Forbidden"), "{other}");
+}
+
+/// What the dashboards and alerts of kubernetes-mixin ask kubelets for, and what each node measures besides.
+const METRICS: &str = "kubelet_node_name kubelet_running_pods kubelet_running_containers volume_manager_total_volumes \
+    kubelet_runtime_operations_total kubelet_runtime_operations_duration_seconds_bucket \
+    kubelet_pod_start_duration_seconds_count kubelet_pod_start_sli_duration_seconds_count \
+    kubelet_pod_start_total_duration_seconds_count kubelet_first_network_pod_start_sli_duration_seconds \
+    kubelet_pod_worker_duration_seconds_count kubelet_pod_worker_start_duration_seconds_count \
+    kubelet_pleg_relist_duration_seconds_count kubelet_pleg_relist_interval_seconds_bucket \
+    kubelet_pleg_last_seen_seconds kubelet_cgroup_manager_duration_seconds_count \
+    storage_operation_duration_seconds_count kubelet_started_pods_total kubelet_started_containers_total \
+    kubelet_run_podsandbox_duration_seconds_count kubelet_desired_pods kubelet_active_pods kubelet_working_pods \
+    kubelet_containers_per_pod_count_bucket kubelet_orphan_pod_cleaned_volumes kubelet_pod_status_sync_duration_seconds_count \
+    rest_client_requests_total process_resident_memory_bytes process_cpu_seconds_total kubernetes_build_info";
+
+/// What upstream serves as stable beside them.
+const RESOURCE_METRICS: &str = "node_cpu_usage_seconds_total node_memory_working_set_bytes \
+    container_cpu_usage_seconds_total container_memory_working_set_bytes container_start_time_seconds \
+    pod_cpu_usage_seconds_total pod_memory_working_set_bytes resource_scrape_error";
+
+pub async fn the_metrics_that_dashboards_rely_on_are_served(pods: Pods) {
+    let mut main = staying();
+    main["volumeMounts"] = json!([{ "name": "data", "mountPath": "/data" }]);
+    let volumes = json!([{ "name": "data", "emptyDir": {} }]);
+    pods.run("measured", json!({ "containers": [main], "volumes": volumes })).await;
+    let address = pods.ready("measured").await.status.unwrap().host_ip.unwrap();
+    let folder = pods.world.server.folder();
+    let get = |path: &str| {
+        let output = Command::new("curl")
+            .args(["-sk", "--max-time", "20", &format!("https://{address}:{}/{path}", pods.world.agent.port)])
+            .arg("--cert")
+            .arg(folder.join("toward-nodes.crt"))
+            .arg("--key")
+            .arg(folder.join("toward-nodes.key"))
+            .output()
+            .expect("curl must start");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for (path, names) in [("metrics", METRICS), ("metrics/resource", RESOURCE_METRICS)] {
+        for name in names.split_whitespace() {
+            eventually(&format!("{name} is served"), || async {
+                get(path).lines().any(|line| line.split(['{', ' ']).next() == Some(name)).then_some(())
+            })
+            .await;
+        }
+    }
+    let labels = format!("{{container=\"main\",pod=\"measured\",namespace=\"{}\"}} ", pods.namespace);
+    let used = get("metrics/resource");
+    assert!(used.contains(&format!("container_memory_working_set_bytes{labels}")), "{used}");
+    assert!(used.contains("\nresource_scrape_error 0\n"), "{used}");
 }
