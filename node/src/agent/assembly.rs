@@ -30,7 +30,9 @@ use crate::admission::sysctl::Allowlist;
 use crate::admission::{self, Policy};
 use crate::allocation::checkpoint::{ACTUATED_PODS_STATE, ALLOCATED_PODS_STATE};
 use crate::allocation::{self, Resizes, Store};
-use crate::cgroups::{self, CgroupSettings, CgroupTree, Disabled, PodCgroups, PodLimitSettings, Upkeep};
+use crate::cgroups::{
+    self, CgroupSettings, CgroupTree, Disabled, Extent, PodCgroups, PodLimitSettings, Reserved, Upkeep, Whose,
+};
 use crate::configuration::{self, Enforcement, KubeletConfiguration};
 use crate::environment::{self, DnsSettings, PodEnvironment};
 use crate::events::{Events, LogOnly};
@@ -556,6 +558,7 @@ impl Agent {
             let upkeep = Upkeep {
                 tree,
                 there,
+                reserved: reserved(&self.options.configuration),
                 pods: Arc::new(move || active(pods.pods())),
                 events: Arc::clone(&parts.events),
                 node: node_reference(&self.options.node_name),
@@ -619,6 +622,24 @@ async fn settle(images: Arc<RuntimeImages>, node_status: NodeStatus) {
         tokio::time::sleep(RUNTIME_RETRY).await;
     }
     node_status.observe_initial().await;
+}
+
+/// The groups of the host's daemons that are to be held to what is reserved for them. Those are named: the configuration was
+/// checked.
+fn reserved(configuration: &KubeletConfiguration) -> Vec<Reserved> {
+    let system = (Whose::System, &configuration.system_reserved_cgroup, &configuration.system_reserved);
+    let kubernetes = (Whose::Kubernetes, &configuration.kube_reserved_cgroup, &configuration.kube_reserved);
+    let of = |enforcement: &Enforcement| {
+        let ((whose, group, amounts), extent) = match enforcement {
+            Enforcement::None | Enforcement::Pods => return None,
+            Enforcement::SystemReserved => (system, Extent::All),
+            Enforcement::SystemReservedCompressible => (system, Extent::Compressible),
+            Enforcement::KubeReserved => (kubernetes, Extent::All),
+            Enforcement::KubeReservedCompressible => (kubernetes, Extent::Compressible),
+        };
+        Some(Reserved { whose, group: group.clone()?, amounts: amounts.clone(), extent })
+    };
+    configuration.enforce_node_allocatable.iter().filter_map(of).collect()
 }
 
 /// The pods that have not ended.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 
 /// A failure in the file system of control groups. All may go away, and are worth another try later, but for the last
-/// three, which the machine's set-up or the pod's manifest must change for.
+/// four, which the machine's set-up or the pod's manifest must change for.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A group can't be made.
@@ -68,6 +68,12 @@ pub enum Error {
         /// The group as configured.
         root: String,
     },
+    /// A group of the host's own that is to be limited is not there. Whoever runs the daemons makes it.
+    #[error("{group:?} cgroup does not exist")]
+    NoGroup {
+        /// The group as configured.
+        group: String,
+    },
     /// A pod's uid can't be the name of a group.
     #[error("pod uid {uid:?} can't name a control group: only letters, digits, \"-\" and \".\" can")]
     Uid {
@@ -84,7 +90,11 @@ impl Error {
             | Self::Read { source, .. }
             | Self::Kill { source, .. }
             | Self::Remove { source, .. } => Errno::from_io_error(source),
-            Self::NoControllers { .. } | Self::NoHierarchy | Self::NoRoot { .. } | Self::Uid { .. } => None,
+            Self::NoControllers { .. }
+            | Self::NoHierarchy
+            | Self::NoRoot { .. }
+            | Self::NoGroup { .. }
+            | Self::Uid { .. } => None,
         }
     }
 }

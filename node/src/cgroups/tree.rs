@@ -13,6 +13,7 @@ use super::group::{Files, Group, Kernel};
 use super::limits::{Limits, PodLimitSettings};
 use super::metrics::Metrics;
 use super::name::{CgroupDriver, GroupName, pod_of_folder};
+use super::reserved::Reserved;
 use super::{Error, Hierarchies, PodCgroups};
 use crate::resources::{CPU, QosClass, ResourceList, amount, pod_requests, qos_class};
 
@@ -120,6 +121,20 @@ impl CgroupTree {
             group.make()?;
             group.limit_new(&limits)
         })
+    }
+
+    /// Holds a group of the host's daemons to what is reserved for them. Fails while they use more memory than that; to be
+    /// tried again then.
+    ///
+    /// # Errors
+    /// The group is not there, or the file system says no.
+    pub fn enforce_reserved(&self, reserved: &Reserved) -> Result<(), Error> {
+        let path = format!("/{}", reserved.group.trim_matches('/'));
+        let group = Group { hierarchies: &self.hierarchies, files: self.files.as_ref(), path };
+        if !group.exists() {
+            return Err(Error::NoGroup { group: reserved.group.clone() });
+        }
+        self.metrics.update(|| group.limit_new(&reserved.limits()))
     }
 
     /// Sets the weights of the classes by the pods there are now. To be called from time to time, with all pods that are

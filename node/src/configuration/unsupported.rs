@@ -46,7 +46,7 @@ const NO_BUFFERS: &str = r#"{"json":{"infoBufferSize":"0"},"text":{"infoBufferSi
 /// A field not heeded: its path, its type, and what calls for no warning.
 type Row = (&'static str, Shape, Quiet);
 
-const FIELDS: [Row; 56] = [
+const FIELDS: [Row; 54] = [
     ("configMapAndSecretChangeDetectionStrategy", Text, Only(&["\"Watch\""])),
     // Requests follow what each part speaks.
     ("contentType", Text, Only(&["\"application/vnd.kubernetes.protobuf\""])),
@@ -105,9 +105,6 @@ const FIELDS: [Row; 56] = [
     ("userNamespaces.idsPerPod", Integer, Only(&["65536"])),
     ("volumePluginDir", Text, Never),
     ("volumeStatsAggPeriod", AnyDuration, Never),
-    // They would hold daemons of the host to their share.
-    ("kubeReservedCgroup", Typed, Never),
-    ("systemReservedCgroup", Typed, Never),
 ];
 
 /// Objects that have no other fields than such.
