@@ -97,6 +97,13 @@ impl Masks {
             };
             metadata.insert("resourceVersion".to_owned(), masked.into());
         }
+        // By the second of their writes first, which is not the same second at both.
+        if let Some(Value::Array(entries)) = metadata.get_mut("managedFields") {
+            let rank = |entry: &Value, member: &str| entry[member].as_str().unwrap_or_default().to_owned();
+            entries.sort_by_key(|entry| {
+                ["operation", "manager", "subresource"].map(|member| rank(entry, member))
+            });
+        }
         if let Some(token) = metadata.get("continue").and_then(Value::as_str) {
             let decoded = URL_SAFE_NO_PAD.decode(token).ok();
             let decoded = decoded.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());

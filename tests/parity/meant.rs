@@ -96,11 +96,6 @@ pub const MEANT: &[Meant] = &[
         ],
     },
     Meant {
-        why: "Names the key in etcd",
-        at: &["body.message"],
-        steps: &["objects: update with another uid"],
-    },
-    Meant {
         why: "The value is shown by its members in the order of their names; upstream has the order and the names of Go's fields, or Go's own form",
         at: &["body.message", "body.details.causes*"],
         steps: &[
@@ -278,18 +273,9 @@ pub const MEANT: &[Meant] = &[
         ],
     },
     Meant {
-        why: "Bindings and evictions are taken as schedulers and kubectl send them, and less is looked at",
+        why: "Evictions are taken as kubectl sends them, and less is looked at",
         at: &["*"],
-        steps: &[
-            "subresources: binding: to nothing",
-            "subresources: binding: to what is no node",
-            "subresources: binding: of another uid",
-            "subresources: binding: dry run",
-            "subresources: binding: as it should be",
-            "subresources: bound",
-            "subresources: bound: status",
-            "subresources: evicted",
-        ],
+        steps: &["subresources: bound: status", "subresources: evicted"],
     },
 ];
 
