@@ -208,5 +208,4 @@ fn combined(event: Event, stamp: Timestamp) -> Event {
 }
 
 #[cfg(test)]
-#[path = "correlator_tests.rs"]
 mod tests;

@@ -119,5 +119,4 @@ async fn unless(stop: &CancellationToken, wait: impl Future<Output = ()>) {
 }
 
 #[cfg(test)]
-#[path = "writer_tests.rs"]
 mod tests;

@@ -6,7 +6,8 @@
 //! stop     sources, loop ─> workers ─> the rest; containers go on
 //! ```
 //!
-//! [`Agent`] is the whole. `syncer` says what is done to one pod, `caretaker` who may run here and what is tidied up, `host`
+//! [`Agent`] is the whole: `settings` translates the configuration, `assembly` connects the parts, `running` starts and ends
+//! them. `syncer` says what is done to one pod, `caretaker` who may run here and what is tidied up, `host`
 //! what the server shows.
 
 mod assembly;
@@ -15,16 +16,19 @@ mod error;
 mod host;
 mod inspect;
 mod maintenance;
+mod node_agent;
 mod observe;
 mod options;
 mod parts;
+mod running;
 mod serving;
+mod settings;
 mod sources;
 mod start_failures;
 mod syncer;
 #[cfg(test)]
 mod tests;
 
-pub use assembly::Agent;
 pub use error::Error;
+pub use node_agent::Agent;
 pub use options::{Connections, Options};

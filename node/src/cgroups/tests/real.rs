@@ -103,22 +103,29 @@ fn the_kernel_takes_limits_and_lets_groups_go() {
     assert!(folders.iter().all(|folder| !folder.exists()));
 }
 
-/// Names the mount of version 2 to the test that runs in it.
+/// Names the mount of version 2 to the process that runs in it.
 const PLACE: &str = "STEERSMAN_TEST_CGROUP2";
 /// What the shell ends with where nothing can be mounted.
 const NO_MOUNT: i32 = 77;
 
-/// A mount in this process's own view could be taken for the machine's by others: so a process with a view of its own is
-/// started for it. Whatever controllers version 1 does not have are there.
+/// A mount in this process's own view could be taken for the machine's by others: so this very test is run again in a
+/// process with a view of its own. Whatever controllers version 1 does not have are there.
 #[test]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "that is how the process outside names the place to the one inside"
+)]
 fn the_kernel_takes_groups_of_version_two() {
+    if let Ok(place) = std::env::var(PLACE) {
+        return in_a_mount_of_version_two(&PathBuf::from(place));
+    }
     if !rustix::process::geteuid().is_root() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
     let script = format!(
         "mount -t cgroup2 none \"$1\" || exit {NO_MOUNT}; \
-         exec \"$2\" --exact cgroups::tests::real::in_a_mount_of_version_two --ignored --nocapture"
+         exec \"$2\" --exact cgroups::tests::real::the_kernel_takes_groups_of_version_two --nocapture"
     );
     let ran = Command::new("unshare")
         .args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh"])
@@ -149,18 +156,13 @@ impl Drop for HandedDown {
     }
 }
 
-#[test]
-#[ignore = "is run by the test above, in a mount of its own"]
-#[allow(clippy::disallowed_methods, reason = "that is how the other test names the place")]
-fn in_a_mount_of_version_two() {
-    let Ok(place) = std::env::var(PLACE) else { return };
-    let place = PathBuf::from(place);
+fn in_a_mount_of_version_two(place: &Path) {
     let control = place.join("cgroup.subtree_control");
     let _handed_down = HandedDown { before: fs::read_to_string(&control).unwrap(), control };
     let controllers = fs::read_to_string(place.join("cgroup.controllers")).unwrap();
-    let controllers = controllers.split_whitespace().map(|name| (name.to_owned(), place.clone()));
+    let controllers = controllers.split_whitespace().map(|name| (name.to_owned(), place.to_owned()));
     // A hierarchy without any is one all the same.
-    let none = ("none".to_owned(), place.clone());
+    let none = ("none".to_owned(), place.to_owned());
     let hierarchies = Hierarchies {
         version: CgroupVersion::V2,
         controllers: controllers.chain([none]).collect(),
@@ -223,7 +225,7 @@ fn in_a_mount_of_version_two() {
     tree.remove(&Uid::from("u-2")).unwrap();
     assert!(tree.pods().unwrap().is_empty());
     drop(root);
-    assert!(fs::read_dir(&place).unwrap().flatten().all(|entry| {
+    assert!(fs::read_dir(place).unwrap().flatten().all(|entry| {
         !entry.file_name().to_string_lossy().starts_with(&format!("steersman-test-{}", std::process::id()))
     }));
 }

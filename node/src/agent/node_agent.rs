@@ -1,0 +1,98 @@
+//! The agent: made, and run until it is told to stop.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus::Registry;
+use tokio_util::sync::CancellationToken;
+
+use super::error::Error;
+use super::options::{Connections, Options};
+use super::serving::Serving;
+use super::settings::check_machine;
+use crate::images::RuntimeImages;
+use crate::machine::{Facts, Machine};
+use crate::node_status::NodeStatus;
+use crate::root_dir::RootDir;
+
+/// Between two tries to reach a runtime that does not answer at the start.
+const RUNTIME_RETRY: Duration = Duration::from_secs(1);
+
+/// The node agent: registers its node, and runs the pods that its sources tell of.
+///
+/// It keeps nothing of pods but what the runtime, the API server and folders on disk have: one that is started again goes
+/// on where the last one ended, and containers run on in between.
+pub struct Agent {
+    pub(super) options: Options,
+    pub(super) connections: Connections,
+    pub(super) registry: Registry,
+    pub(super) machine: Machine,
+    pub(super) facts: Facts,
+    pub(super) root: RootDir,
+}
+
+impl Agent {
+    /// Measures the machine and makes the node's folders. All metrics will be in `registry`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn new(options: Options, connections: Connections, registry: Registry) -> Result<Self, Error> {
+        for path in [&options.root_dir, &options.configuration.pod_logs_dir, &options.container_log_links] {
+            folder(path)?;
+        }
+        let machine = Machine::this();
+        let facts = machine.facts(&options.root_dir)?;
+        check_machine(&options.configuration, &facts)?;
+        let root = RootDir::new(options.root_dir.clone());
+        folder(&root.pods())?;
+        Ok(Self { options, connections, registry, machine, facts, root })
+    }
+
+    /// Runs until `stop`. Waits for the runtime first, if that does not answer yet. Containers run on afterwards.
+    ///
+    /// # Errors
+    /// A part can't be set up as the configuration asks; see [`Error`].
+    pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
+        let Some(runtime_name) = stop.run_until_cancelled(self.runtime_name()).await else { return Ok(()) };
+        let assembled = self.assemble(&runtime_name)?;
+        let (host, metrics) = (self.host(&assembled), assembled.server_metrics.clone());
+        let serving = Serving::bind(&self.options, &self.connections, host, metrics, &self.registry).await?;
+        let settled = settle(Arc::clone(&assembled.images), assembled.node_status.clone());
+        if stop.run_until_cancelled(settled).await.is_none() {
+            return Ok(());
+        }
+        self.start(assembled, serving, stop).await
+    }
+
+    /// The name that ids of containers begin with.
+    async fn runtime_name(&self) -> String {
+        loop {
+            match self.connections.runtime.version("0.1.0").await {
+                Ok(version) => {
+                    let (name, version) = (version.runtime_name, version.runtime_version);
+                    tracing::info!(name, version, "Container runtime initialized");
+                    return name;
+                }
+                Err(error) => tracing::error!(%error, "The container runtime does not answer yet"),
+            }
+            tokio::time::sleep(RUNTIME_RETRY).await;
+        }
+    }
+}
+
+/// What must be so before the first pod comes: what is known of pulled images, and of this node.
+async fn settle(images: Arc<RuntimeImages>, node_status: NodeStatus) {
+    while let Err(error) = images.settle().await {
+        tracing::error!(%error, "The runtime's images can't be listed yet");
+        tokio::time::sleep(RUNTIME_RETRY).await;
+    }
+    node_status.observe_initial().await;
+}
+
+/// Makes a folder, where it is missing.
+fn folder(path: &Path) -> Result<(), Error> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o750).create(path);
+    made.map_err(|source| Error::Folder { path: path.to_owned(), source })
+}
