@@ -9,7 +9,6 @@
 //!
 //! JSON is the form the server works on. One state of an object is made once, and its encodings at most once each:
 //! readers and watchers share them.
-
 //!
 //! # What differs from upstream
 //!
@@ -39,7 +38,7 @@
 //! | Applied configurations | YAML keys are texts (`y` is not `true`); of keys that are there twice only the first is reported |
 //! | Text of errors that Go's own libraries word, values in them | Other words, the same code and reason |
 //! | Nesting | Ends at 120 levels (400), at 64 in applied configurations, so that what wraps an object has room; upstream at 10,000 |
-//! | Text that is no Unicode | Refused with 400; upstream puts U+FFFD in its place |
+//! | Bodies that are no Unicode | Refused with 400; upstream puts U+FFFD in its place |
 //! | Addresses longer than 64 KiB | Refused with 414, by the HTTP library; upstream takes 1 MiB |
 //! | Size of an object | About 2 MiB of JSON; upstream 1.5 MiB of protobuf |
 //! | History | The newest 10,000 changes of a resource, or 32 MiB of them; upstream what 5 minutes bring |
@@ -47,7 +46,7 @@
 //! | Refusals | Bring no warnings along |
 //! | Quantities | Have one canonical form, also those written as `1e3` |
 //!
-//! `tests/parity` sends some nine hundred requests to both servers; its table `meant.rs` lists, request by request, what of this shows.
+//! `tests/parity` sends the same requests to both servers; its table `meant.rs` lists, request by request, what of this shows.
 
 mod access;
 mod admission;

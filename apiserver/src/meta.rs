@@ -11,7 +11,7 @@ use crate::refusal::{Refusal, Result};
 use crate::registry::Resource;
 
 /// All annotations of an object together, in bytes. From upstream.
-const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+pub(crate) const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
 /// A moment as metadata has it.
 pub(crate) fn stamp(now: Timestamp) -> String {
@@ -33,6 +33,14 @@ pub(crate) fn place(resource: &Resource, namespace: &str, object: &mut Value) ->
     }
     metadata.insert("namespace".to_owned(), namespace.into());
     Ok(())
+}
+
+/// Takes out of a new object what the server decides, whatever the client says of it.
+pub(crate) fn drop_system_fields(new: &mut Value) {
+    let metadata = object::metadata(new);
+    for system in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata.remove(system);
+    }
 }
 
 /// Puts back what no update changes.

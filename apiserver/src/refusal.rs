@@ -236,7 +236,8 @@ impl Refusal {
         Self::unforeseen(error.to_string())
     }
 
-    /// Upstream foresaw no refusal here, and gives no reason.
+    /// Upstream foresaw no refusal here, and gives no reason: such as where a configuration that is applied does not fit its
+    /// type, or somebody who is needed for an answer can't be had.
     pub(crate) fn unforeseen(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
@@ -295,11 +296,6 @@ impl Refusal {
         causes
             .into_iter()
             .fold(refusal, |refusal, (field, why)| refusal.cause("FieldManagerConflict", why, &field))
-    }
-
-    /// The configuration that is applied does not fit its type. Upstream gives no reason here.
-    pub(crate) fn untyped(message: impl Into<String>) -> Self {
-        Self::new(500, "", message)
     }
 
     /// Patches of that kind are not applied to that resource.
@@ -374,11 +370,6 @@ impl Refusal {
         let mut refusal = Self::new(410, "Expired", message);
         refusal.continue_with = Some(token);
         refusal
-    }
-
-    /// Somebody that is needed for an answer can't be had. Upstream gives no reason here.
-    pub(crate) fn unclassified(message: impl Into<String>) -> Self {
-        Self::new(500, "", message)
     }
 
     /// Somebody that is asked on behalf of the client can't be had.

@@ -295,6 +295,23 @@ async fn allow(server: &Server, who: &str, role: &str, rules: Value) {
 }
 
 #[tokio::test]
+async fn what_everybody_may_is_what_bindings_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let review = || json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    assert_eq!(ask(&server, "ann", "GET", "/apis", Value::Null).await.0, 200);
+    assert_eq!(ask(&server, "ann", "POST", REVIEWS, review()).await.0, 201);
+    for binding in ["system:discovery", "system:basic-user"] {
+        let path = format!("{RBAC}/clusterrolebindings/{binding}");
+        let gone = answered(&server, Identity::master("admin"), "DELETE", &path, Value::Null).await;
+        assert_eq!(gone.0, 200, "{}", gone.1);
+    }
+    assert_eq!(ask(&server, "ann", "GET", "/apis", Value::Null).await.0, 403);
+    assert_eq!(ask(&server, "ann", "POST", REVIEWS, review()).await.0, 403);
+}
+
+#[tokio::test]
 async fn nobody_gives_away_more_than_it_has_unless_it_may_escalate_or_bind() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path()).await;

@@ -14,9 +14,9 @@ const EXTRA: &str = "impersonate-extra-";
 
 /// Who somebody wants to be taken for, in the words of its request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted(Identity);
+pub(crate) struct Impersonation(Identity);
 
-impl Wanted {
+impl Impersonation {
     /// By the headers; `None` if nobody else is meant.
     ///
     /// # Errors
@@ -152,12 +152,12 @@ fn in_go(wanted: &Identity) -> String {
 mod tests {
     use super::*;
 
-    fn wanted(headers: &[(&'static str, &str)]) -> Result<Option<Wanted>> {
+    fn wanted(headers: &[(&'static str, &str)]) -> Result<Option<Impersonation>> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
         }
-        Wanted::of(&map)
+        Impersonation::of(&map)
     }
 
     #[test]

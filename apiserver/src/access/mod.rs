@@ -25,7 +25,7 @@ pub(crate) use certificates::identity_of;
 pub(crate) use escalation::{attempt, missing};
 pub use identity::Identity;
 pub(crate) use identity::MASTERS;
-pub(crate) use impersonation::Wanted;
+pub(crate) use impersonation::Impersonation;
 pub use tokens::KeyError;
 pub(crate) use tokens::{Bound, Claims, ISSUER, Reference, Signer};
 
@@ -59,8 +59,8 @@ fn hash(token: &str) -> Vec<u8> {
     digest(&SHA256, token.as_bytes()).as_ref().to_vec()
 }
 
-/// What anybody may read, as `system:public-info-viewer` allows it.
-const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+/// What anybody may ask for, whatever the rules: the default of upstream's `--authorization-always-allow-paths`.
+const ALWAYS_ALLOWED: [&str; 3] = ["/healthz", "/readyz", "/livez"];
 
 /// Finds out who asks: by what came with the connection, else by the token, else nobody in particular.
 ///
@@ -132,25 +132,13 @@ pub(crate) fn service_account(store: &Store, claims: &Claims, now: i64) -> Optio
     Some(identity)
 }
 
-/// Whether somebody may do something: masters everything, anybody what is public, who is known may find out what there is,
-/// and all else as roles and their bindings say.
+/// Whether somebody may do something: masters everything, anybody see how the server is, and all else as roles and their
+/// bindings say.
 pub(crate) fn is_allowed(store: &Store, who: &Identity, wanted: &Attributes) -> bool {
     if who.is_in(MASTERS) {
         return true;
     }
-    if let Target::Path(path) = &wanted.target {
-        let reads = wanted.verb == "get" || wanted.verb == "head";
-        let check = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.starts_with('/'));
-        if reads && (PUBLIC.contains(&path.as_str()) || ["/livez", "/readyz"].iter().any(|root| check(root)))
-        {
-            return true;
-        }
-        let discovers = ["/api", "/apis", "/openapi"].iter().any(|root| path == root || check(root));
-        if reads && discovers && who.is_in(identity::AUTHENTICATED) {
-            return true;
-        }
-    }
-    if asks_about_itself(wanted) && who.is_in(identity::AUTHENTICATED) {
+    if matches!(&wanted.target, Target::Path(path) if ALWAYS_ALLOWED.contains(&path.as_str())) {
         return true;
     }
     let namespace = match &wanted.target {
@@ -164,17 +152,6 @@ pub(crate) fn is_allowed(store: &Store, who: &Identity, wanted: &Attributes) -> 
     };
     clusterwide.iter().any(|binding| grants(store, binding, who, wanted, ""))
         || within.iter().any(|binding| grants(store, binding, who, wanted, namespace))
-}
-
-/// The reviews by which users learn what they themselves may do, as `system:basic-user` allows them.
-fn asks_about_itself(wanted: &Attributes) -> bool {
-    let Target::Resource { group, resource, .. } = &wanted.target else { return false };
-    let reviews = match group.as_str() {
-        "authorization.k8s.io" => ["selfsubjectaccessreviews", "selfsubjectrulesreviews"].as_slice(),
-        "authentication.k8s.io" => &["selfsubjectreviews"],
-        _ => return false,
-    };
-    wanted.verb == "create" && reviews.contains(&resource.as_str())
 }
 
 fn bindings(store: &Store, table: &str, namespace: &str) -> Vec<Arc<Object>> {

@@ -6,12 +6,11 @@ use super::Subject;
 use super::compare::Comparison;
 use super::set::FieldSet;
 use super::walk::fields_of;
+use crate::meta;
 use crate::object;
 
 /// The annotation.
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// All annotations of an object together, in bytes.
-const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
 /// The fields that kubectl set and nobody changed since; `None` if it does not say, or of another version.
 pub(super) fn fields(subject: &Subject<'_>, state: &Value) -> Option<FieldSet> {
@@ -38,7 +37,7 @@ pub(super) fn renew(state: &mut Value, config: &Value) {
     annotations.insert(ANNOTATION.to_owned(), format!("{config}\n").into());
     let size: usize =
         annotations.iter().map(|(name, value)| name.len() + value.as_str().map_or(0, str::len)).sum();
-    if size > ANNOTATIONS_LIMIT {
+    if size > meta::ANNOTATIONS_LIMIT {
         annotations.remove(ANNOTATION);
     }
 }

@@ -79,7 +79,6 @@ pub(crate) struct Entry {
     pub(super) id: ManagerId,
     /// The version that the fields are those of.
     pub(super) version: String,
-    pub(super) operation: Operation,
     /// When the manager last changed something; as text.
     pub(super) time: Option<String>,
     fields: FieldSet,
@@ -89,8 +88,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(super) fn new(id: ManagerId, version: &str, fields: FieldSet) -> Self {
-        let operation = id.operation;
-        Self { id, version: version.to_owned(), operation, time: None, fields, text: None }
+        Self { id, version: version.to_owned(), time: None, fields, text: None }
     }
 
     pub(super) fn fields(&self) -> &FieldSet {
@@ -124,7 +122,6 @@ impl Entry {
         Some(Self {
             id,
             version: text("apiVersion").to_owned(),
-            operation,
             time: Some(text("time")).filter(|time| !time.is_empty()).map(str::to_owned),
             fields,
             text: kept,
@@ -137,7 +134,7 @@ impl Entry {
         if !self.id.name.is_empty() {
             put("manager", self.id.name.as_str().into());
         }
-        put("operation", self.operation.as_str().into());
+        put("operation", self.id.operation.as_str().into());
         put("apiVersion", self.version.as_str().into());
         if let Some(time) = &self.time {
             put("time", time.as_str().into());
@@ -181,7 +178,7 @@ impl Managers {
             return None;
         }
         self.entries.sort_by(|a, b| {
-            let key = |entry: &Entry| (entry.operation, entry.seconds());
+            let key = |entry: &Entry| (entry.id.operation, entry.seconds());
             let names =
                 |entry: &Entry| (entry.id.name.clone(), entry.version.clone(), entry.id.subresource.clone());
             key(a).cmp(&key(b)).then_with(|| names(a).cmp(&names(b)))
@@ -234,7 +231,7 @@ impl Managers {
     /// Merges the oldest updaters where there are too many: those of one version become one.
     pub(super) fn cap(&mut self) {
         let mut updaters: Vec<&Entry> =
-            self.entries.iter().filter(|entry| entry.operation == Operation::Update).collect();
+            self.entries.iter().filter(|entry| entry.id.operation == Operation::Update).collect();
         let mut count = updaters.len();
         if count <= UPDATERS_LIMIT {
             return;

@@ -40,7 +40,6 @@ pub(crate) fn of_scale(parent: Option<&Value>, scale: Option<&Value>, version: &
     }
     for entry in scale.iter().filter(|entry| !entry.fields().intersection(&replicas).is_empty()) {
         let mut moved = Entry::new(entry.id.clone(), version, replicas.clone());
-        moved.operation = entry.operation;
         moved.time = parent.get(&entry.id).and_then(|known| known.time.clone());
         managers.put(moved);
     }

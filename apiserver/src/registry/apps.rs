@@ -7,7 +7,7 @@ use super::fields::not_negative;
 use super::pod_spec::{default_template, validate_template};
 use super::rollout;
 use super::selector::{selector_of, validate_selector};
-use super::strategy::{Context, Strategy};
+use super::strategy::{Context, Strategy, keep_through};
 use crate::field::FieldError;
 use crate::object::{self, default_text, default_to, members, members_at};
 use crate::refusal::Result;
@@ -29,14 +29,10 @@ pub(crate) enum Workload {
 
 impl Strategy for Workload {
     fn prepare_through(&self, context: &Context<'_>, object: &mut Value, old: &Value) {
-        let mut kept = old.clone();
-        for name in ["metadata", context.subresource] {
-            object::carry_over(&mut kept, object, name);
-        }
+        keep_through(context, object, old);
         if matches!(self, Self::Deployment) {
-            object::carry_over(&mut kept["metadata"], &old["metadata"], "labels");
+            object::carry_over(&mut object["metadata"], &old["metadata"], "labels");
         }
-        *object = kept;
     }
 
     fn default(&self, object: &mut Value) {

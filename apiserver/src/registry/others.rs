@@ -287,7 +287,7 @@ impl Strategy for CertificateSigningRequest {
     }
 }
 
-/// Kinds that can be selected by the node they are on.
+/// The rules of resource slices.
 pub(crate) struct ResourceSlice;
 
 impl Strategy for ResourceSlice {

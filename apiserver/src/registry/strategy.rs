@@ -105,11 +105,7 @@ pub(crate) trait Strategy: Send + Sync {
     /// Keeps of a write through a subresource (see the context) only what that may change: by default metadata and the
     /// member of the subresource's name.
     fn prepare_through(&self, context: &Context<'_>, object: &mut Value, old: &Value) {
-        let mut kept = old.clone();
-        for name in ["metadata", context.subresource] {
-            object::carry_over(&mut kept, object, name);
-        }
-        *object = kept;
+        keep_through(context, object, old);
     }
 
     /// What is wrong with a write through a subresource.
@@ -161,3 +157,12 @@ pub(crate) trait Strategy: Send + Sync {
 pub(crate) struct Plain;
 
 impl Strategy for Plain {}
+
+/// Keeps of a write through a subresource metadata and the member of the subresource's name.
+pub(crate) fn keep_through(context: &Context<'_>, object: &mut Value, old: &Value) {
+    let mut kept = old.clone();
+    for name in ["metadata", context.subresource] {
+        object::carry_over(&mut kept, object, name);
+    }
+    *object = kept;
+}

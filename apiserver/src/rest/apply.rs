@@ -6,14 +6,16 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value};
 use serde_saphyr::options::{AliasLimits, DuplicateKeyPolicy};
 
+use super::answer::shape_of;
+use super::answer::with_warnings;
 use super::body::ResponseBody;
-use super::incoming::{conform_by_default, is_strict};
+use super::incoming::{FieldValidation, conform_by_default, field_validation, is_strict};
 use super::negotiate::Answered;
 use super::options::WriteOptions;
 use super::request::{Request, Verb};
-use super::server::{ApiServer, shape_of};
+use super::server::ApiServer;
 use super::track::Tracking;
-use super::write::{check_name, with_warnings};
+use super::write::check_name;
 use crate::managed_fields::{self, Error, shown_name};
 use crate::object;
 use crate::refusal::{Refusal, Result};
@@ -67,7 +69,7 @@ impl Config {
             Some(twice) if is_strict(request) => Err(Refusal::bad_request(format!(
                 "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {twice}"
             ))),
-            Some(_) if request.query.get("fieldValidation") == Some("Ignore") => Ok(Vec::new()),
+            Some(_) if field_validation(request) == FieldValidation::Ignore => Ok(Vec::new()),
             duplicate => Ok(duplicate.iter().cloned().collect()),
         }
     }
@@ -167,7 +169,7 @@ impl ApiServer {
         let managed = managed_fields::take(&mut new);
         let mut new = conform_by_default(resource, new).map_err(|why| {
             let name = shown_name(config, &resource.api_version, &resource.kind);
-            Refusal::untyped(format!("failed to convert new object ({name}) to proper version: {why}"))
+            Refusal::unforeseen(format!("failed to convert new object ({name}) to proper version: {why}"))
         })?;
         managed_fields::put(&mut new, managed);
         Ok(new)
@@ -183,6 +185,6 @@ pub(super) fn refusal_of(error: Error) -> Refusal {
             Refusal::apply_conflict(message, causes)
         }
         Error::BadRequest(_) => Refusal::bad_request(message),
-        Error::Item(_) | Error::Untyped(_) => Refusal::untyped(message),
+        Error::Item(_) | Error::Untyped(_) => Refusal::unforeseen(message),
     }
 }

@@ -6,12 +6,13 @@ use http::{Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::answer::with_warnings;
+use super::answer::{shape_of, success};
 use super::body::ResponseBody;
 use super::negotiate::Answered;
 use super::options::{Commit, DeleteOptions, ListOptions, Propagation};
 use super::request::Request;
-use super::server::{ApiServer, shape_of, success};
-use super::write::with_warnings;
+use super::server::ApiServer;
 use crate::meta;
 use crate::object::{self, finalizers};
 use crate::refusal::{Refusal, Result};

@@ -7,13 +7,15 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use steersman_api::ObjectKey;
 
+use super::answer::done;
+use super::answer::shape_of;
 use super::body::ResponseBody;
 use super::delete::check_preconditions;
 use super::negotiate::Answered;
 use super::options::{Commit, DeleteOptions};
 use super::request::Request;
-use super::server::{ApiServer, shape_of};
-use super::subresource::{body_of, done};
+use super::server::ApiServer;
+use super::subresource::body_of;
 use crate::meta;
 use crate::object::{self, at, int_at, list_at, text_at};
 use crate::refusal::{Refusal, Result};
@@ -105,7 +107,7 @@ impl ApiServer {
             selector.is_some_and(|selector| selector.matches_with(|key| pod.label(key)))
         });
         match (budgets.next(), budgets.next()) {
-            (_, Some(_)) => Err(Refusal::unclassified(
+            (_, Some(_)) => Err(Refusal::unforeseen(
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             )),
             (only, None) => Ok(only),

@@ -63,7 +63,7 @@ impl ApiServer {
                     "ClusterRole" => "clusterroles",
                     "Role" => "roles",
                     _ => {
-                        return Err(Refusal::unclassified(format!(
+                        return Err(Refusal::unforeseen(format!(
                             "unsupported role reference kind: {kind:?}"
                         )));
                     }

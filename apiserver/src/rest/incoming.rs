@@ -23,7 +23,7 @@ pub(super) struct Incoming {
 
 /// What to do about members that the kind does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FieldValidation {
+pub(super) enum FieldValidation {
     Ignore,
     Warn,
     Strict,
@@ -115,11 +115,11 @@ fn strictness(request: &Request, kind: &Kind, object: &Value, duplicates: bool) 
 
 /// Whether the client wants unknown members refused.
 pub(super) fn is_strict(request: &Request) -> bool {
-    request.query.get("fieldValidation") == Some("Strict")
+    field_validation(request) == FieldValidation::Strict
 }
 
 /// Other words have been refused with the other parameters.
-fn field_validation(request: &Request) -> FieldValidation {
+pub(super) fn field_validation(request: &Request) -> FieldValidation {
     match request.query.get("fieldValidation") {
         Some("Ignore") => FieldValidation::Ignore,
         Some("Strict") => FieldValidation::Strict,

@@ -1,5 +1,7 @@
 //! From an HTTP request to its answer.
 
+mod admit;
+mod answer;
 mod apply;
 mod body;
 mod bootstrap;
@@ -18,12 +20,14 @@ mod request;
 mod review;
 mod route;
 mod server;
+mod settings;
 mod subresource;
 mod token;
 mod track;
 mod watch;
 mod write;
 
+pub(crate) use answer::{answer, refuse, unknown_path};
 pub use body::ResponseBody;
 pub use connect::OutboundError;
 pub(crate) use connect::{Connection, Outbound};
@@ -31,5 +35,6 @@ pub(crate) use negotiate::Shape as ObjectShape;
 pub(crate) use read::object_bytes;
 pub use request::Verb;
 pub(crate) use request::{Call, Query, Request};
-pub(crate) use server::{ApiServer, answer, refuse, unknown_path};
-pub use server::{Reset, Settings};
+pub(crate) use server::ApiServer;
+pub use server::Reset;
+pub use settings::Settings;

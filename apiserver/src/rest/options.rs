@@ -382,14 +382,7 @@ impl DeleteOptions {
             uid: text("preconditions.uid"),
             version: text("preconditions.resourceVersion"),
             propagation,
-            commit: match crate::object::list_at(options, "dryRun") {
-                [] => Commit::Write,
-                values if values.iter().all(|value| value == "All") => Commit::DryRun,
-                values => {
-                    let error = FieldError::not_supported("dryRun", values.to_vec(), &["All"]);
-                    return Err(Refusal::invalid_kind("meta.k8s.io", "DeleteOptions", "", &[error]));
-                }
-            },
+            commit: if dry_run.is_empty() { Commit::Write } else { Commit::DryRun },
         })
     }
 

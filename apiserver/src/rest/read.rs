@@ -10,12 +10,13 @@ use serde_json::{Map, Value};
 use steersman_api::ObjectKey;
 use steersman_api::wire;
 
+use super::answer::shape_of;
 use super::body::ResponseBody;
 use super::negotiate::{Answered, Shape};
 use super::options::{ListOptions, VersionMatch, parse_version_asked};
 use super::page::Position;
 use super::request::Request;
-use super::server::{ApiServer, shape_of};
+use super::server::ApiServer;
 use crate::codec::{self, Format};
 use crate::faults::Spoiled;
 use crate::refusal::{Refusal, Result};
@@ -152,7 +153,7 @@ impl ApiServer {
             }
             None => ResponseBody::pieces(object_bytes(object, shape)?),
         };
-        Ok(super::server::answer(code, shape.media_type(), body))
+        Ok(super::answer::answer(code, shape.media_type(), body))
     }
 
     /// Makes rows of a resource's objects.
@@ -215,7 +216,7 @@ impl Listed {
         } else {
             ResponseBody::pieces(pieces)
         };
-        Ok(super::server::answer(http::StatusCode::OK, media_type, body))
+        Ok(super::answer::answer(http::StatusCode::OK, media_type, body))
     }
 
     /// As a table. Objects that were to be spoiled are shown as they are: rows are not what faults are about.
@@ -228,7 +229,7 @@ impl Listed {
         }
         out.put(Tabulator::END);
         let body = ResponseBody::pieces(out.finish());
-        super::server::answer(http::StatusCode::OK, self.shape.media_type(), body)
+        super::answer::answer(http::StatusCode::OK, self.shape.media_type(), body)
     }
 
     fn list_meta(&self) -> Map<String, Value> {

@@ -3,12 +3,13 @@
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
+use super::answer::shape_of;
+use super::answer::value_answer;
 use super::body::ResponseBody;
 use super::incoming::object_of;
 use super::negotiate::Answered;
 use super::request::{Call, Request, Verb};
-use super::server::{ApiServer, shape_of};
-use super::subresource::value_answer;
+use super::server::ApiServer;
 use crate::access::{self, Attributes, ISSUER, Identity};
 use crate::field::FieldError;
 use crate::object::{self, list_at, text_at};

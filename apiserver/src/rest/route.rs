@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::Method;
+use percent_encoding::percent_decode_str;
 
 use super::request::{Call, Query, Verb};
 use crate::refusal::Refusal;
@@ -45,7 +46,11 @@ pub(crate) fn route(
 }
 
 fn find(resources: &Resources, method: &Method, path: &str, query: &Query) -> Result<Route, Refusal> {
-    let decoded: Vec<String> = path.split('/').skip(1).map(percent_decode).collect();
+    let decoded: Vec<String> = path
+        .split('/')
+        .skip(1)
+        .map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned())
+        .collect();
     let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
     let segments = match segments.split_last() {
         Some((&"", rest)) => rest,
@@ -160,28 +165,4 @@ fn call(
         name: name.to_owned(),
         path: rest.get(2..).unwrap_or_default().join("/"),
     }))
-}
-
-/// Undoes `%2F` and the like; what is no such escape stays as it is.
-fn percent_decode(path: &str) -> String {
-    if !path.contains('%') {
-        return path.to_owned();
-    }
-    let bytes = path.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = path.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match hex {
-            Some(byte) if bytes[at] == b'%' => {
-                out.push(byte);
-                at += 3;
-            }
-            _ => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }

@@ -2,21 +2,22 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use http::request::Parts;
-use http::{HeaderValue, Method, Response, StatusCode, header};
+use http::{Method, Response};
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
+use super::admit::Routed;
+use super::answer::{refuse, status_format, unknown_path};
 use super::body::ResponseBody;
 use super::connect::{self, Outbound};
-use super::negotiate::{self, Answered, HasSchema, JSON, PROTOBUF, Shape};
+use super::negotiate::{self};
 use super::request::{Call, Query, Request, Verb};
 use super::review::Review;
 use super::route::{Route, route};
-use crate::access::{self, Access, Attributes, Identity, Signer, Wanted};
+use super::settings::Settings;
+use crate::access::{Access, Identity, Signer};
 use crate::clock::Clock;
 use crate::codec::{self, Format};
 use crate::discovery;
@@ -24,54 +25,14 @@ use crate::faults::{Failure, Faults};
 use crate::object;
 use crate::openapi;
 use crate::recorder::Recorder;
-use crate::refusal::{Refusal, Result};
-use crate::registry::{Context, ENVELOPE_TAIL, Resource, Resources, envelope_head};
+use crate::refusal::Refusal;
+use crate::registry::{Context, Resource, Resources};
 use crate::store::{Journal, Loaded, OpenError, Store};
-use crate::table::Include;
-
-/// How a server behaves.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// How many changes of each resource are remembered, as far as their states are not more than 32 MiB: watches and
-    /// paged lists that need older ones get 410. Default: 10,000.
-    pub history: usize,
-    /// Between the bookmarks of a watch. Default: one minute, as upstream.
-    pub bookmark_interval: Duration,
-    /// How long a watch goes on whose client does not say: between this and twice as long. Default: 30 minutes.
-    pub min_watch_timeout: Duration,
-    /// The largest body that is read, in bytes. Default: 3 MiB, as upstream.
-    pub body_limit: usize,
-    /// What objects are stamped with. Default: a clock that follows tokio's.
-    pub clock: Option<Clock>,
-    /// Whether new pods get their service account and a token of it, as upstream's admission plugin `ServiceAccount` has it.
-    /// Default: they do; with a [`TestServer`](crate::TestServer) they do not.
-    pub service_account_tokens: bool,
-    /// The authority (PEM) that nodes' certificates must be of. Default: none, and they are not looked at.
-    pub kubelet_certificate_authority: Option<String>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            history: 10_000,
-            bookmark_interval: Duration::from_secs(60),
-            min_watch_timeout: Duration::from_secs(1800),
-            body_limit: 3 * 1024 * 1024,
-            clock: None,
-            service_account_tokens: true,
-            kubelet_certificate_authority: None,
-        }
-    }
-}
 
 /// The connection broke, or the server is down: the client can't know what became of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("connection reset by the server")]
 pub struct Reset;
-
-/// Where a request goes, as it was when it was seen that it may: what is not there yet then it does not reach later.
-#[derive(Clone)]
-struct Routed(Result<Route>);
 
 /// What a client gets.
 pub(crate) type Answer = std::result::Result<Response<ResponseBody>, Reset>;
@@ -165,6 +126,10 @@ impl ApiServer {
         &self.shared.store
     }
 
+    pub(super) fn access(&self) -> &Access {
+        &self.shared.access
+    }
+
     pub(crate) fn settings(&self) -> &Settings {
         &self.shared.settings
     }
@@ -241,88 +206,15 @@ impl ApiServer {
         }
     }
 
-    /// Lets a request in whose body has not been read yet, and notes who asks.
-    ///
-    /// # Errors
-    /// Nobody knows who asks, or who asks may not.
-    pub(crate) fn let_in(&self, parts: &mut Parts) -> Result<()> {
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let routed = Routed(route(&self.resources(), &parts.method, parts.uri.path(), &query));
-        let who = self.admit(parts, &routed)?;
-        parts.extensions.insert(who);
-        parts.extensions.insert(routed);
-        Ok(())
-    }
-
-    fn admit(&self, parts: &Parts, Routed(routed): &Routed) -> Result<Identity> {
-        let shared = &self.shared;
-        let now = self.clock().now().as_second();
-        let with_connection = parts.extensions.get::<Identity>();
-        let who = access::authenticate(
-            &shared.access,
-            &shared.signer,
-            self.store(),
-            with_connection,
-            &parts.headers,
-            now,
-        )?;
-        if matches!(shared.access, Access::Open) {
-            return Ok(who);
-        }
-        let path = parts.uri.path();
-        // A path that makes no sense is told so by who answers; only who may see paths learns it.
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let (wanted, streams) = match routed {
-            Ok(Route::Resource(call)) => {
-                (Attributes::of_request(call, &query), connect::is_about_streams(call))
-            }
-            Ok(Route::Other | Route::Unknown) | Err(_) => (Attributes::of_path(&parts.method, path), false),
-        };
-        let who = match Wanted::of(&parts.headers)? {
-            None => who,
-            Some(other) => {
-                for right in other.rights() {
-                    if !access::is_allowed(self.store(), &who, &right) {
-                        return Err(other.refused(&right, &wanted).refusal(&who));
-                    }
-                }
-                other.identity()
-            }
-        };
-        self.check(&who, &wanted)?;
-        if streams {
-            self.check(&who, &Attributes { verb: Verb::Create.as_str().to_owned(), ..wanted })?;
-        }
-        Ok(who)
-    }
-
-    /// Whether everybody may do everything.
-    pub(super) fn is_open(&self) -> bool {
-        matches!(self.shared.access, Access::Open)
-    }
-
-    /// Whether who sent a request may do that as well: writes may turn out to be creates.
-    pub(super) fn check_also(&self, request: &Request, verb: Verb) -> Result<()> {
-        if self.is_open() {
-            return Ok(());
-        }
-        self.check(&request.who, &Attributes::of_call(&Call { verb, ..request.call.clone() }))
-    }
-
-    fn check(&self, who: &Identity, wanted: &Attributes) -> Result<()> {
-        if access::is_allowed(self.store(), who, wanted) {
-            return Ok(());
-        }
-        Err(wanted.refusal(who))
-    }
-
     async fn serve(&self, request: http::Request<Bytes>) -> Answer {
         let (mut parts, body) = request.into_parts();
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
         let resources = self.resources();
-        let routed = parts.extensions.remove::<Routed>().map(|Routed(routed)| routed);
         let path = parts.uri.path();
-        let routed = routed.unwrap_or_else(|| route(&resources, &parts.method, path, &query));
+        let routed = parts.extensions.remove::<Routed>().unwrap_or_else(|| {
+            let query = Query::parse(parts.uri.query().unwrap_or_default());
+            Routed { route: route(&resources, &parts.method, path, &query), query }
+        });
+        let Routed { route: routed, query } = routed;
         // What is served may follow from a write that is not safe yet.
         if matches!(routed, Ok(Route::Other))
             && let Err(failed) = self.store().settled().await
@@ -434,89 +326,13 @@ impl ApiServer {
 /// Whether this server does what discovery promises.
 fn is_served(call: &Call) -> bool {
     match call.subresource.as_str() {
-        // What can be made but not got is a question, not an object.
         // Nobody here knows how the components of a cluster are.
         "" if call.resource.plural == "componentstatuses" => false,
+        // What can be made but not got is a question, not an object.
         "" => call.verb != Verb::Create || call.resource.allows("get"),
         "status" | "scale" | "finalize" | "approval" | "ephemeralcontainers" | "resize" => true,
         "binding" | "eviction" => call.resource.plural == "pods",
         "token" => call.resource.plural == "serviceaccounts",
         _ => false,
     }
-}
-
-/// How the answer to a request is written.
-pub(super) fn shape_of(request: &Request, answered: Answered) -> Result<Shape> {
-    let call = &request.call;
-    let kind_has_schema = call.resource.schema.is_some() || call.subresource == "scale";
-    let has_schema = if kind_has_schema { HasSchema::Yes } else { HasSchema::No };
-    let mut shape = negotiate::answer_shape(&request.headers, has_schema, answered)?;
-    if let Some(table) = &mut shape.table {
-        table.include = Include::parse(request.query.get("includeObject"))?;
-    }
-    Ok(shape)
-}
-
-/// Refusals are protobuf where the client asked for it.
-fn status_format(request: &Request) -> Format {
-    negotiate::answer_shape(&request.headers, HasSchema::Yes, Answered::Other)
-        .map_or(Format::Json, |shape| shape.format)
-}
-
-/// An answer that was given.
-pub(crate) fn answer(
-    code: StatusCode,
-    media_type: &'static str,
-    body: ResponseBody,
-) -> Response<ResponseBody> {
-    let mut answer = Response::new(body);
-    *answer.status_mut() = code;
-    let headers = answer.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    answer
-}
-
-/// An answer that says no.
-pub(crate) fn refuse(refusal: &Refusal, format: Format) -> Response<ResponseBody> {
-    let status = &refusal.status;
-    let code = u16::try_from(status.code).ok().and_then(|code| StatusCode::from_u16(code).ok());
-    let code = code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut answer = match format {
-        Format::Json => answer(code, JSON, ResponseBody::full(codec::json(&refusal.to_json()))),
-        Format::Protobuf => {
-            let raw = status.to_protobuf();
-            let head = envelope_head("v1", "Status", raw.len());
-            let pieces = vec![head, raw.into(), Bytes::from_static(ENVELOPE_TAIL)];
-            answer(code, PROTOBUF, ResponseBody::pieces(pieces))
-        }
-    };
-    if let Some(after) = status.retry_after() {
-        answer.headers_mut().insert(header::RETRY_AFTER, after.as_secs().into());
-    }
-    answer
-}
-
-/// A success that is a Status.
-pub(crate) fn success(resource: &Resource, name: &str, uid: &str, shape: Shape) -> Response<ResponseBody> {
-    let status = steersman_api::Status {
-        status: "Success".to_owned(),
-        details: Some(steersman_api::status::StatusDetails {
-            name: name.to_owned(),
-            group: resource.group.to_string(),
-            kind: resource.plural.to_string(),
-            uid: uid.to_owned(),
-            ..Default::default()
-        }),
-        ..Default::default()
-    };
-    let mut answer = refuse(&status.into(), shape.format);
-    *answer.status_mut() = StatusCode::OK;
-    answer
-}
-
-/// What upstream's router says of a path that nothing is under.
-pub(crate) fn unknown_path() -> Response<ResponseBody> {
-    let body = ResponseBody::full(Bytes::from_static(b"404 page not found\n"));
-    answer(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", body)
 }

@@ -4,16 +4,17 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use steersman_api::schema;
 
+use super::answer::{answer, done, shape_of, value_answer};
 use super::apply::{APPLY, Config, refusal_of};
 use super::body::ResponseBody;
 use super::incoming::patch_type;
 use super::negotiate::{Answered, Shape, body_format, media_type};
 use super::options::{Commit, WriteOptions};
 use super::request::{Call, Request, Verb};
-use super::server::{ApiServer, answer, refuse, shape_of};
+use super::server::ApiServer;
 use super::track::{Tracking, manager_of};
 use super::write::{check_name, other_uid};
-use crate::codec::{self, Format};
+use crate::codec::{self};
 use crate::field::FieldError;
 use crate::managed_fields::{self, Reset, Subject, Type};
 use crate::meta;
@@ -44,7 +45,7 @@ impl ApiServer {
         let node = object::text_at(&binding, "target.name");
         let wrong = wrong_target(&object::text_at(&binding, "target.kind"), &node);
         if let Some(wrong) = wrong {
-            return Err(Refusal::unclassified(wrong));
+            return Err(Refusal::unforeseen(wrong));
         }
         let now = meta::stamp(self.clock().now());
         let commit = Commit::parse(&request.query)?;
@@ -294,20 +295,4 @@ pub(super) fn body_of(request: &Request) -> Result<Value> {
     let format = body_format(&request.headers)?;
     let bad = |error| Refusal::bad_request(format!("couldn't read the body: {error}"));
     codec::decode(format, &request.body).map_err(bad)
-}
-
-/// An answer that is an object of a built-in kind which is not kept.
-pub(super) fn value_answer(code: StatusCode, object: &Value, shape: Shape) -> Result<Response<ResponseBody>> {
-    let body = match shape.format {
-        Format::Json => codec::json(object),
-        Format::Protobuf => schema::encode(object).map_err(Refusal::internal)?.into(),
-    };
-    Ok(answer(code, shape.media_type(), ResponseBody::full(body)))
-}
-
-/// What upstream answers where there is nothing to show.
-pub(super) fn done(shape: Shape) -> Response<ResponseBody> {
-    let status =
-        steersman_api::Status { status: "Success".to_owned(), code: 201, ..steersman_api::Status::default() };
-    refuse(&status.into(), shape.format)
 }

@@ -4,11 +4,13 @@ use http::{Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::answer::shape_of;
+use super::answer::value_answer;
 use super::body::ResponseBody;
 use super::negotiate::Answered;
 use super::request::{Call, Request};
-use super::server::{ApiServer, shape_of};
-use super::subresource::{body_of, value_answer};
+use super::server::ApiServer;
+use super::subresource::body_of;
 use crate::access::{Bound, Claims, ISSUER, Reference};
 use crate::field::FieldError;
 use crate::meta;

@@ -75,11 +75,7 @@ impl ApiServer {
 
     /// Notes that all of a new object is its creator's.
     pub(super) fn track_new(&self, resource: &Resource, object: &mut Value, manager: &str) {
-        // Whatever the client says of these, the server decides.
-        let metadata = object::metadata(object);
-        for system in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-            metadata.remove(system);
-        }
+        meta::drop_system_fields(object);
         self.with_subject(resource, "", |subject| {
             managed_fields::update(subject, subject.empty, object, manager);
         });

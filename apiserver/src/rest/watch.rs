@@ -6,11 +6,12 @@ use std::time::Duration;
 use futures::stream;
 use http::{Response, StatusCode};
 
+use super::answer::{answer, shape_of};
 use super::body::ResponseBody;
 use super::negotiate::Answered;
 use super::options::ListOptions;
 use super::request::Request;
-use super::server::{ApiServer, answer, shape_of};
+use super::server::ApiServer;
 use crate::refusal::Result;
 use crate::watch::{Encoder, Rows, Start, Watcher};
 

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{Response, StatusCode};
 use serde_json::Value;
 use steersman_api::{ObjectKey, Uid, schema};
 
+use super::answer::{shape_of, with_warnings};
 use super::apply::APPLY;
 use super::body::ResponseBody;
 use super::incoming::{Incoming, conform, is_strict, object_of, patch_type};
 use super::negotiate::{Answered, media_type};
 use super::options::{Commit, WriteOptions};
 use super::request::{Request, Verb};
-use super::server::{ApiServer, shape_of};
+use super::server::ApiServer;
 use super::track::{Tracking, manager_of};
 use crate::admission;
 use crate::codec::Format;
@@ -100,10 +101,8 @@ impl ApiServer {
         if resource.has_status() && !resource.traits.status_on_create {
             members.remove("status");
         }
+        meta::drop_system_fields(&mut object);
         let metadata = object::metadata(&mut object);
-        for system in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-            metadata.remove(system);
-        }
         metadata.insert("uid".to_owned(), Uid::random().to_string().into());
         metadata.insert("creationTimestamp".to_owned(), meta::stamp(context.now).into());
         if resource.traits.generation {
@@ -432,18 +431,4 @@ fn check_preconditions(request: &Request, seen: &Object, new: &Value) -> Result<
         version if version.parse::<u64>().is_err() => Err(Refusal::no_version(version)),
         _ => Err(Refusal::modified(resource, name)),
     }
-}
-
-/// Adds what the client should be warned of.
-pub(super) fn with_warnings(
-    mut answer: Response<ResponseBody>,
-    warnings: &[String],
-) -> Response<ResponseBody> {
-    for warning in warnings {
-        let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
-            answer.headers_mut().append(header::WARNING, value);
-        }
-    }
-    answer
 }

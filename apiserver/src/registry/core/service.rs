@@ -11,7 +11,7 @@ use crate::object::{self, default_text, default_to, members, members_at};
 use crate::refusal::{Refusal, Result};
 use crate::registry::container::validate_port;
 use crate::registry::fields::{each, in_port_range, supported};
-use crate::registry::strategy::{Context, Strategy};
+use crate::registry::strategy::{Context, Strategy, keep_through};
 use crate::store::Store;
 
 /// Cluster IPs come from 10.0.0.0/24, the first being the API server's own.
@@ -188,18 +188,14 @@ impl Strategy for Service {
     }
 
     fn prepare_through(&self, context: &Context<'_>, service: &mut Value, old: &Value) {
-        let mut kept = old.clone();
-        for name in ["metadata", context.subresource] {
-            object::carry_over(&mut kept, service, name);
-        }
-        if let Some(balancer) = kept.get_mut("status").and_then(|status| status.get_mut("loadBalancer")) {
+        keep_through(context, service, old);
+        if let Some(balancer) = service.get_mut("status").and_then(|status| status.get_mut("loadBalancer")) {
             each(balancer, "ingress", |ingress| {
                 if !object::text_at(ingress, "ip").is_empty() {
                     default_text(members(ingress), "ipMode", "VIP");
                 }
             });
         }
-        *service = kept;
     }
 
     fn selectable_fields(&self) -> &'static [&'static str] {

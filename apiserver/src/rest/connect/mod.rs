@@ -22,9 +22,10 @@ use self::target::{Certificates, Target};
 pub(crate) use self::tls::Outbound;
 pub use self::tls::OutboundError;
 pub(crate) use self::tunnel::Connection;
+use super::answer::answer;
 use super::body::ResponseBody;
 use super::request::{Call, Request};
-use super::server::{ApiServer, answer};
+use super::server::ApiServer;
 use crate::object;
 use crate::refusal::{Refusal, Result};
 
@@ -76,12 +77,12 @@ impl ApiServer {
         let path = format!("/containerLogs/{}/{}/{container}", call.namespace, call.name);
         let asked = Asked::get(with_query(path, &options.node_query()));
         let url = target.url(&asked.path);
-        let failed = |error: DialError| Refusal::unclassified(format!("Get {url:?}: {error}"));
+        let failed = |error: DialError| Refusal::unforeseen(format!("Get {url:?}: {error}"));
         let answered = self.outbound().ask(&target, asked).await.map_err(failed)?;
         let status = answered.status();
         if status.is_redirection() {
             let to = answered.header(&http::header::LOCATION);
-            return Err(Refusal::unclassified(format!("Get {to:?}: redirects forbidden")));
+            return Err(Refusal::unforeseen(format!("Get {to:?}: redirects forbidden")));
         }
         if !(200..=206).contains(&status.as_u16()) {
             let text = answered.beginning().await;

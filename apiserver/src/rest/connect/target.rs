@@ -66,7 +66,7 @@ pub(super) fn of_node(node: &Value) -> Result<Target> {
             addresses.iter().map(|of| format!("{{{} {}}}", text_at(of, "type"), text_at(of, "address")));
         let known: Vec<String> = known.collect();
         let why = format!("no preferred addresses found; known addresses: [{}]", known.join(" "));
-        return Err(Refusal::unclassified(why));
+        return Err(Refusal::unforeseen(why));
     };
     let port = int_at(node, "status.daemonEndpoints.kubeletEndpoint.Port").unwrap_or(0);
     let port = u16::try_from(port).ok().filter(|port| *port > 0).unwrap_or(NODE_PORT);

@@ -75,7 +75,7 @@ impl ApiServer {
                 DialError::Send(_) | DialError::Request(_) => "sending request",
                 _ => "dialing backend",
             };
-            Refusal::unclassified(format!("error {doing}: {error}"))
+            Refusal::unforeseen(format!("error {doing}: {error}"))
         };
         let answered = self.outbound().ask(target, asked).await.map_err(failed)?;
         let (status, headers) = (answered.status(), answered.headers().clone());
@@ -92,7 +92,7 @@ impl ApiServer {
         }
         if status.as_u16() < 400 {
             let why = format!("invalid upgrade response: status code {}", status.as_u16());
-            return Err(Refusal::unclassified(why));
+            return Err(Refusal::unforeseen(why));
         }
         // A refusal is passed on in the words of whoever refuses; it is the last on its connection.
         *answer.body_mut() = ResponseBody::full(answered.beginning().await);

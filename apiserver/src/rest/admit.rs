@@ -1,0 +1,92 @@
+//! Who asks, and may they?
+
+use http::request::Parts;
+
+use super::connect;
+use super::request::{Call, Query, Request, Verb};
+use super::route::{Route, route};
+use super::server::ApiServer;
+use crate::access::{self, Access, Attributes, Identity, Impersonation};
+use crate::refusal::Result;
+
+/// Where a request goes, as it was when it was seen that it may: what is not there yet then it does not reach later.
+#[derive(Clone)]
+pub(super) struct Routed {
+    pub(super) route: Result<Route>,
+    pub(super) query: Query,
+}
+
+impl ApiServer {
+    /// Lets a request in whose body has not been read yet, and notes who asks.
+    ///
+    /// # Errors
+    /// Nobody knows who asks, or who asks may not.
+    pub(crate) fn let_in(&self, parts: &mut Parts) -> Result<()> {
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let route = route(&self.resources(), &parts.method, parts.uri.path(), &query);
+        let who = self.admit(parts, &route, &query)?;
+        parts.extensions.insert(who);
+        parts.extensions.insert(Routed { route, query });
+        Ok(())
+    }
+
+    fn admit(&self, parts: &Parts, route: &Result<Route>, query: &Query) -> Result<Identity> {
+        let now = self.clock().now().as_second();
+        let with_connection = parts.extensions.get::<Identity>();
+        let who = access::authenticate(
+            self.access(),
+            self.signer(),
+            self.store(),
+            with_connection,
+            &parts.headers,
+            now,
+        )?;
+        if self.is_open() {
+            return Ok(who);
+        }
+        let path = parts.uri.path();
+        // A path that makes no sense is told so by who answers; only who may see paths learns it.
+        let (wanted, streams) = match route {
+            Ok(Route::Resource(call)) => {
+                (Attributes::of_request(call, query), connect::is_about_streams(call))
+            }
+            Ok(Route::Other | Route::Unknown) | Err(_) => (Attributes::of_path(&parts.method, path), false),
+        };
+        let who = match Impersonation::of(&parts.headers)? {
+            None => who,
+            Some(other) => {
+                for right in other.rights() {
+                    if !access::is_allowed(self.store(), &who, &right) {
+                        return Err(other.refused(&right, &wanted).refusal(&who));
+                    }
+                }
+                other.identity()
+            }
+        };
+        self.check(&who, &wanted)?;
+        if streams {
+            self.check(&who, &Attributes { verb: Verb::Create.as_str().to_owned(), ..wanted })?;
+        }
+        Ok(who)
+    }
+
+    /// Whether everybody may do everything.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.access(), Access::Open)
+    }
+
+    /// Whether who sent a request may do that as well: writes may turn out to be creates.
+    pub(super) fn check_also(&self, request: &Request, verb: Verb) -> Result<()> {
+        if self.is_open() {
+            return Ok(());
+        }
+        self.check(&request.who, &Attributes::of_call(&Call { verb, ..request.call.clone() }))
+    }
+
+    fn check(&self, who: &Identity, wanted: &Attributes) -> Result<()> {
+        if access::is_allowed(self.store(), who, wanted) {
+            return Ok(());
+        }
+        Err(wanted.refusal(who))
+    }
+}

@@ -1,0 +1,40 @@
+//! How a server behaves.
+
+use std::time::Duration;
+
+use crate::clock::Clock;
+
+/// How a server behaves.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How many changes of each resource are remembered, as far as their states are not more than 32 MiB: watches and
+    /// paged lists that need older ones get 410. Default: 10,000.
+    pub history: usize,
+    /// Between the bookmarks of a watch. Default: one minute, as upstream.
+    pub bookmark_interval: Duration,
+    /// How long a watch goes on whose client does not say: between this and twice as long. Default: 30 minutes.
+    pub min_watch_timeout: Duration,
+    /// The largest body that is read, in bytes. Default: 3 MiB, as upstream.
+    pub body_limit: usize,
+    /// What objects are stamped with. Default: a clock that follows tokio's.
+    pub clock: Option<Clock>,
+    /// Whether new pods get their service account and a token of it, as upstream's admission plugin `ServiceAccount` has it.
+    /// Default: they do; with a [`TestServer`](crate::TestServer) they do not.
+    pub service_account_tokens: bool,
+    /// The authority (PEM) that nodes' certificates must be of. Default: none, and they are not looked at.
+    pub kubelet_certificate_authority: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            history: 10_000,
+            bookmark_interval: Duration::from_secs(60),
+            min_watch_timeout: Duration::from_secs(1800),
+            body_limit: 3 * 1024 * 1024,
+            clock: None,
+            service_account_tokens: true,
+            kubelet_certificate_authority: None,
+        }
+    }
+}
