@@ -10,7 +10,7 @@ use steersman_node::agent::{self, Agent, Connections, Options};
 use steersman_node::configuration::KubeletConfiguration;
 use steersman_node::cri::{self, ClientConfig, Endpoint, EndpointError};
 use steersman_node::runtime::{self, ImageService, RuntimeService};
-use steersman_node::volumes::{Rights, share};
+use steersman_node::volumes::Rights;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -64,11 +64,7 @@ pub(crate) async fn run(node: Node) -> Result<(), Error> {
     let connections = connect(&node, &registry)?;
     let clients = connections.clients.clone();
     let options = options(node);
-    let root = options.root_dir.clone();
     let agent = Agent::new(options, connections, registry)?;
-    if let Err(error) = share(&root) {
-        tracing::warn!(%error, "Mounts that containers make are not seen by others");
-    }
 
     let (stop, mut background) = (CancellationToken::new(), JoinSet::new());
     background.spawn(signals.watch(stop.clone()));

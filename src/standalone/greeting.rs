@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
+use steersman_node::node_status::conditions::is_ready;
 use tokio::time::{sleep, timeout};
 
 /// How long the greeting waits for the node; a runtime may take longer, or may never be well.
@@ -39,11 +40,6 @@ impl Greeting<'_> {
         let mut out = io::stdout().lock();
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
-}
-
-fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 struct Text<'a> {

@@ -190,8 +190,10 @@ impl Agent {
 
         let pleg_metrics = pleg::Metrics::new()?;
         pleg_metrics.register(registry)?;
+        let inspect_timeout = configuration.runtime_request_timeout.0;
+        let pleg_config = pleg::Config { inspect_timeout, ..pleg::Config::default() };
         let lister: Arc<dyn pleg::PodLister> = Arc::<Kuberuntime>::clone(&runtime);
-        let (pleg, relists, pod_events) = Pleg::new(lister, pleg::Config::default(), pleg_metrics);
+        let (pleg, relists, pod_events) = Pleg::new(lister, pleg_config, pleg_metrics);
         let runtime_state = RuntimeState::new();
         let health = relists.clone();
         runtime_state.add_health_check(
@@ -224,6 +226,7 @@ impl Agent {
             environment,
             objects,
             runtime,
+            inspect_timeout,
             relists: relists.clone(),
             runtime_state: runtime_state.clone(),
             node: live_node.clone(),

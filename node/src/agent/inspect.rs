@@ -9,14 +9,15 @@ use crate::container::PodStatus;
 use crate::pleg::{PodLister, RuntimeError};
 use crate::pod_workers::SyncFailure;
 
-/// How long the runtime, and the disk, may take over it: as long as the PLEG gives them.
-const LIMIT: Duration = Duration::from_secs(120);
-
 /// The pod as the runtime has it at this moment, and not as of the last list.
 ///
 /// # Errors
-/// The runtime's, and that there was no answer for two minutes; to be tried again.
-pub(super) async fn inspect_now(runtime: &dyn PodLister, uid: &Uid) -> Result<PodStatus, SyncFailure> {
+/// The runtime's, and that there was no answer, of it or of the disk, within `limit`; to be tried again.
+pub(super) async fn inspect_now(
+    runtime: &dyn PodLister,
+    uid: &Uid,
+    limit: Duration,
+) -> Result<PodStatus, SyncFailure> {
     let inspect = async {
         match runtime.pod(uid).await? {
             Some(pod) => runtime.pod_status(&pod).await,
@@ -26,9 +27,9 @@ pub(super) async fn inspect_now(runtime: &dyn PodLister, uid: &Uid) -> Result<Po
     let failed = |why: String| {
         SyncFailure::new(format!("unable to read pod status prior to final pod termination: {why}"))
     };
-    match timeout(LIMIT, inspect).await {
+    match timeout(limit, inspect).await {
         Ok(answer) => answer.map_err(|error: RuntimeError| failed(error.to_string())),
-        Err(_) => Err(failed(format!("no answer within {LIMIT:?}"))),
+        Err(_) => Err(failed(format!("no answer within {limit:?}"))),
     }
 }
 
@@ -40,6 +41,8 @@ mod tests {
 
     use super::*;
     use crate::container::RuntimePod;
+
+    const LIMIT: Duration = Duration::from_secs(120);
 
     /// Has every pod, and hangs when it is asked for more.
     struct Stuck;
@@ -61,7 +64,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_inspection_that_hangs_fails_in_time() {
-        let asked = timeout(LIMIT * 2, inspect_now(&Stuck, &Uid::from("u"))).await;
+        let asked = timeout(LIMIT * 2, inspect_now(&Stuck, &Uid::from("u"), LIMIT)).await;
         let failure = asked.expect("it must end").unwrap_err();
         assert!(failure.message.ends_with("termination: no answer within 120s"), "{failure}");
     }

@@ -16,6 +16,7 @@ use crate::images::RuntimeImages;
 use crate::machine::{Facts, Machine};
 use crate::node_status::NodeStatus;
 use crate::root_dir::RootDir;
+use crate::volumes::{Rights, share};
 
 /// Between two tries to reach a runtime that does not answer at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -47,6 +48,11 @@ impl Agent {
         check_machine(&options.configuration, &facts)?;
         let root = RootDir::new(options.root_dir.clone());
         folder(&root.pods())?;
+        if options.volume_rights == Rights::All
+            && let Err(error) = share(&options.root_dir)
+        {
+            tracing::warn!(%error, "Mounts that containers make are not seen by others");
+        }
         Ok(Self { options, connections, registry, machine, facts, root })
     }
 

@@ -1,6 +1,7 @@
 //! What the agent's own code works with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -48,6 +49,8 @@ pub(super) struct Parts {
     pub(super) objects: Arc<dyn Objects>,
     /// What runs them.
     pub(super) runtime: Arc<Kuberuntime>,
+    /// How long that may take to show one pod.
+    pub(super) inspect_timeout: Duration,
     /// Has it asked what it has.
     pub(super) relists: PlegHandle,
     /// Whether that is well.

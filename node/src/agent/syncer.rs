@@ -249,7 +249,7 @@ impl PodSyncer for Syncer {
         parts.probes.remove_pod(pod);
 
         // How the containers ended must be told now: later they may be gone.
-        let mut stopped = inspect_now(&*parts.runtime, &uid_of(pod)).await?;
+        let mut stopped = inspect_now(&*parts.runtime, &uid_of(pod), parts.inspect_timeout).await?;
         stopped.ips.clone_from(&status.ips);
         let left: Vec<String> = stopped.running().map(|container| container.id.to_string()).collect();
         if !left.is_empty() {

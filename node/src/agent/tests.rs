@@ -19,7 +19,7 @@ use super::{Agent, Connections, Error, Options};
 use crate::configuration::KubeletConfiguration;
 use crate::cri::v1;
 use crate::kuberuntime::manager::garbage::Policy;
-use crate::runtime::simulated::{SimulatedConfig, SimulatedRuntime};
+use crate::runtime::simulated::{Fault, SimulatedConfig, SimulatedRuntime};
 use crate::runtime::{Operation, RuntimeService};
 
 /// What these tests wait for comes within this.
@@ -191,6 +191,53 @@ async fn a_node_registers_and_is_ready_and_has_its_lease() {
         }
     };
     tokio::time::timeout(SOON, wait).await.expect("there must be a lease");
+    rig.stop_agent().await;
+}
+
+/// The calls hang for longer than anything is waited for here.
+#[tokio::test]
+async fn a_call_that_hangs_holds_up_its_own_pod_alone() {
+    let mut rig = Rig::start().await;
+    rig.node_until("ready", is_ready).await;
+    rig.create("runs", json!({})).await;
+    rig.phase("runs", "Running").await;
+    rig.create("ends-never", json!({})).await;
+    rig.phase("ends-never", "Running").await;
+    for (pod, operation) in [
+        ("starts-never", Operation::RunPodSandbox),
+        ("is-never-made", Operation::CreateContainer),
+        ("ends-never", Operation::StopContainer),
+        ("ends-never", Operation::PodSandboxStatus),
+    ] {
+        rig.runtime.inject_for(pod, operation, u32::MAX, Fault::Hangs);
+    }
+    rig.create("starts-never", json!({})).await;
+    rig.create("is-never-made", json!({})).await;
+    rig.pods().delete("ends-never", &DeleteParams::default()).await.unwrap();
+    let hangs = async {
+        let all = [Operation::RunPodSandbox, Operation::CreateContainer, Operation::StopContainer];
+        while !all.iter().all(|operation| {
+            let hung = ["starts-never", "is-never-made", "ends-never"];
+            rig.runtime.calls().iter().any(|call| {
+                call.operation == *operation
+                    && call.targets.iter().any(|target| hung.contains(&target.as_str()))
+            })
+        }) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(SOON, hangs).await.expect("all must hang");
+
+    for name in ["one", "two", "three"] {
+        rig.create(name, json!({})).await;
+    }
+    for name in ["one", "two", "three"] {
+        rig.phase(name, "Running").await;
+    }
+    rig.pods().delete("runs", &DeleteParams::default()).await.unwrap();
+    rig.gone("runs").await;
+    rig.node_until("ready still", is_ready).await;
+    assert!(rig.pods().get("ends-never").await.unwrap().metadata.deletion_timestamp.is_some());
     rig.stop_agent().await;
 }
 

@@ -93,9 +93,7 @@ impl StatusManager {
     /// container back to life is refused with a line in the log.
     pub fn set(&self, pod: &Pod, mut status: PodStatus) -> Set {
         status.observed_generation = pod.metadata.generation;
-        let deleted = pod.metadata.deletion_timestamp.is_some();
-        let update = if deleted { Update::Forced } else { Update::Usual };
-        let changed = self.update(pod, update, |_| Some(status));
+        let changed = self.update(pod, usual(pod), |_| Some(status));
         let cached = self.shared.cache.lock().get(uid_of(pod)).map(|cached| cached.status.clone());
         Set { status: cached.unwrap_or_default(), changed }
     }
@@ -120,11 +118,13 @@ impl StatusManager {
 
     /// Says that a pod's sandbox is there with its network; the rest of its status stays as it is.
     pub fn set_sandbox_ready(&self, pod: &Pod) {
-        let known = self.shared.cache.lock().get(uid_of(pod)).map(|cached| cached.status.clone());
-        let mut status = known.unwrap_or_else(|| pod.status.clone().unwrap_or_default());
-        let ready = conditions::ready_to_start_containers(pod, conditions::Sandbox::Ready);
-        replace_or_append(status.conditions.get_or_insert_default(), ready);
-        self.set(pod, status);
+        self.update(pod, usual(pod), |known| {
+            let mut status = known.or(pod.status.as_ref()).cloned().unwrap_or_default();
+            let ready = conditions::ready_to_start_containers(pod, conditions::Sandbox::Ready);
+            replace_or_append(status.conditions.get_or_insert_default(), ready);
+            status.observed_generation = pod.metadata.generation;
+            Some(status)
+        });
     }
 
     /// Says whether a container has started, as its probe found.
@@ -293,6 +293,11 @@ impl StatusManager {
             }
         }
     }
+}
+
+/// How a status is taken in that the pod has while it lives; a pod that is to be deleted has its own written at once.
+fn usual(pod: &Pod) -> Update {
+    if pod.metadata.deletion_timestamp.is_some() { Update::Forced } else { Update::Usual }
 }
 
 /// Whether the API server has what it should.

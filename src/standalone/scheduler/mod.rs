@@ -21,6 +21,7 @@ use steersman_informer::SharedInformer;
 use steersman_informer::list_watch::{ApiListerWatcher, Scope};
 use steersman_informer::shared_informer::Config;
 use steersman_informer::wire::whole::Whole;
+use steersman_node::status_manager::conditions::POD_SCHEDULED;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -173,7 +174,7 @@ impl Scheduler {
     /// Writes why the pod has no node, unless it says so already.
     async fn tell(&self, pod: &Pod, reason: &str, message: &str) -> Result<(), kube::Error> {
         let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        let old = conditions.into_iter().find(|condition| condition.type_ == "PodScheduled");
+        let old = conditions.into_iter().find(|condition| condition.type_ == POD_SCHEDULED);
         let same = old.is_some_and(|old| {
             let texts = (old.reason.as_deref(), old.message.as_deref());
             old.status == "False" && texts == (Some(reason), Some(message))
@@ -187,7 +188,7 @@ impl Scheduler {
             // Of this state only: meanwhile it may have got a node.
             "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
             "status": {"conditions": [{
-                "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
+                "type": POD_SCHEDULED, "status": "False", "reason": reason, "message": message,
                 "lastTransitionTime": since, "observedGeneration": pod.metadata.generation,
             }]},
         });

@@ -33,7 +33,7 @@ pub(super) fn compute(context: &Context<'_>, actions: &mut PodActions) {
         // Sidecars alone must not keep a pod alive.
         actions.init_containers_to_start.clear();
     }
-    actions.update_pod_level_resources = resize::pod_level_changed(context);
+    actions.update_pod_level_resources = resize::pod_level_changed(context.spec, &context.observed.actuated);
 }
 
 /// Whether a container that is killed starts again.

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use steersman_api::Quantity;
 
@@ -96,7 +96,10 @@ pub(super) fn compute(
     if newest.state != ContainerState::Running {
         return true;
     }
-    let Some((desired, current)) = desired_and_current(context, container) else { return true };
+    let Some((desired, current)) = desired_and_current(context.spec, &context.observed.actuated, container)
+    else {
+        return true;
+    };
     if desired == current {
         return true;
     }
@@ -132,9 +135,13 @@ fn insert(updates: &mut Vec<ContainerToUpdate>, update: &ContainerToUpdate, (lim
     }
 }
 
-fn desired_and_current(context: &Context<'_>, container: &Container) -> Option<(Amounts, Amounts)> {
-    let actuated = &context.observed.actuated;
-    let pod = context.spec.resources.as_ref();
+/// What a container is to have, and what it was given; `None` where that is not known.
+fn desired_and_current(
+    spec: &PodSpec,
+    actuated: &PodResources,
+    container: &Container,
+) -> Option<(Amounts, Amounts)> {
+    let pod = spec.resources.as_ref();
     if pod.is_some() && actuated.pod.is_none() {
         return None;
     }
@@ -152,27 +159,20 @@ fn restarts_for(container: &Container, resource: &str) -> bool {
 /// Whether anything of a pod that runs has not yet what the pod was allocated, which is what its spec has.
 pub fn is_in_progress(pod: &Pod, status: &PodStatus, actuated: &PodResources) -> bool {
     let Some(spec) = &pod.spec else { return false };
-    let whole = spec.resources.as_ref();
-    if whole.is_some() && actuated.pod.is_some() && Amounts::new(whole) != Amounts::new(actuated.pod.as_ref())
-    {
-        return true;
-    }
     let mut all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-    all.any(|container| {
-        let newest = status.container(&container.name);
-        let runs = newest.is_some_and(|newest| newest.state == ContainerState::Running);
-        let given = actuated.containers.get(&container.name).filter(|_| runs);
-        given.is_some_and(|given| {
-            let given = Amounts::of_container(Some(given), actuated.pod.as_ref());
-            given != Amounts::of_container(container.resources.as_ref(), whole)
+    pod_level_changed(spec, actuated)
+        || all.any(|container| {
+            let newest = status.container(&container.name);
+            let runs = newest.is_some_and(|newest| newest.state == ContainerState::Running);
+            let amounts = desired_and_current(spec, actuated, container).filter(|_| runs);
+            amounts.is_some_and(|(desired, current)| desired != current)
         })
-    })
 }
 
 /// Whether the resources of the pod as a whole are to be updated.
-pub(super) fn pod_level_changed(context: &Context<'_>) -> bool {
-    let Some(actuated) = &context.observed.actuated.pod else { return false };
-    match (Amounts::new(context.spec.resources.as_ref()), Amounts::new(Some(actuated))) {
+pub(super) fn pod_level_changed(spec: &PodSpec, actuated: &PodResources) -> bool {
+    let Some(actuated) = &actuated.pod else { return false };
+    match (Amounts::new(spec.resources.as_ref()), Amounts::new(Some(actuated))) {
         (Some(desired), Some(current)) => desired != current,
         _ => false,
     }

@@ -326,9 +326,10 @@ fn a_change_never_brings_back_the_status_before_another() {
         container.container_id = Some("c://1".to_owned());
         PodStatus { container_statuses: Some(vec![container]), ..is_running() }
     };
-    let changes: [(&str, Change); 3] = [
+    let changes: [(&str, Change); 4] = [
         ("readiness", |manager, _| manager.set_container_readiness("u", "c://1", false)),
         ("startup", |manager, _| manager.set_container_startup("u", "c://1", false)),
+        ("its sandbox", |manager, pod| manager.set_sandbox_ready(pod)),
         ("the last", |manager, pod| manager.terminate(pod)),
     ];
     for (what, change) in changes {
