@@ -229,6 +229,9 @@ impl StatusManager {
             true => Containers::MayRun,
             false => Containers::Gone,
         };
+        // How its containers ended was noted before they counted as gone: what came up for writing may be older than both.
+        let newest = self.shared.cache.lock().get(uid).cloned();
+        let status = newest.as_ref().unwrap_or(status);
         let theirs = pod.status.clone().unwrap_or_default();
         let merged = merge(&pod, &theirs, status.status.clone(), containers, Timestamp::now());
         if let Some(patch) = status_patch(&api_uid, &theirs, &merged).map_err(Error::Encode)? {

@@ -28,6 +28,8 @@ struct Node {
     may_run: AtomicBool,
     /// Done once, while somebody asks for a mirror.
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Done once, just before somebody is told that containers are gone.
+    at_the_end: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Pods for Node {
@@ -52,6 +54,10 @@ impl Pods for Node {
 
 impl PodDeletionSafety for Node {
     fn could_have_running_containers(&self, _: &Pod) -> bool {
+        let at_the_end = self.at_the_end.lock().take();
+        if let Some(at_the_end) = at_the_end {
+            at_the_end();
+        }
         self.may_run.load(Ordering::Relaxed)
     }
 }
@@ -347,6 +353,26 @@ fn a_change_never_brings_back_the_status_before_another() {
         let state = status.container_statuses.unwrap().remove(0).state;
         assert_eq!(state.and_then(|state| state.terminated).map(|ended| ended.exit_code), Some(3), "{what}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_pod_is_told_with_the_end_of_its_containers() {
+    let bench = Bench::start().await;
+    let pod = bench.pod("p", json!({})).await;
+    let failed = |container| PodStatus {
+        phase: Some("Failed".to_owned()),
+        container_statuses: Some(vec![container]),
+        ..is_running()
+    };
+    let (manager, of) = (bench.manager.clone(), pod.clone());
+    *bench.node.at_the_end.lock() = Some(Box::new(move || _ = manager.set(&of, failed(ended("a", 0)))));
+    bench.manager.set(&pod, failed(running("a")));
+    bench.wait(1).await;
+    let patches = bench.recording.matching(&Calls::to("pods").subresource("status"));
+    let first: Value = serde_json::from_slice(&patches[0].body).unwrap();
+    assert_eq!(first["status"]["phase"], "Failed");
+    assert_eq!(first["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 0);
+    bench.end().await;
 }
 
 #[tokio::test(start_paused = true)]
