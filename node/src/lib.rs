@@ -11,6 +11,7 @@ pub mod cri;
 pub mod downward;
 pub mod environment;
 pub mod events;
+mod grpc;
 pub mod images;
 pub mod kuberuntime;
 pub mod lease;

@@ -1,4 +1,4 @@
-//! Writes `node/src/cri/v1.rs`: the types and the client of the Container Runtime Interface, v1.
+//! Writes `node/src/cri/v1.rs`: the messages of the Container Runtime Interface, v1.
 //!
 //! ```text
 //! cargo run -p steersman-cri-tool -- <k8s.io/cri-api>/pkg/apis/runtime/v1/api.proto node/src/cri/v1.rs
@@ -19,7 +19,7 @@ use clap::Parser;
 const SECRETIVE: [&str; 2] = [".runtime.v1.AuthConfig", ".runtime.v1.KeyValue"];
 
 #[derive(Debug, Parser)]
-#[command(about = "Writes the CRI's types and client from the published definition")]
+#[command(about = "Writes the CRI's messages from the published definition")]
 struct Arguments {
     /// api.proto of k8s.io/cri-api, runtime/v1.
     definition: PathBuf,
@@ -64,10 +64,8 @@ fn write(arguments: &Arguments) -> Result<(), Error> {
 
     let scratch = arguments.output.with_extension("generated");
     fs::create_dir_all(&scratch).map_err(|source| Error::Write { path: scratch.clone(), source })?;
-    tonic_prost_build::configure()
-        .build_server(false)
-        .build_transport(false)
-        .btree_map(".")
+    prost_build::Config::new()
+        .btree_map(["."])
         .skip_debug(SECRETIVE)
         .out_dir(&scratch)
         .compile_fds(descriptors)
@@ -79,7 +77,7 @@ fn write(arguments: &Arguments) -> Result<(), Error> {
         .map_err(|source| Error::Write { path: arguments.output.clone(), source })
 }
 
-/// The generators' own comments go as well; in their output a comment has its lines to itself.
+/// The generator's own comments go as well; in its output a comment has its lines to itself.
 fn without_comments(code: &str) -> String {
     let mut kept = String::with_capacity(code.len());
     for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
@@ -102,7 +100,7 @@ mod tests {
     "#;
 
     #[test]
-    fn a_definition_becomes_types_and_a_client_without_comments() {
+    fn a_definition_becomes_types_without_comments() {
         let folder = std::env::temp_dir().join(format!("cri-tool-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let arguments = Arguments { definition: folder.join("api.proto"), output: folder.join("v1.rs") };
@@ -113,7 +111,6 @@ mod tests {
 
         assert!(code.contains("pub struct AuthConfig"));
         assert!(code.contains("BTreeMap"));
-        assert!(code.contains("pub mod runtime_service_client"));
         assert!(!code.contains("//"), "{code}");
         assert!(code.contains("prost(skip_debug)"));
     }

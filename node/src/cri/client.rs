@@ -1,17 +1,16 @@
 //! The client of a runtime that listens on a unix socket.
 
-use std::future::Future;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use http::Uri;
-use tonic::transport::Channel;
-use tonic::{Code, Response, Status};
+use prost::Message;
+use tonic::Code;
 
-use super::v1::image_service_client::ImageServiceClient;
-use super::v1::runtime_service_client::RuntimeServiceClient;
+use super::methods::Asks;
 use super::{Endpoint, v1, verify};
+use crate::grpc::{Connection, decoded};
 use crate::runtime::{
     Calls, ContainerEvents, Deadline, Error, ImageService, Metrics, Operation, Result, RuntimeService,
 };
@@ -42,8 +41,7 @@ impl Default for ClientConfig {
 /// with `Unavailable` and harms no later one. A call that is given up or out of time is cancelled at the runtime.
 #[derive(Debug, Clone)]
 pub struct Client {
-    runtime: RuntimeServiceClient<Channel>,
-    images: ImageServiceClient<Channel>,
+    connection: Connection,
     calls: Calls,
 }
 
@@ -63,15 +61,8 @@ impl Client {
             .origin(Uri::from_static("http://localhost"))
             .connect_timeout(config.connect_timeout)
             .connect_lazy();
-        Ok(Self {
-            runtime: RuntimeServiceClient::new(channel.clone())
-                .max_decoding_message_size(MAX_MESSAGE_SIZE)
-                .max_encoding_message_size(MAX_MESSAGE_SIZE),
-            images: ImageServiceClient::new(channel)
-                .max_decoding_message_size(MAX_MESSAGE_SIZE)
-                .max_encoding_message_size(MAX_MESSAGE_SIZE),
-            calls: Calls::new(config.metrics, config.timeout),
-        })
+        let connection = Connection::new(channel, MAX_MESSAGE_SIZE);
+        Ok(Self { connection, calls: Calls::new(config.metrics, config.timeout) })
     }
 
     /// Where calls are counted.
@@ -80,49 +71,44 @@ impl Client {
     }
 
     /// Sends one request. `check` takes from the answer what the caller wants; its failure is the call's.
-    async fn call<T, U>(
+    async fn call<R: Asks, T>(
         &self,
-        operation: Operation,
-        deadline: Deadline,
-        answer: impl Future<Output = std::result::Result<Response<T>, Status>> + Send,
-        check: impl FnOnce(T) -> Result<U> + Send,
-    ) -> Result<U> {
-        self.calls.run(operation, deadline, async { check(answer.await?.into_inner()) }).await
+        request: &R,
+        check: impl FnOnce(R::Answer) -> Result<T> + Send,
+    ) -> Result<T> {
+        self.call_within(Deadline::Default, request, check).await
     }
-}
 
-/// `unary!(client, runtime.method(request), Operation, deadline, check)`: one call by its generated method.
-macro_rules! unary {
-    ($client:expr, $service:ident.$method:ident($request:expr), $operation:ident, $check:expr) => {
-        unary!($client, $service.$method($request), $operation, Deadline::Default, $check)
-    };
-    ($client:expr, $service:ident.$method:ident($request:expr), $operation:ident, $deadline:expr, $check:expr) => {{
-        let mut service = $client.$service.clone();
-        let request = $request;
-        let answer = async move { service.$method(request).await };
-        $client.call(Operation::$operation, $deadline, answer, $check).await
-    }};
+    async fn call_within<R: Asks, T>(
+        &self,
+        deadline: Deadline,
+        request: &R,
+        check: impl FnOnce(R::Answer) -> Result<T> + Send,
+    ) -> Result<T> {
+        let answer = self.connection.unary(R::PATH, request.encode_to_vec().into());
+        self.calls.run(R::OPERATION, deadline, async { check(decoded(answer.await?)?) }).await
+    }
 }
 
 #[async_trait]
 impl RuntimeService for Client {
     async fn version(&self, api_version: &str) -> Result<v1::VersionResponse> {
         let request = v1::VersionRequest { version: api_version.into() };
-        unary!(self, runtime.version(request), Version, verify::version)
+        self.call(&request, verify::version).await
     }
 
     async fn status(&self) -> Result<v1::StatusResponse> {
         let request = v1::StatusRequest { verbose: false };
-        unary!(self, runtime.status(request), Status, verify::runtime_status)
+        self.call(&request, verify::runtime_status).await
     }
 
     async fn runtime_config(&self) -> Result<v1::RuntimeConfigResponse> {
-        unary!(self, runtime.runtime_config(v1::RuntimeConfigRequest {}), RuntimeConfig, Ok)
+        self.call(&v1::RuntimeConfigRequest {}, Ok).await
     }
 
     async fn update_runtime_config(&self, runtime_config: &v1::RuntimeConfig) -> Result<()> {
         let request = v1::UpdateRuntimeConfigRequest { runtime_config: Some(runtime_config.clone()) };
-        unary!(self, runtime.update_runtime_config(request), UpdateRuntimeConfig, |_| Ok(()))
+        self.call(&request, |_| Ok(())).await
     }
 
     async fn run_pod_sandbox(&self, config: &v1::PodSandboxConfig, runtime_handler: &str) -> Result<String> {
@@ -130,43 +116,45 @@ impl RuntimeService for Client {
             config: Some(config.clone()),
             runtime_handler: runtime_handler.into(),
         };
-        unary!(self, runtime.run_pod_sandbox(request), RunPodSandbox, Deadline::Sandbox, |answer| {
+        self.call_within(Deadline::Sandbox, &request, |answer| {
             verify::filled(answer.pod_sandbox_id, "PodSandboxId is not set for sandbox")
         })
+        .await
     }
 
     async fn stop_pod_sandbox(&self, pod_sandbox_id: &str) -> Result<()> {
         let request = v1::StopPodSandboxRequest { pod_sandbox_id: pod_sandbox_id.into() };
-        unary!(self, runtime.stop_pod_sandbox(request), StopPodSandbox, |_| Ok(()))
+        self.call(&request, |_| Ok(())).await
     }
 
     async fn remove_pod_sandbox(&self, pod_sandbox_id: &str) -> Result<()> {
         let request = v1::RemovePodSandboxRequest { pod_sandbox_id: pod_sandbox_id.into() };
-        unary!(self, runtime.remove_pod_sandbox(request), RemovePodSandbox, |_| Ok(()))
+        self.call(&request, |_| Ok(())).await
     }
 
     async fn pod_sandbox_status(&self, pod_sandbox_id: &str) -> Result<v1::PodSandboxStatusResponse> {
         let request = v1::PodSandboxStatusRequest { pod_sandbox_id: pod_sandbox_id.into(), verbose: false };
-        unary!(self, runtime.pod_sandbox_status(request), PodSandboxStatus, verify::sandbox_status)
+        self.call(&request, verify::sandbox_status).await
     }
 
     async fn list_pod_sandbox(&self, filter: &v1::PodSandboxFilter) -> Result<Vec<v1::PodSandbox>> {
         let request = v1::ListPodSandboxRequest { filter: Some(filter.clone()) };
-        unary!(self, runtime.list_pod_sandbox(request), ListPodSandbox, |answer| Ok(answer.items))
+        self.call(&request, |answer| Ok(answer.items)).await
     }
 
     async fn port_forward(&self, request: &v1::PortForwardRequest) -> Result<v1::PortForwardResponse> {
-        unary!(self, runtime.port_forward(request.clone()), PortForward, |answer| {
+        self.call(request, |answer| {
             verify::require(!answer.url.is_empty(), "URL is not set")?;
             Ok(answer)
         })
+        .await
     }
 
     async fn update_pod_sandbox_resources(
         &self,
         request: &v1::UpdatePodSandboxResourcesRequest,
     ) -> Result<v1::UpdatePodSandboxResourcesResponse> {
-        unary!(self, runtime.update_pod_sandbox_resources(request.clone()), UpdatePodSandboxResources, Ok)
+        self.call(request, Ok).await
     }
 
     async fn create_container(
@@ -180,35 +168,36 @@ impl RuntimeService for Client {
             config: Some(config.clone()),
             sandbox_config: Some(sandbox_config.clone()),
         };
-        unary!(self, runtime.create_container(request), CreateContainer, |answer| {
+        self.call(&request, |answer| {
             verify::filled(answer.container_id, "ContainerId is not set for container")
         })
+        .await
     }
 
     async fn start_container(&self, container_id: &str) -> Result<()> {
         let request = v1::StartContainerRequest { container_id: container_id.into() };
-        unary!(self, runtime.start_container(request), StartContainer, |_| Ok(()))
+        self.call(&request, |_| Ok(())).await
     }
 
     async fn stop_container(&self, container_id: &str, grace: Duration) -> Result<()> {
         let request =
             v1::StopContainerRequest { container_id: container_id.into(), timeout: whole_seconds(grace) };
-        unary!(self, runtime.stop_container(request), StopContainer, Deadline::After(grace), |_| Ok(()))
+        self.call_within(Deadline::After(grace), &request, |_| Ok(())).await
     }
 
     async fn remove_container(&self, container_id: &str) -> Result<()> {
         let request = v1::RemoveContainerRequest { container_id: container_id.into() };
-        unary!(self, runtime.remove_container(request), RemoveContainer, |_| Ok(()))
+        self.call(&request, |_| Ok(())).await
     }
 
     async fn list_containers(&self, filter: &v1::ContainerFilter) -> Result<Vec<v1::Container>> {
         let request = v1::ListContainersRequest { filter: Some(filter.clone()) };
-        unary!(self, runtime.list_containers(request), ListContainers, |answer| Ok(answer.containers))
+        self.call(&request, |answer| Ok(answer.containers)).await
     }
 
     async fn container_status(&self, container_id: &str) -> Result<v1::ContainerStatusResponse> {
         let request = v1::ContainerStatusRequest { container_id: container_id.into(), verbose: false };
-        unary!(self, runtime.container_status(request), ContainerStatus, verify::container_status)
+        self.call(&request, verify::container_status).await
     }
 
     async fn update_container_resources(
@@ -222,7 +211,7 @@ impl RuntimeService for Client {
             windows: resources.windows.clone(),
             annotations: Default::default(),
         };
-        unary!(self, runtime.update_container_resources(request), UpdateContainerResources, |_| Ok(()))
+        self.call(&request, |_| Ok(())).await
     }
 
     async fn exec_sync(
@@ -237,26 +226,28 @@ impl RuntimeService for Client {
             timeout: whole_seconds(timeout),
         };
         let deadline = if timeout.is_zero() { Deadline::Unbounded } else { Deadline::After(timeout) };
-        unary!(self, runtime.exec_sync(request), ExecSync, deadline, Ok)
+        self.call_within(deadline, &request, Ok).await
     }
 
     async fn exec(&self, request: &v1::ExecRequest) -> Result<v1::ExecResponse> {
-        unary!(self, runtime.exec(request.clone()), Exec, |answer| {
+        self.call(request, |answer| {
             verify::require(!answer.url.is_empty(), "URL is not set")?;
             Ok(answer)
         })
+        .await
     }
 
     async fn attach(&self, request: &v1::AttachRequest) -> Result<v1::AttachResponse> {
-        unary!(self, runtime.attach(request.clone()), Attach, |answer| {
+        self.call(request, |answer| {
             verify::require(!answer.url.is_empty(), "URL is not set")?;
             Ok(answer)
         })
+        .await
     }
 
     async fn reopen_container_log(&self, container_id: &str) -> Result<()> {
         let request = v1::ReopenContainerLogRequest { container_id: container_id.into() };
-        unary!(self, runtime.reopen_container_log(request), ReopenContainerLog, |_| Ok(()))
+        self.call(&request, |_| Ok(())).await
     }
 
     async fn checkpoint_container(&self, request: &v1::CheckpointContainerRequest) -> Result<()> {
@@ -266,25 +257,24 @@ impl RuntimeService for Client {
         let deadline = Deadline::AtLeast(Duration::from_secs(asked));
         let mut request = request.clone();
         request.timeout = self.calls.limit(deadline).map_or(request.timeout, whole_seconds);
-        unary!(self, runtime.checkpoint_container(request), CheckpointContainer, deadline, |_| Ok(()))
+        self.call_within(deadline, &request, |_| Ok(())).await
     }
 
     async fn get_container_events(&self) -> Result<ContainerEvents> {
-        let mut service = self.runtime.clone();
+        let request = v1::GetEventsRequest {};
         // Go's servers answer with the first event, so the answer is awaited as part of the stream.
-        let answer = async move { service.get_container_events(v1::GetEventsRequest {}).await };
-        let events = stream::once(answer)
-            .map_ok(|answer| answer.into_inner())
-            .try_flatten()
-            .map(|event| event.map_err(Error::from));
+        let answers =
+            self.connection.server_streaming(v1::GetEventsRequest::PATH, request.encode_to_vec().into());
+        let events = stream::once(answers).try_flatten().map(|event| Ok(decoded(event?)?));
         Ok(self.calls.stream(Operation::GetContainerEvents, events))
     }
 
     async fn container_stats(&self, container_id: &str) -> Result<v1::ContainerStats> {
         let request = v1::ContainerStatsRequest { container_id: container_id.into() };
-        unary!(self, runtime.container_stats(request), ContainerStats, |answer| {
+        self.call(&request, |answer| {
             answer.stats.ok_or_else(|| Error::Incomplete("container stats are not set".into()))
         })
+        .await
     }
 
     async fn list_container_stats(
@@ -292,14 +282,15 @@ impl RuntimeService for Client {
         filter: &v1::ContainerStatsFilter,
     ) -> Result<Vec<v1::ContainerStats>> {
         let request = v1::ListContainerStatsRequest { filter: Some(filter.clone()) };
-        unary!(self, runtime.list_container_stats(request), ListContainerStats, |answer| Ok(answer.stats))
+        self.call(&request, |answer| Ok(answer.stats)).await
     }
 
     async fn pod_sandbox_stats(&self, pod_sandbox_id: &str) -> Result<v1::PodSandboxStats> {
         let request = v1::PodSandboxStatsRequest { pod_sandbox_id: pod_sandbox_id.into() };
-        unary!(self, runtime.pod_sandbox_stats(request), PodSandboxStats, |answer| {
+        self.call(&request, |answer| {
             answer.stats.ok_or_else(|| Error::Incomplete("pod sandbox stats are not set".into()))
         })
+        .await
     }
 
     async fn list_pod_sandbox_stats(
@@ -307,21 +298,17 @@ impl RuntimeService for Client {
         filter: &v1::PodSandboxStatsFilter,
     ) -> Result<Vec<v1::PodSandboxStats>> {
         let request = v1::ListPodSandboxStatsRequest { filter: Some(filter.clone()) };
-        unary!(self, runtime.list_pod_sandbox_stats(request), ListPodSandboxStats, |answer| Ok(answer.stats))
+        self.call(&request, |answer| Ok(answer.stats)).await
     }
 
     async fn list_metric_descriptors(&self) -> Result<Vec<v1::MetricDescriptor>> {
         let request = v1::ListMetricDescriptorsRequest {};
-        unary!(self, runtime.list_metric_descriptors(request), ListMetricDescriptors, |answer| {
-            Ok(answer.descriptors)
-        })
+        self.call(&request, |answer| Ok(answer.descriptors)).await
     }
 
     async fn list_pod_sandbox_metrics(&self) -> Result<Vec<v1::PodSandboxMetrics>> {
         let request = v1::ListPodSandboxMetricsRequest {};
-        unary!(self, runtime.list_pod_sandbox_metrics(request), ListPodSandboxMetrics, |answer| {
-            Ok(answer.pod_metrics)
-        })
+        self.call(&request, |answer| Ok(answer.pod_metrics)).await
     }
 }
 
@@ -329,12 +316,12 @@ impl RuntimeService for Client {
 impl ImageService for Client {
     async fn list_images(&self, filter: &v1::ImageFilter) -> Result<Vec<v1::Image>> {
         let request = v1::ListImagesRequest { filter: Some(filter.clone()) };
-        unary!(self, images.list_images(request), ListImages, |answer| Ok(answer.images))
+        self.call(&request, |answer| Ok(answer.images)).await
     }
 
     async fn image_status(&self, image: &v1::ImageSpec) -> Result<v1::ImageStatusResponse> {
         let request = v1::ImageStatusRequest { image: Some(image.clone()), verbose: false };
-        unary!(self, images.image_status(request), ImageStatus, verify::image_status)
+        self.call(&request, verify::image_status).await
     }
 
     async fn pull_image(
@@ -348,19 +335,20 @@ impl ImageService for Client {
             auth: auth.cloned(),
             sandbox_config: sandbox_config.cloned(),
         };
-        unary!(self, images.pull_image(request), PullImage, Deadline::Unbounded, |answer| {
+        self.call_within(Deadline::Unbounded, &request, |answer| {
             verify::filled(answer.image_ref, "imageRef of image is not set")
         })
+        .await
         .map_err(Error::of_pull)
     }
 
     async fn remove_image(&self, image: &v1::ImageSpec) -> Result<()> {
         let request = v1::RemoveImageRequest { image: Some(image.clone()) };
-        unary!(self, images.remove_image(request), RemoveImage, |_| Ok(()))
+        self.call(&request, |_| Ok(())).await
     }
 
     async fn image_fs_info(&self) -> Result<v1::ImageFsInfoResponse> {
-        unary!(self, images.image_fs_info(v1::ImageFsInfoRequest {}), ImageFsInfo, Ok)
+        self.call(&v1::ImageFsInfoRequest {}, Ok).await
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod client;
 mod endpoint;
+mod methods;
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic, reason = "generated")]
 #[rustfmt::skip]
 pub mod v1;

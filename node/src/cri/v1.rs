@@ -127,17 +127,7 @@ pub struct SecurityProfile {
     pub localhost_ref: ::prost::alloc::string::String,
 }
 pub mod security_profile {
-    #[derive(
-        Clone,
-        Copy,
-        Debug,
-        PartialEq,
-        Eq,
-        Hash,
-        PartialOrd,
-        Ord,
-        ::prost::Enumeration
-    )]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
     #[repr(i32)]
     pub enum ProfileType {
         RuntimeDefault = 0,
@@ -169,10 +159,7 @@ pub struct LinuxPodSandboxConfig {
     #[prost(message, optional, tag = "2")]
     pub security_context: ::core::option::Option<LinuxSandboxSecurityContext>,
     #[prost(btree_map = "string, string", tag = "3")]
-    pub sysctls: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub sysctls: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(message, optional, tag = "4")]
     pub overhead: ::core::option::Option<LinuxContainerResources>,
     #[prost(message, optional, tag = "5")]
@@ -202,15 +189,9 @@ pub struct PodSandboxConfig {
     #[prost(message, repeated, tag = "5")]
     pub port_mappings: ::prost::alloc::vec::Vec<PortMapping>,
     #[prost(btree_map = "string, string", tag = "6")]
-    pub labels: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub labels: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(btree_map = "string, string", tag = "7")]
-    pub annotations: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub annotations: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(message, optional, tag = "8")]
     pub linux: ::core::option::Option<LinuxPodSandboxConfig>,
     #[prost(message, optional, tag = "9")]
@@ -234,14 +215,16 @@ pub struct StopPodSandboxRequest {
     pub pod_sandbox_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct StopPodSandboxResponse {}
+pub struct StopPodSandboxResponse {
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RemovePodSandboxRequest {
     #[prost(string, tag = "1")]
     pub pod_sandbox_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RemovePodSandboxResponse {}
+pub struct RemovePodSandboxResponse {
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PodSandboxStatusRequest {
     #[prost(string, tag = "1")]
@@ -286,15 +269,9 @@ pub struct PodSandboxStatus {
     #[prost(message, optional, tag = "6")]
     pub linux: ::core::option::Option<LinuxPodSandboxStatus>,
     #[prost(btree_map = "string, string", tag = "7")]
-    pub labels: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub labels: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(btree_map = "string, string", tag = "8")]
-    pub annotations: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub annotations: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(string, tag = "9")]
     pub runtime_handler: ::prost::alloc::string::String,
 }
@@ -303,10 +280,7 @@ pub struct PodSandboxStatusResponse {
     #[prost(message, optional, tag = "1")]
     pub status: ::core::option::Option<PodSandboxStatus>,
     #[prost(btree_map = "string, string", tag = "2")]
-    pub info: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub info: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(message, repeated, tag = "3")]
     pub containers_statuses: ::prost::alloc::vec::Vec<ContainerStatus>,
     #[prost(int64, tag = "4")]
@@ -324,10 +298,7 @@ pub struct PodSandboxFilter {
     #[prost(message, optional, tag = "2")]
     pub state: ::core::option::Option<PodSandboxStateValue>,
     #[prost(btree_map = "string, string", tag = "3")]
-    pub label_selector: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub label_selector: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListPodSandboxRequest {
@@ -345,15 +316,9 @@ pub struct PodSandbox {
     #[prost(int64, tag = "4")]
     pub created_at: i64,
     #[prost(btree_map = "string, string", tag = "5")]
-    pub labels: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub labels: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(btree_map = "string, string", tag = "6")]
-    pub annotations: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub annotations: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(string, tag = "7")]
     pub runtime_handler: ::prost::alloc::string::String,
 }
@@ -387,10 +352,7 @@ pub struct PodSandboxStatsFilter {
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
     #[prost(btree_map = "string, string", tag = "2")]
-    pub label_selector: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub label_selector: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListPodSandboxStatsRequest {
@@ -419,15 +381,9 @@ pub struct PodSandboxAttributes {
     #[prost(message, optional, tag = "2")]
     pub metadata: ::core::option::Option<PodSandboxMetadata>,
     #[prost(btree_map = "string, string", tag = "3")]
-    pub labels: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub labels: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(btree_map = "string, string", tag = "4")]
-    pub annotations: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub annotations: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PodSandboxStats {
@@ -529,10 +485,7 @@ pub struct ImageSpec {
     #[prost(string, tag = "1")]
     pub image: ::prost::alloc::string::String,
     #[prost(btree_map = "string, string", tag = "2")]
-    pub annotations: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub annotations: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(string, tag = "18")]
     pub user_specified_image: ::prost::alloc::string::String,
     #[prost(string, tag = "19")]
@@ -567,10 +520,7 @@ pub struct LinuxContainerResources {
     #[prost(message, repeated, tag = "8")]
     pub hugepage_limits: ::prost::alloc::vec::Vec<HugepageLimit>,
     #[prost(btree_map = "string, string", tag = "9")]
-    pub unified: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub unified: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(int64, tag = "10")]
     pub memory_swap_limit_in_bytes: i64,
 }
@@ -599,9 +549,7 @@ pub struct Capability {
     #[prost(string, repeated, tag = "2")]
     pub drop_capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, repeated, tag = "3")]
-    pub add_ambient_capabilities: ::prost::alloc::vec::Vec<
-        ::prost::alloc::string::String,
-    >,
+    pub add_ambient_capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LinuxContainerSecurityContext {
@@ -757,15 +705,9 @@ pub struct ContainerConfig {
     #[prost(message, repeated, tag = "8")]
     pub devices: ::prost::alloc::vec::Vec<Device>,
     #[prost(btree_map = "string, string", tag = "9")]
-    pub labels: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub labels: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(btree_map = "string, string", tag = "10")]
-    pub annotations: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub annotations: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(string, tag = "11")]
     pub log_path: ::prost::alloc::string::String,
     #[prost(bool, tag = "12")]
@@ -803,7 +745,8 @@ pub struct StartContainerRequest {
     pub container_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct StartContainerResponse {}
+pub struct StartContainerResponse {
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StopContainerRequest {
     #[prost(string, tag = "1")]
@@ -812,14 +755,16 @@ pub struct StopContainerRequest {
     pub timeout: i64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct StopContainerResponse {}
+pub struct StopContainerResponse {
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RemoveContainerRequest {
     #[prost(string, tag = "1")]
     pub container_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RemoveContainerResponse {}
+pub struct RemoveContainerResponse {
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ContainerStateValue {
     #[prost(enumeration = "ContainerState", tag = "1")]
@@ -834,10 +779,7 @@ pub struct ContainerFilter {
     #[prost(string, tag = "3")]
     pub pod_sandbox_id: ::prost::alloc::string::String,
     #[prost(btree_map = "string, string", tag = "4")]
-    pub label_selector: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub label_selector: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListContainersRequest {
@@ -861,15 +803,9 @@ pub struct Container {
     #[prost(int64, tag = "7")]
     pub created_at: i64,
     #[prost(btree_map = "string, string", tag = "8")]
-    pub labels: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub labels: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(btree_map = "string, string", tag = "9")]
-    pub annotations: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub annotations: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(string, tag = "10")]
     pub image_id: ::prost::alloc::string::String,
 }
@@ -920,15 +856,9 @@ pub struct ContainerStatus {
     #[prost(string, tag = "11")]
     pub message: ::prost::alloc::string::String,
     #[prost(btree_map = "string, string", tag = "12")]
-    pub labels: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub labels: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(btree_map = "string, string", tag = "13")]
-    pub annotations: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub annotations: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(message, repeated, tag = "14")]
     pub mounts: ::prost::alloc::vec::Vec<Mount>,
     #[prost(string, tag = "15")]
@@ -947,10 +877,7 @@ pub struct ContainerStatusResponse {
     #[prost(message, optional, tag = "1")]
     pub status: ::core::option::Option<ContainerStatus>,
     #[prost(btree_map = "string, string", tag = "2")]
-    pub info: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub info: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContainerResources {
@@ -973,13 +900,11 @@ pub struct UpdateContainerResourcesRequest {
     #[prost(message, optional, tag = "3")]
     pub windows: ::core::option::Option<WindowsContainerResources>,
     #[prost(btree_map = "string, string", tag = "4")]
-    pub annotations: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub annotations: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct UpdateContainerResourcesResponse {}
+pub struct UpdateContainerResourcesResponse {
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExecSyncRequest {
     #[prost(string, tag = "1")]
@@ -1104,10 +1029,7 @@ pub struct ImageStatusResponse {
     #[prost(message, optional, tag = "1")]
     pub image: ::core::option::Option<Image>,
     #[prost(btree_map = "string, string", tag = "2")]
-    pub info: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub info: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
@@ -1145,7 +1067,8 @@ pub struct RemoveImageRequest {
     pub image: ::core::option::Option<ImageSpec>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RemoveImageResponse {}
+pub struct RemoveImageResponse {
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NetworkConfig {
     #[prost(string, tag = "1")]
@@ -1162,7 +1085,8 @@ pub struct UpdateRuntimeConfigRequest {
     pub runtime_config: ::core::option::Option<RuntimeConfig>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct UpdateRuntimeConfigResponse {}
+pub struct UpdateRuntimeConfigResponse {
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RuntimeCondition {
     #[prost(string, tag = "1")]
@@ -1210,17 +1134,15 @@ pub struct StatusResponse {
     #[prost(message, optional, tag = "1")]
     pub status: ::core::option::Option<RuntimeStatus>,
     #[prost(btree_map = "string, string", tag = "2")]
-    pub info: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub info: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(message, repeated, tag = "3")]
     pub runtime_handlers: ::prost::alloc::vec::Vec<RuntimeHandler>,
     #[prost(message, optional, tag = "4")]
     pub features: ::core::option::Option<RuntimeFeatures>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ImageFsInfoRequest {}
+pub struct ImageFsInfoRequest {
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UInt64Value {
     #[prost(uint64, tag = "1")]
@@ -1280,10 +1202,7 @@ pub struct ContainerStatsFilter {
     #[prost(string, tag = "2")]
     pub pod_sandbox_id: ::prost::alloc::string::String,
     #[prost(btree_map = "string, string", tag = "3")]
-    pub label_selector: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub label_selector: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListContainerStatsResponse {
@@ -1307,15 +1226,9 @@ pub struct ContainerAttributes {
     #[prost(message, optional, tag = "2")]
     pub metadata: ::core::option::Option<ContainerMetadata>,
     #[prost(btree_map = "string, string", tag = "3")]
-    pub labels: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub labels: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
     #[prost(btree_map = "string, string", tag = "4")]
-    pub annotations: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
+    pub annotations: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, ::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContainerStats {
@@ -1435,7 +1348,8 @@ pub struct ReopenContainerLogRequest {
     pub container_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ReopenContainerLogResponse {}
+pub struct ReopenContainerLogResponse {
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CheckpointContainerRequest {
     #[prost(string, tag = "1")]
@@ -1446,9 +1360,11 @@ pub struct CheckpointContainerRequest {
     pub timeout: i64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct CheckpointContainerResponse {}
+pub struct CheckpointContainerResponse {
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GetEventsRequest {}
+pub struct GetEventsRequest {
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContainerEventResponse {
     #[prost(string, tag = "1")]
@@ -1463,7 +1379,8 @@ pub struct ContainerEventResponse {
     pub containers_statuses: ::prost::alloc::vec::Vec<ContainerStatus>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListMetricDescriptorsRequest {}
+pub struct ListMetricDescriptorsRequest {
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListMetricDescriptorsResponse {
     #[prost(message, repeated, tag = "1")]
@@ -1479,14 +1396,16 @@ pub struct MetricDescriptor {
     pub label_keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListPodSandboxMetricsRequest {}
+pub struct ListPodSandboxMetricsRequest {
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListPodSandboxMetricsResponse {
     #[prost(message, repeated, tag = "1")]
     pub pod_metrics: ::prost::alloc::vec::Vec<PodSandboxMetrics>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct StreamPodSandboxMetricsRequest {}
+pub struct StreamPodSandboxMetricsRequest {
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StreamPodSandboxMetricsResponse {
     #[prost(message, repeated, tag = "1")]
@@ -1522,7 +1441,8 @@ pub struct Metric {
     pub value: ::core::option::Option<UInt64Value>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RuntimeConfigRequest {}
+pub struct RuntimeConfigRequest {
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RuntimeConfigResponse {
     #[prost(message, optional, tag = "1")]
@@ -1543,7 +1463,8 @@ pub struct UpdatePodSandboxResourcesRequest {
     pub resources: ::core::option::Option<LinuxContainerResources>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct UpdatePodSandboxResourcesResponse {}
+pub struct UpdatePodSandboxResourcesResponse {
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Protocol {
@@ -1967,1170 +1888,6 @@ impl CgroupDriver {
             "SYSTEMD" => Some(Self::Systemd),
             "CGROUPFS" => Some(Self::Cgroupfs),
             _ => None,
-        }
-    }
-}
-pub mod runtime_service_client {
-    #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value,
-    )]
-    use tonic::codegen::*;
-    use tonic::codegen::http::Uri;
-    #[derive(Debug, Clone)]
-    pub struct RuntimeServiceClient<T> {
-        inner: tonic::client::Grpc<T>,
-    }
-    impl<T> RuntimeServiceClient<T>
-    where
-        T: tonic::client::GrpcService<tonic::body::Body>,
-        T::Error: Into<StdError>,
-        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
-        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
-    {
-        pub fn new(inner: T) -> Self {
-            let inner = tonic::client::Grpc::new(inner);
-            Self { inner }
-        }
-        pub fn with_origin(inner: T, origin: Uri) -> Self {
-            let inner = tonic::client::Grpc::with_origin(inner, origin);
-            Self { inner }
-        }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> RuntimeServiceClient<InterceptedService<T, F>>
-        where
-            F: tonic::service::Interceptor,
-            T::ResponseBody: Default,
-            T: tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-                Response = http::Response<
-                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
-                >,
-            >,
-            <T as tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
-        {
-            RuntimeServiceClient::new(InterceptedService::new(inner, interceptor))
-        }
-        #[must_use]
-        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.send_compressed(encoding);
-            self
-        }
-        #[must_use]
-        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.accept_compressed(encoding);
-            self
-        }
-        #[must_use]
-        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_decoding_message_size(limit);
-            self
-        }
-        #[must_use]
-        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_encoding_message_size(limit);
-            self
-        }
-        pub async fn version(
-            &mut self,
-            request: impl tonic::IntoRequest<super::VersionRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::VersionResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/Version",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "Version"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn run_pod_sandbox(
-            &mut self,
-            request: impl tonic::IntoRequest<super::RunPodSandboxRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::RunPodSandboxResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/RunPodSandbox",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "RunPodSandbox"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn stop_pod_sandbox(
-            &mut self,
-            request: impl tonic::IntoRequest<super::StopPodSandboxRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::StopPodSandboxResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/StopPodSandbox",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "StopPodSandbox"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn remove_pod_sandbox(
-            &mut self,
-            request: impl tonic::IntoRequest<super::RemovePodSandboxRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::RemovePodSandboxResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/RemovePodSandbox",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("runtime.v1.RuntimeService", "RemovePodSandbox"),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn pod_sandbox_status(
-            &mut self,
-            request: impl tonic::IntoRequest<super::PodSandboxStatusRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::PodSandboxStatusResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/PodSandboxStatus",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("runtime.v1.RuntimeService", "PodSandboxStatus"),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn list_pod_sandbox(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListPodSandboxRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListPodSandboxResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/ListPodSandbox",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "ListPodSandbox"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn stream_pod_sandboxes(
-            &mut self,
-            request: impl tonic::IntoRequest<super::StreamPodSandboxesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::StreamPodSandboxesResponse>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/StreamPodSandboxes",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("runtime.v1.RuntimeService", "StreamPodSandboxes"),
-                );
-            self.inner.server_streaming(req, path, codec).await
-        }
-        pub async fn create_container(
-            &mut self,
-            request: impl tonic::IntoRequest<super::CreateContainerRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::CreateContainerResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/CreateContainer",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "CreateContainer"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn start_container(
-            &mut self,
-            request: impl tonic::IntoRequest<super::StartContainerRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::StartContainerResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/StartContainer",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "StartContainer"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn stop_container(
-            &mut self,
-            request: impl tonic::IntoRequest<super::StopContainerRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::StopContainerResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/StopContainer",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "StopContainer"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn remove_container(
-            &mut self,
-            request: impl tonic::IntoRequest<super::RemoveContainerRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::RemoveContainerResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/RemoveContainer",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "RemoveContainer"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn list_containers(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListContainersRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListContainersResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/ListContainers",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "ListContainers"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn stream_containers(
-            &mut self,
-            request: impl tonic::IntoRequest<super::StreamContainersRequest>,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::StreamContainersResponse>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/StreamContainers",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("runtime.v1.RuntimeService", "StreamContainers"),
-                );
-            self.inner.server_streaming(req, path, codec).await
-        }
-        pub async fn container_status(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ContainerStatusRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ContainerStatusResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/ContainerStatus",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "ContainerStatus"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn update_container_resources(
-            &mut self,
-            request: impl tonic::IntoRequest<super::UpdateContainerResourcesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::UpdateContainerResourcesResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/UpdateContainerResources",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new(
-                        "runtime.v1.RuntimeService",
-                        "UpdateContainerResources",
-                    ),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn reopen_container_log(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ReopenContainerLogRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ReopenContainerLogResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/ReopenContainerLog",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("runtime.v1.RuntimeService", "ReopenContainerLog"),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn exec_sync(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ExecSyncRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ExecSyncResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/ExecSync",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "ExecSync"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn exec(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ExecRequest>,
-        ) -> std::result::Result<tonic::Response<super::ExecResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/Exec",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "Exec"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn attach(
-            &mut self,
-            request: impl tonic::IntoRequest<super::AttachRequest>,
-        ) -> std::result::Result<tonic::Response<super::AttachResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/Attach",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "Attach"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn port_forward(
-            &mut self,
-            request: impl tonic::IntoRequest<super::PortForwardRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::PortForwardResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/PortForward",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "PortForward"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn container_stats(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ContainerStatsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ContainerStatsResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/ContainerStats",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "ContainerStats"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn list_container_stats(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListContainerStatsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListContainerStatsResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/ListContainerStats",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("runtime.v1.RuntimeService", "ListContainerStats"),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn stream_container_stats(
-            &mut self,
-            request: impl tonic::IntoRequest<super::StreamContainerStatsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<
-                tonic::codec::Streaming<super::StreamContainerStatsResponse>,
-            >,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/StreamContainerStats",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("runtime.v1.RuntimeService", "StreamContainerStats"),
-                );
-            self.inner.server_streaming(req, path, codec).await
-        }
-        pub async fn pod_sandbox_stats(
-            &mut self,
-            request: impl tonic::IntoRequest<super::PodSandboxStatsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::PodSandboxStatsResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/PodSandboxStats",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "PodSandboxStats"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn list_pod_sandbox_stats(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListPodSandboxStatsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListPodSandboxStatsResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/ListPodSandboxStats",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("runtime.v1.RuntimeService", "ListPodSandboxStats"),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn stream_pod_sandbox_stats(
-            &mut self,
-            request: impl tonic::IntoRequest<super::StreamPodSandboxStatsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<
-                tonic::codec::Streaming<super::StreamPodSandboxStatsResponse>,
-            >,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/StreamPodSandboxStats",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("runtime.v1.RuntimeService", "StreamPodSandboxStats"),
-                );
-            self.inner.server_streaming(req, path, codec).await
-        }
-        pub async fn update_runtime_config(
-            &mut self,
-            request: impl tonic::IntoRequest<super::UpdateRuntimeConfigRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::UpdateRuntimeConfigResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/UpdateRuntimeConfig",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("runtime.v1.RuntimeService", "UpdateRuntimeConfig"),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn status(
-            &mut self,
-            request: impl tonic::IntoRequest<super::StatusRequest>,
-        ) -> std::result::Result<tonic::Response<super::StatusResponse>, tonic::Status> {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/Status",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "Status"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn checkpoint_container(
-            &mut self,
-            request: impl tonic::IntoRequest<super::CheckpointContainerRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::CheckpointContainerResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/CheckpointContainer",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("runtime.v1.RuntimeService", "CheckpointContainer"),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn get_container_events(
-            &mut self,
-            request: impl tonic::IntoRequest<super::GetEventsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::ContainerEventResponse>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/GetContainerEvents",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("runtime.v1.RuntimeService", "GetContainerEvents"),
-                );
-            self.inner.server_streaming(req, path, codec).await
-        }
-        pub async fn list_metric_descriptors(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListMetricDescriptorsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListMetricDescriptorsResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/ListMetricDescriptors",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("runtime.v1.RuntimeService", "ListMetricDescriptors"),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn list_pod_sandbox_metrics(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListPodSandboxMetricsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListPodSandboxMetricsResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/ListPodSandboxMetrics",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new("runtime.v1.RuntimeService", "ListPodSandboxMetrics"),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn stream_pod_sandbox_metrics(
-            &mut self,
-            request: impl tonic::IntoRequest<super::StreamPodSandboxMetricsRequest>,
-        ) -> std::result::Result<
-            tonic::Response<
-                tonic::codec::Streaming<super::StreamPodSandboxMetricsResponse>,
-            >,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/StreamPodSandboxMetrics",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new(
-                        "runtime.v1.RuntimeService",
-                        "StreamPodSandboxMetrics",
-                    ),
-                );
-            self.inner.server_streaming(req, path, codec).await
-        }
-        pub async fn runtime_config(
-            &mut self,
-            request: impl tonic::IntoRequest<super::RuntimeConfigRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::RuntimeConfigResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/RuntimeConfig",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.RuntimeService", "RuntimeConfig"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn update_pod_sandbox_resources(
-            &mut self,
-            request: impl tonic::IntoRequest<super::UpdatePodSandboxResourcesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::UpdatePodSandboxResourcesResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.RuntimeService/UpdatePodSandboxResources",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(
-                    GrpcMethod::new(
-                        "runtime.v1.RuntimeService",
-                        "UpdatePodSandboxResources",
-                    ),
-                );
-            self.inner.unary(req, path, codec).await
-        }
-    }
-}
-pub mod image_service_client {
-    #![allow(
-        unused_variables,
-        dead_code,
-        missing_docs,
-        clippy::wildcard_imports,
-        clippy::let_unit_value,
-    )]
-    use tonic::codegen::*;
-    use tonic::codegen::http::Uri;
-    #[derive(Debug, Clone)]
-    pub struct ImageServiceClient<T> {
-        inner: tonic::client::Grpc<T>,
-    }
-    impl<T> ImageServiceClient<T>
-    where
-        T: tonic::client::GrpcService<tonic::body::Body>,
-        T::Error: Into<StdError>,
-        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
-        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
-    {
-        pub fn new(inner: T) -> Self {
-            let inner = tonic::client::Grpc::new(inner);
-            Self { inner }
-        }
-        pub fn with_origin(inner: T, origin: Uri) -> Self {
-            let inner = tonic::client::Grpc::with_origin(inner, origin);
-            Self { inner }
-        }
-        pub fn with_interceptor<F>(
-            inner: T,
-            interceptor: F,
-        ) -> ImageServiceClient<InterceptedService<T, F>>
-        where
-            F: tonic::service::Interceptor,
-            T::ResponseBody: Default,
-            T: tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-                Response = http::Response<
-                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
-                >,
-            >,
-            <T as tonic::codegen::Service<
-                http::Request<tonic::body::Body>,
-            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
-        {
-            ImageServiceClient::new(InterceptedService::new(inner, interceptor))
-        }
-        #[must_use]
-        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.send_compressed(encoding);
-            self
-        }
-        #[must_use]
-        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
-            self.inner = self.inner.accept_compressed(encoding);
-            self
-        }
-        #[must_use]
-        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_decoding_message_size(limit);
-            self
-        }
-        #[must_use]
-        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
-            self.inner = self.inner.max_encoding_message_size(limit);
-            self
-        }
-        pub async fn list_images(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ListImagesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ListImagesResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.ImageService/ListImages",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.ImageService", "ListImages"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn stream_images(
-            &mut self,
-            request: impl tonic::IntoRequest<super::StreamImagesRequest>,
-        ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::StreamImagesResponse>>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.ImageService/StreamImages",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.ImageService", "StreamImages"));
-            self.inner.server_streaming(req, path, codec).await
-        }
-        pub async fn image_status(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ImageStatusRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ImageStatusResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.ImageService/ImageStatus",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.ImageService", "ImageStatus"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn pull_image(
-            &mut self,
-            request: impl tonic::IntoRequest<super::PullImageRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::PullImageResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.ImageService/PullImage",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.ImageService", "PullImage"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn remove_image(
-            &mut self,
-            request: impl tonic::IntoRequest<super::RemoveImageRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::RemoveImageResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.ImageService/RemoveImage",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.ImageService", "RemoveImage"));
-            self.inner.unary(req, path, codec).await
-        }
-        pub async fn image_fs_info(
-            &mut self,
-            request: impl tonic::IntoRequest<super::ImageFsInfoRequest>,
-        ) -> std::result::Result<
-            tonic::Response<super::ImageFsInfoResponse>,
-            tonic::Status,
-        > {
-            self.inner
-                .ready()
-                .await
-                .map_err(|e| {
-                    tonic::Status::unknown(
-                        format!("Service was not ready: {}", e.into()),
-                    )
-                })?;
-            let codec = tonic_prost::ProstCodec::default();
-            let path = http::uri::PathAndQuery::from_static(
-                "/runtime.v1.ImageService/ImageFsInfo",
-            );
-            let mut req = request.into_request();
-            req.extensions_mut()
-                .insert(GrpcMethod::new("runtime.v1.ImageService", "ImageFsInfo"));
-            self.inner.unary(req, path, codec).await
         }
     }
 }

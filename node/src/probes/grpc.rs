@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
-use http::uri::PathAndQuery;
+use prost::Message;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
-use tonic_prost::ProstCodec;
 
 use super::port;
 use super::prober::{Attempt, Outcome, State};
 use crate::configuration::GoDuration;
+use crate::grpc::{Connection, decoded};
 use crate::runtime::Error;
 
 /// How long to wait before a connection is tried again: whoever is asked may only be starting.
 const RECONNECT: Duration = Duration::from_millis(250);
+
+/// More than an answer about health ever has, in bytes.
+const MAX_MESSAGE_SIZE: usize = 4 * 1024 * 1024;
 
 /// `grpc.health.v1.HealthCheckRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -78,12 +81,10 @@ async fn connected(endpoint: &Endpoint) -> Channel {
 }
 
 async fn check(channel: Channel, service: &str) -> Result<i32, tonic::Status> {
-    let mut client = tonic::client::Grpc::new(channel);
-    client.ready().await.map_err(|error| tonic::Status::unavailable(error.to_string()))?;
-    let request = tonic::Request::new(HealthCheckRequest { service: service.to_owned() });
-    let path = PathAndQuery::from_static("/grpc.health.v1.Health/Check");
-    let codec: ProstCodec<HealthCheckRequest, HealthCheckResponse> = ProstCodec::default();
-    Ok(client.unary(request, path, codec).await?.into_inner().status)
+    let request = HealthCheckRequest { service: service.to_owned() };
+    let health = Connection::new(channel, MAX_MESSAGE_SIZE);
+    let answer = health.unary("/grpc.health.v1.Health/Check", request.encode_to_vec().into()).await?;
+    Ok(decoded::<HealthCheckResponse>(answer)?.status)
 }
 
 fn name(status: i32) -> String {
