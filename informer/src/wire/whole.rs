@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use kube::Resource;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 use steersman_api::{GroupVersionResource, Meta};
 
 use super::object::Representation;
@@ -10,7 +10,8 @@ use super::{DecodeError, Encoding, Object};
 
 /// An object of any serde type, kept whole beside its metadata. For kinds that are few, and for a user's own resources.
 ///
-/// Such types are read as JSON: they have no protobuf decoder.
+/// Such types are read as JSON: they have no protobuf decoder. Of each the managed fields are left out: of many an object
+/// they are the larger half, and nobody but the API server goes by them.
 #[derive(Clone, Debug)]
 pub struct Whole<T> {
     meta: Meta,
@@ -40,9 +41,43 @@ where
     }
     fn decode(body: &Bytes, encoding: Encoding, _groups: u64) -> Result<Self, DecodeError> {
         let meta = super::meta::decode(body, encoding)?;
-        Ok(Self { meta, object: Some(serde_json::from_slice(body)?) })
+        // As text, as kube reads its answers: the readers of types this large are worth having once.
+        let text = std::str::from_utf8(body).map_err(serde_json::Error::custom)?;
+        let mut object: T = serde_json::from_str(text)?;
+        object.meta_mut().managed_fields = None;
+        Ok(Self { meta, object: Some(object) })
     }
     fn unreadable(meta: Meta) -> Self {
         Self { meta, object: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    fn read(body: &'static [u8]) -> Result<Whole<ConfigMap>, DecodeError> {
+        Whole::decode(&Bytes::from_static(body), Encoding::Json, 0)
+    }
+
+    #[test]
+    fn an_object_is_kept_but_for_who_manages_it() {
+        let whole = read(
+            br#"{"metadata": {"name": "m", "managedFields": [{"manager": "kubectl"}], "labels": {"a": "b"}}, "data": {"k": "v"}}"#,
+        );
+        let whole = whole.unwrap();
+        let map = whole.object().unwrap();
+        assert_eq!(map.data.as_ref().unwrap()["k"], "v");
+        assert_eq!(map.metadata.labels.as_ref().unwrap()["a"], "b");
+        assert_eq!(map.metadata.managed_fields, None);
+        assert_eq!(whole.meta().key.name.as_str(), "m");
+    }
+
+    #[test]
+    fn what_is_no_text_is_an_error() {
+        let error = read(b"{\"metadata\": {\"name\": \"m\"}, \"data\": {\"k\": \"\xff\"}}").unwrap_err();
+        assert!(error.to_string().contains("utf-8"), "{error}");
     }
 }

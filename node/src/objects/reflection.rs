@@ -11,7 +11,7 @@ use steersman_informer::wire::whole::Whole;
 
 use super::watched_object::Kept;
 
-/// The objects of a reflector by their key, none of them with its managed fields.
+/// The objects of a reflector by their key.
 pub(super) struct Reflection<T> {
     /// `None` for an object that is there, but was never read.
     objects: BTreeMap<ObjectKey, Option<Arc<T>>>,
@@ -70,10 +70,7 @@ impl<T: Kept> Reflection<T> {
     fn put(&mut self, object: Decoded<Whole<T>>) -> Option<ObjectKey> {
         let whole = object.object()?;
         let key = whole.meta().key.clone();
-        let read = whole.object().cloned().map(|mut object| {
-            object.meta_mut().managed_fields = None;
-            Arc::new(object)
-        });
+        let read = whole.object().cloned().map(Arc::new);
         let place = self.objects.entry(key.clone()).or_default();
         if read.is_some() {
             *place = read;

@@ -100,9 +100,14 @@ fn to_json(data: &[u8]) -> Result<Value, Error> {
     Ok(documents.into_iter().next().unwrap_or_default())
 }
 
+/// Read from text, as the API server's are: a second reader of all that a pod can be is not worth its size.
+fn typed(pod: &Value) -> Result<Pod, Error> {
+    serde_json::from_str(&pod.to_string()).map_err(Error::Parse)
+}
+
 fn static_pod(mut pod: Value, origin: Origin<'_>, node_name: &str) -> Result<Pod, Error> {
     // Wrong types show here, before anything is derived from them.
-    let read: Pod = serde_json::from_value(pod.clone()).map_err(Error::Parse)?;
+    let read = typed(&pod)?;
     if read.metadata.name.as_deref().unwrap_or_default().is_empty() {
         return Err(Error::NoName);
     }
@@ -111,7 +116,7 @@ fn static_pod(mut pod: Value, origin: Origin<'_>, node_name: &str) -> Result<Pod
         Some(uid) => uid,
         None => uid_of(&pod, origin, node_name)?,
     };
-    let mut pod: Pod = serde_json::from_value(pod).map_err(Error::Parse)?;
+    let mut pod = typed(&pod)?;
     make_static(&mut pod, uid, origin, node_name);
     let faults = validate::faults(&pod);
     if !faults.is_empty() {
