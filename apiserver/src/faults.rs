@@ -210,7 +210,7 @@ impl Spoiled {
     /// The object's members with all but its metadata made unreadable.
     pub(crate) fn json(&self, object: &Object) -> Bytes {
         let mut members = Map::new();
-        for (name, value) in object.value.as_object().into_iter().flatten() {
+        for (name, value) in object.parsed().as_object().into_iter().flatten() {
             let readable = matches!(name.as_str(), "apiVersion" | "kind" | "metadata");
             members.insert(name.clone(), if readable { value.clone() } else { Value::from("spoiled") });
         }

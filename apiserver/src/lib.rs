@@ -41,7 +41,7 @@
 //! | Bodies that are no Unicode | Refused with 400; upstream puts U+FFFD in its place |
 //! | Addresses longer than 64 KiB | Refused with 414, by the HTTP library; upstream takes 1 MiB |
 //! | Size of an object | About 2 MiB of JSON; upstream 1.5 MiB of protobuf |
-//! | History | The newest 10,000 changes of a resource, or 32 MiB of them; upstream what 5 minutes bring |
+//! | History | What 5 minutes bring, as upstream, but of a resource at most 10,000 changes, or 32 MiB of them |
 //! | Pages of a selection | The last one says so; upstream may offer an empty one after it |
 //! | Refusals | Bring no warnings along |
 //! | Quantities | Have one canonical form, also those written as `1e3` |

@@ -1,5 +1,6 @@
 //! Which objects a list or a watch is about.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -27,7 +28,6 @@ pub(crate) fn selector_of(selector: Option<&Value>) -> Option<LabelSelector> {
 /// A namespace, labels and fields: all must fit.
 #[derive(Clone)]
 pub(crate) struct Selection {
-    resource: Arc<Resource>,
     /// Empty for all.
     pub(crate) namespace: String,
     labels: LabelSelector,
@@ -63,7 +63,7 @@ impl Selection {
             };
             return Err(Refusal::bad_request(why));
         }
-        Ok(Self { resource: Arc::clone(resource), namespace: namespace.to_owned(), labels, fields })
+        Ok(Self { namespace: namespace.to_owned(), labels, fields })
     }
 
     /// Whether it takes every object of its namespace.
@@ -78,10 +78,10 @@ impl Selection {
         }
         self.labels.matches_with(|key| object.label(key))
             && self.fields.matches_with(|field| match field {
-                "metadata.name" => object.key.name.to_string(),
-                "metadata.namespace" => object.key.namespace.to_string(),
+                "metadata.name" => Cow::Borrowed(object.key.name.as_str()),
+                "metadata.namespace" => Cow::Borrowed(object.key.namespace.as_str()),
                 // Of the form that is stored: other versions of a group have the same fields under the same names.
-                field => self.resource.strategy.field(&object.value, field),
+                field => object.field(field),
             })
     }
 }

@@ -218,7 +218,7 @@ impl TestServer {
         let resources = self.server.resources();
         let found = resources.get(&resource.group, &resource.version, &resource.resource)?;
         let object = self.server.store().get(&found.table, key)?;
-        let mut value = object.served_as(found).value.clone();
+        let mut value = object.served_as(found).parsed().as_ref().clone();
         if let Some(managed) = value["metadata"].get_mut("managedFields") {
             managed_fields::expand(managed);
         }

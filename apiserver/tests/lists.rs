@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{MERGE_PATCH, delete, get, names, patch, post};
+use common::{MERGE_PATCH, begin, delete, get, names, patch, post, request, send};
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use steersman_apiserver::TestServer;
 
@@ -200,4 +201,53 @@ async fn metadata_alone_is_listed_where_the_client_asks_for_it() {
     assert_eq!(list["items"][0]["metadata"]["labels"]["name"], "a");
     let whole = get(&server, MAPS).await.expect(200);
     assert!(whole["items"][0].get("kind").is_none(), "items of built-in lists do not say what they are");
+}
+
+/// The items of a list in that encoding.
+async fn items(server: &TestServer, path: &str, accept: &str) -> Vec<Value> {
+    let mut request = request("GET", path, common::JSON, &Value::Null);
+    request.headers_mut().insert("accept", accept.parse().unwrap());
+    items_of(&send(server, request).await.bytes, accept)
+}
+
+fn items_of(body: &[u8], accept: &str) -> Vec<Value> {
+    let list = match accept {
+        common::PROTOBUF => steersman_api::schema::decode(body).unwrap(),
+        _ => serde_json::from_slice(body).unwrap(),
+    };
+    let items = if list["kind"] == "Table" { &list["rows"] } else { &list["items"] };
+    items.as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_list_of_many_pieces_is_of_the_moment_in_which_it_was_asked_for() {
+    let server = TestServer::start().await;
+    for n in 0..30 {
+        let data = json!({"k": "x".repeat(10_000)});
+        post(&server, MAPS, json!({"metadata": {"name": format!("m{n:02}")}, "data": data}))
+            .await
+            .expect(201);
+    }
+    for accept in [
+        common::JSON,
+        common::PROTOBUF,
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+        "application/json;as=Table;g=meta.k8s.io;v=v1",
+    ] {
+        let mut one_by_one = Vec::new();
+        for n in 0..30 {
+            one_by_one
+                .extend(items(&server, &format!("{MAPS}?fieldSelector=metadata.name=m{n:02}"), accept).await);
+        }
+        let mut request = request("GET", MAPS, common::JSON, &Value::Null);
+        request.headers_mut().insert("accept", accept.parse().unwrap());
+        let answer = begin(&server, request).await.unwrap();
+        for n in 0..30 {
+            patch(&server, MERGE_PATCH, &format!("{MAPS}/m{n:02}"), json!({"data": {"other": accept}}))
+                .await
+                .expect(200);
+        }
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(items_of(&body, accept), one_by_one, "{accept}");
+    }
 }

@@ -226,3 +226,30 @@ async fn a_client_that_does_not_read_costs_the_writer_nothing() {
     let first = tokio::time::timeout(Duration::from_secs(1), events.next()).await.unwrap().unwrap();
     assert_eq!(first["object"]["code"], 410, "it is told that it lost track");
 }
+
+/// The bytes of the next event.
+async fn frame(body: &mut steersman_apiserver::ResponseBody) -> bytes::Bytes {
+    body.frame().await.unwrap().unwrap().into_data().unwrap()
+}
+
+#[tokio::test]
+async fn all_who_watch_a_change_in_one_form_are_sent_the_same_bytes() {
+    let server = TestServer::start().await;
+    let mut bodies = Vec::new();
+    let partial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    for accept in [common::JSON, common::JSON, common::PROTOBUF, common::PROTOBUF, partial, partial] {
+        let path = format!("{MAPS}?watch=1&resourceVersion={}", server.resource_version());
+        let mut request = request("GET", &path, common::JSON, &Value::Null);
+        request.headers_mut().insert("accept", accept.parse().unwrap());
+        bodies.push(begin(&server, request).await.unwrap().into_body());
+    }
+    for name in ["a", "b"] {
+        post(&server, MAPS, json!({"metadata": {"name": name}})).await.expect(201);
+        let mut sent = Vec::new();
+        for body in &mut bodies {
+            sent.push(frame(body).await);
+        }
+        assert!(sent.chunks(2).all(|same| same[0].as_ptr() == same[1].as_ptr()), "{sent:?}");
+        assert!(sent[0] != sent[2] && sent[2] != sent[4] && sent[0] != sent[4], "{sent:?}");
+    }
+}

@@ -185,8 +185,8 @@ impl FieldSelector {
     }
 
     /// Whether an object is meant whose fields `get` looks up (an absent field is the empty text).
-    pub fn matches_with(&self, get: impl Fn(&str) -> String) -> bool {
-        self.terms.iter().all(|term| (get(&term.field) == term.value) == term.equal)
+    pub fn matches_with<T: AsRef<str>>(&self, get: impl Fn(&str) -> T) -> bool {
+        self.terms.iter().all(|term| (get(&term.field).as_ref() == term.value) == term.equal)
     }
 }
 
@@ -331,16 +331,8 @@ mod tests {
     fn field_selectors_escape_and_compare() {
         let selector: FieldSelector = r"spec.nodeName=a\,b,status.phase!=Failed".parse().unwrap();
         assert_eq!(selector.to_string(), r"spec.nodeName=a\,b,status.phase!=Failed");
-        assert!(selector.matches_with(|f| if f == "spec.nodeName" {
-            "a,b".into()
-        } else {
-            "Running".into()
-        }));
-        assert!(!selector.matches_with(|f| if f == "spec.nodeName" {
-            "a,b".into()
-        } else {
-            "Failed".into()
-        }));
+        assert!(selector.matches_with(|f| if f == "spec.nodeName" { "a,b" } else { "Running" }));
+        assert!(!selector.matches_with(|f| if f == "spec.nodeName" { "a,b" } else { "Failed" }));
         assert!("spec.nodeName".parse::<FieldSelector>().is_err());
         assert!(r"a=\b".parse::<FieldSelector>().is_err());
     }

@@ -101,8 +101,8 @@ pub(crate) fn service_account(store: &Store, claims: &Claims, now: i64) -> Optio
     let is_there = |table: &str, namespace: &str, reference: &Reference| {
         let found = store.get(&table.into(), &ObjectKey::new(namespace, reference.name.as_str()));
         found.is_some_and(|found| {
-            let deleted = text_at(&found.value, "metadata.deletionTimestamp").parse::<Timestamp>();
-            found.uid() == reference.uid && deleted.is_ok_and(|at| at.as_second() < now - LEEWAY).not()
+            let deleted = found.deletion_timestamp().and_then(|at| at.parse::<Timestamp>().ok());
+            found.uid() == reference.uid && deleted.is_some_and(|at| at.as_second() < now - LEEWAY).not()
         })
     };
     // The node of a pod is only told: the pod stands for it.
@@ -159,25 +159,30 @@ fn bindings(store: &Store, table: &str, namespace: &str) -> Vec<Arc<Object>> {
 }
 
 fn grants(store: &Store, binding: &Object, who: &Identity, wanted: &Attributes, namespace: &str) -> bool {
-    let subjects = list_at(&binding.value, "subjects");
-    subjects.iter().any(|subject| rules::is_subject(subject, who, namespace))
-        && referred(store, binding, namespace).iter().any(|rule| rules::allows(rule, wanted))
+    binds(binding, who, namespace)
+        && role_of(store, &binding.kept()["roleRef"], namespace)
+            .is_some_and(|role| list_at(role.kept(), "rules").iter().any(|rule| rules::allows(rule, wanted)))
 }
 
-/// The rules that a binding of that namespace (empty for one of the cluster) refers to.
-fn referred(store: &Store, binding: &Object, namespace: &str) -> Vec<Value> {
-    rules_of(store, &binding.value["roleRef"], namespace).unwrap_or_default()
+/// Whether a binding of that namespace (empty for one of the cluster) is about somebody.
+fn binds(binding: &Object, who: &Identity, namespace: &str) -> bool {
+    let mut subjects = list_at(binding.kept(), "subjects").iter();
+    subjects.any(|subject| rules::is_subject(subject, who, namespace))
 }
 
 /// The rules of the role that a `roleRef` means in that namespace (empty for the cluster); `None` if there is no such role.
 pub(crate) fn rules_of(store: &Store, role: &Value, namespace: &str) -> Option<Vec<Value>> {
+    role_of(store, role, namespace).map(|role| list_at(role.kept(), "rules").to_vec())
+}
+
+/// The role itself. Roles and bindings are kept as they are read: every request asks for some.
+fn role_of(store: &Store, role: &Value, namespace: &str) -> Option<Arc<Object>> {
     let (table, namespace) = match text_at(role, "kind").as_str() {
         "ClusterRole" => ("clusterroles.rbac.authorization.k8s.io", ""),
         "Role" if !namespace.is_empty() => ("roles.rbac.authorization.k8s.io", namespace),
         _ => return None,
     };
-    let role = store.get(&table.into(), &ObjectKey::new(namespace, text_at(role, "name")))?;
-    Some(list_at(&role.value, "rules").to_vec())
+    store.get(&table.into(), &ObjectKey::new(namespace, text_at(role, "name")))
 }
 
 /// All rules that are for somebody, in a namespace.
@@ -190,11 +195,9 @@ pub(crate) fn rules_for(store: &Store, who: &Identity, namespace: &str) -> Vec<V
     }
     let of = |table: &str, namespace: &str| -> Vec<Value> {
         let bindings = bindings(store, table, namespace).into_iter();
-        let mine = bindings.filter(|binding| {
-            let mut subjects = list_at(&binding.value, "subjects").iter();
-            subjects.any(|subject| rules::is_subject(subject, who, namespace))
-        });
-        mine.flat_map(|binding| referred(store, &binding, namespace)).collect()
+        let mine = bindings.filter(|binding| binds(binding, who, namespace));
+        let rules = mine.filter_map(|binding| rules_of(store, &binding.kept()["roleRef"], namespace));
+        rules.flatten().collect()
     };
     let mut rules = of("clusterrolebindings.rbac.authorization.k8s.io", "");
     if !namespace.is_empty() {

@@ -45,8 +45,8 @@ pub(crate) fn admit_new(
     };
     let account = store.get(&"serviceaccounts".into(), &ObjectKey::new(namespace, account.as_str()));
     let authority = store.get(&"configmaps".into(), &ObjectKey::new(namespace, ROOT_CA));
-    let found =
-        Found { account: account.as_ref().map(|account| &account.value), authority: authority.is_some() };
+    let account = account.map(|account| account.parsed());
+    let found = Found { account: account.as_deref(), authority: authority.is_some() };
     service_account::admit(object, namespace, &found)
         .map_err(|why| Refusal::forbidden(resource, &text_at(object, "metadata.name"), why))
 }
@@ -90,6 +90,6 @@ pub(crate) fn admit_through(
     let Some(found) = found else {
         return Err(Refusal::forbidden(resource, &name, format!("node {node:?} not found")));
     };
-    resize::admit(&new["spec"], &found.value)
+    resize::admit(&new["spec"], &found.parsed())
         .map_err(|misfit| Refusal::forbidden(resource, &name, misfit.why).with_cause(misfit.cause))
 }

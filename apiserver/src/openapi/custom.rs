@@ -26,7 +26,7 @@ impl CustomSchemas {
     pub(super) fn of(entry: &Entry) -> Self {
         let mut kinds = Vec::new();
         for definition in &entry.definitions {
-            let spec = &definition.value["spec"];
+            let spec = &definition.kept()["spec"];
             let version = list_at(spec, "versions").iter().find(|version| version["name"] == *entry.version);
             let Some(version) = version.filter(|version| version["served"] == true) else { continue };
             let [kind, list_kind] = ["names.kind", "names.listKind"].map(|path| text_at(spec, path));

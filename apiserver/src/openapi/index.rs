@@ -42,7 +42,7 @@ impl Index {
         let versions = groups.flat_map(|group| group.versions.iter().map(|version| (&group.name, version)));
         let entries = versions.map(|(group, version)| {
             let of_group =
-                definitions.iter().filter(|definition| definition.value["spec"]["group"] == **group);
+                definitions.iter().filter(|definition| definition.kept()["spec"]["group"] == **group);
             let entry = Entry::new(group, version, of_group.cloned().collect());
             (entry.path.clone(), entry)
         });
@@ -88,7 +88,7 @@ impl Entry {
         for definition in &definitions {
             hash.update(definition.uid().as_bytes());
             // Its status may change as it likes.
-            hash.update(object::text_at(&definition.value, "metadata.generation").as_bytes());
+            hash.update(object::text_at(definition.kept(), "metadata.generation").as_bytes());
         }
         let hash = hash.finish().as_ref().iter().fold(String::new(), |mut hex, byte| {
             let _ = write!(hex, "{byte:02X}");

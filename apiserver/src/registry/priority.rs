@@ -149,13 +149,13 @@ fn class(context: &Context<'_>, pod: &Value, name: &str) -> Result<Class> {
 /// Of several defaults, which two writers at a time can leave, the lowest.
 fn default_class(context: &Context<'_>) -> Option<Class> {
     let classes = context.store.snapshot(&table(), "", None).ok()?.objects;
-    let defaults = classes.iter().filter(|class| is_true(&class.value, "globalDefault"));
+    let defaults = classes.iter().filter(|class| is_true(class.kept(), "globalDefault"));
     defaults.map(of).min_by_key(|(_, value, _)| *value)
 }
 
 fn of(class: &Arc<Object>) -> Class {
-    let value = int_at(&class.value, "value").unwrap_or(0);
-    (class.key.name.to_string(), value, text_at(&class.value, "preemptionPolicy"))
+    let value = int_at(class.kept(), "value").unwrap_or(0);
+    (class.key.name.to_string(), value, text_at(class.kept(), "preemptionPolicy"))
 }
 
 fn table() -> crate::store::TableId {

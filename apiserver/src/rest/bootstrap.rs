@@ -8,8 +8,6 @@ use serde_json::{Value, json};
 
 use super::options::Commit;
 use super::server::ApiServer;
-use crate::managed_fields;
-use crate::object;
 use crate::refusal::{Refusal, Result};
 use crate::registry::{self, DEFINITIONS, Resource, SYSTEM_CLASSES, SystemClass};
 use crate::store::{Loaded, Object, OpenError, TableId};
@@ -38,17 +36,10 @@ impl ApiServer {
                 key: key.clone(),
                 why,
             };
-            let mut value: Value =
-                serde_json::from_slice(&state).map_err(|error| unreadable(error.to_string()))?;
-            if let Some(managed) = value["metadata"].get_mut("managedFields") {
-                managed_fields::compact(managed);
-            }
             let resource = self.resources().of_table(&table).unwrap_or_else(|| {
                 Arc::clone(unserved.entry(table.clone()).or_insert_with(|| registry::unserved(&table)))
             });
-            let version = object::text_at(&value, "metadata.resourceVersion").parse();
-            let version = version.map_err(|_| unreadable("it has no version".to_owned()))?;
-            self.store().restore(&resource, key.clone(), version, value);
+            self.store().restore(&resource, key.clone(), state).map_err(unreadable)?;
             if table == DEFINITIONS {
                 self.serve_as_defined(&key.name);
             }

@@ -26,7 +26,7 @@ impl ApiServer {
             resources.remove_table(name);
             // Looked at only here, where one comes after the other: the last to change what is served knows the newest.
             if let Some(definition) = self.store().get(&DEFINITIONS.into(), &ObjectKey::cluster(name)) {
-                for resource in registry::resources_of(&definition.value) {
+                for resource in registry::resources_of(definition.kept()) {
                     resources.insert(resource);
                 }
             }
@@ -61,7 +61,7 @@ impl ApiServer {
 
     /// Deletes the objects of a definition that is going. What something holds lets it go when it goes itself.
     pub(super) fn clean_up(&self, definition: &Object) {
-        if !registry::awaits_cleanup(&definition.value) {
+        if !registry::awaits_cleanup(definition.kept()) {
             return;
         }
         let table = TableId::from(definition.key.name.as_str());
@@ -93,7 +93,7 @@ impl ApiServer {
         loop {
             let definition = self.store().get(&DEFINITIONS.into(), &ObjectKey::cluster(table.clone()));
             let Some(seen) = definition else { return };
-            let Some(cleaned) = registry::cleaned_up(&seen.value, self.clock().now()) else { return };
+            let Some(cleaned) = registry::cleaned_up(&seen.parsed(), self.clock().now()) else { return };
             if self.store().len(table) > 0 && !registry::is_built_in(table) {
                 return;
             }

@@ -85,7 +85,7 @@ impl ApiServer {
                 Ok(_) => {}
             }
         }
-        self.list_answer(request, page)
+        self.list_answer(request, page).await
     }
 
     /// Deletes as the kind and the options want it.
@@ -148,11 +148,12 @@ pub(super) fn check_preconditions(resource: &Resource, seen: &Object, options: &
 /// What to do to an object, as upstream's `BeforeDelete` and the store behind it.
 fn next_step(seen: &Object, options: &DeleteOptions, now: Timestamp) -> Step {
     let resource = &seen.resource;
-    let mut new = seen.value.clone();
+    let old = seen.parsed();
+    let mut new = old.as_ref().clone();
     let asked = options.grace.map(|grace| if grace < 0 { 1 } else { grace });
-    let grace = resource.strategy.grace(&seen.value, asked);
-    let deleting = object::at(&seen.value, "metadata.deletionTimestamp").is_some();
-    let pending = object::int_at(&seen.value, "metadata.deletionGracePeriodSeconds").unwrap_or(0);
+    let grace = resource.strategy.grace(&old, asked);
+    let deleting = object::at(&old, "metadata.deletionTimestamp").is_some();
+    let pending = object::int_at(&old, "metadata.deletionGracePeriodSeconds").unwrap_or(0);
     let graceful = match grace {
         None => None,
         // The grace may only be shortened.
@@ -180,7 +181,7 @@ fn next_step(seen: &Object, options: &DeleteOptions, now: Timestamp) -> Step {
                 object::metadata(&mut new).insert("deletionGracePeriodSeconds".to_owned(), 0.into());
                 resource.strategy.marked(&mut new);
             }
-            if meta::is_same(&new, &seen.value) { Step::Nothing } else { Step::Mark(new, Then::Wait) }
+            if meta::is_same(&new, &old) { Step::Nothing } else { Step::Mark(new, Then::Wait) }
         }
     }
 }

@@ -79,9 +79,9 @@ impl ApiServer {
         let call = &request.call;
         for attempt in 1.. {
             let pod = self.existing(&call.resource, &call.namespace, &call.name)?;
-            let phase = text_at(&pod.value, "status.phase");
-            let going = pod.metadata().contains_key("deletionTimestamp");
-            if !going && !matches!(phase.as_str(), "Succeeded" | "Failed" | "Pending") {
+            let phase = pod.field("status.phase");
+            let going = pod.deletion_timestamp().is_some();
+            if !going && !matches!(&*phase, "Succeeded" | "Failed" | "Pending") {
                 return Ok(Some(pod));
             }
             let mut pinned = options.clone();
@@ -103,7 +103,7 @@ impl ApiServer {
         let table = "poddisruptionbudgets.policy".into();
         let budgets = self.store().snapshot(&table, &pod.key.namespace, None);
         let mut budgets = budgets.map_err(Refusal::internal)?.objects.into_iter().filter(|budget| {
-            let selector = selector_of(at(&budget.value, "spec.selector"));
+            let selector = selector_of(at(&budget.parsed(), "spec.selector"));
             selector.is_some_and(|selector| selector.matches_with(|key| pod.label(key)))
         });
         match (budgets.next(), budgets.next()) {
@@ -117,14 +117,15 @@ impl ApiServer {
     /// Has a budget pay for an eviction. `false`: it costs nothing as long as the pod stays as it is.
     fn spend(&self, mut budget: Arc<Object>, pod: &Object, commit: Commit) -> Result<bool> {
         for _ in 0..ATTEMPTS {
-            let status = match judge(&pod.value, &budget.value, self.clock().now())? {
+            let found = budget.parsed();
+            let status = match judge(&pod.parsed(), &found, self.clock().now())? {
                 Verdict::NoLoss => return Ok(false),
                 Verdict::Costs(status) => status,
             };
             if commit == Commit::DryRun {
                 return Ok(true);
             }
-            let mut new = budget.value.clone();
+            let mut new = found.as_ref().clone();
             new["status"] = status;
             if let Ok(written) = self.store().replace(&budget, self.shown(&budget.resource, new)?) {
                 self.noticed(&written);
@@ -159,10 +160,11 @@ impl ApiServer {
         loop {
             let pod = self.existing(resource, &key.namespace, &key.name)?;
             check_preconditions(resource, &pod, options)?;
-            let mut new = pod.value.clone();
+            let seen = pod.parsed();
+            let mut new = seen.as_ref().clone();
             note_disruption(&mut new, self.clock().now());
             let new = self.shown(resource, new)?;
-            if meta::is_same(&new, &pod.value) {
+            if meta::is_same(&new, &seen) {
                 return Ok(pod);
             }
             // Overtaken by another write: look again.

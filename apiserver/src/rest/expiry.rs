@@ -1,6 +1,7 @@
 //! Events do not last.
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use super::server::ApiServer;
 use crate::object;
@@ -26,8 +27,9 @@ impl ApiServer {
 /// When an event was written last, as far as the server's own stamps tell, which outlive the process. What lies ahead is
 /// not the server's.
 fn last_write(event: &Object, now: Timestamp) -> Timestamp {
-    let created = object::str_at(&event.value, "metadata.creationTimestamp");
-    let managers = object::list_at(&event.value, "metadata.managedFields").iter();
+    let metadata = Value::Object(event.metadata());
+    let created = object::str_at(&metadata, "creationTimestamp");
+    let managers = object::list_at(&metadata, "managedFields").iter();
     let stamps = managers.filter_map(|manager| object::str_at(manager, "time")).chain(created);
     let stamps = stamps.filter_map(|stamp| stamp.parse().ok()).filter(|stamp| *stamp <= now);
     stamps.max().unwrap_or(Timestamp::UNIX_EPOCH)
@@ -38,7 +40,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicI64, Ordering};
 
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::clock::Clock;

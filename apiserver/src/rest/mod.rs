@@ -12,6 +12,7 @@ mod eviction;
 mod expiry;
 mod grant;
 mod incoming;
+mod listed;
 mod negotiate;
 mod options;
 mod page;

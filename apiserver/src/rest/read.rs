@@ -3,31 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use http::Response;
-use jiff::Timestamp;
-use serde_json::{Map, Value};
 use steersman_api::ObjectKey;
-use steersman_api::wire;
 
 use super::answer::shape_of;
 use super::body::ResponseBody;
+use super::listed::Listed;
 use super::negotiate::{Answered, Shape};
 use super::options::{ListOptions, VersionMatch, parse_version_asked};
 use super::page::Position;
 use super::request::Request;
 use super::server::ApiServer;
-use crate::codec::{self, Format};
-use crate::faults::Spoiled;
+use crate::codec::Format;
 use crate::refusal::{Refusal, Result};
-use crate::registry::{ENVELOPE_TAIL, Resource, envelope_head, length_delimited};
-use crate::store::{self, Object, View};
+use crate::registry::{ENVELOPE_TAIL, Resource};
+use crate::store::{self, Object};
 use crate::table::{Heads, TableShape, Tabulator};
 
 /// How long a read waits for a version that is not yet reached. From upstream's watch cache.
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
-/// Lists are sent in pieces of about this size.
-const PIECE: usize = 64 * 1024;
 
 impl ApiServer {
     /// One object.
@@ -64,20 +59,22 @@ impl ApiServer {
         let resource = &request.call.resource;
         let options = ListOptions::parse(request)?;
         let page = self.page(resource, &options).await?;
-        self.list_answer(request, page)
+        self.list_answer(request, page).await
     }
 
     /// An answer that is a list.
-    pub(super) fn list_answer(&self, request: &Request, page: Page) -> Result<Response<ResponseBody>> {
-        let resource = &request.call.resource;
+    pub(super) async fn list_answer(&self, request: &Request, page: Page) -> Result<Response<ResponseBody>> {
+        let resource = Arc::clone(&request.call.resource);
         let shape = shape_of(request, Answered::List)?;
         let spoiled = self.faults().spoiled(&request.call, request.user_agent());
-        let served = page.objects.iter().map(|object| object.served_as(resource)).collect();
-        let list = Listed { resource: Arc::clone(resource), shape, page, served, spoiled };
-        match shape.table {
-            Some(table) => Ok(list.table(&self.tabulator(resource, table), self.clock().now())),
-            None => list.answer(),
-        }
+        let rows = shape.table.map(|table| (self.tabulator(&resource, table), self.clock().now()));
+        let list = Listed { resource, view: shape.view, page, spoiled };
+        let body = match (rows, shape.format) {
+            (Some((tabulator, now)), _) => list.table(tabulator, now),
+            (None, Format::Json) => list.json(),
+            (None, Format::Protobuf) => list.protobuf().await?,
+        };
+        Ok(super::answer::answer(http::StatusCode::OK, shape.media_type(), body))
     }
 
     /// The objects that a list gives.
@@ -167,17 +164,13 @@ pub(crate) fn object_bytes(object: &Object, shape: Shape) -> Result<Vec<Bytes>> 
     match shape.format {
         Format::Json => {
             let head = object.resource.json_head(shape.view);
-            let members = object.json(shape.view);
-            // The head lacks the comma and the closing brace that the members bring: `{"metadata"...}`.
-            if members.len() <= 2 {
-                return Ok(vec![head, Bytes::from_static(b"}")]);
-            }
-            Ok(vec![head, Bytes::from_static(b","), members.slice(1..)])
+            let tail = object.json_tail(shape.view).into_iter().filter(|part| !part.is_empty());
+            Ok(std::iter::once(head).chain(tail).collect())
         }
         Format::Protobuf => {
             let raw = object.protobuf(shape.view).map_err(Refusal::internal)?;
             let head = object.resource.envelope_head(shape.view, raw.len());
-            Ok(vec![head, raw.clone(), Bytes::from_static(ENVELOPE_TAIL)])
+            Ok(vec![head, raw, Bytes::from_static(ENVELOPE_TAIL)])
         }
     }
 }
@@ -185,155 +178,11 @@ pub(crate) fn object_bytes(object: &Object, shape: Shape) -> Result<Vec<Bytes>> 
 /// A part of a list.
 pub(crate) struct Page {
     /// The version of the snapshot that it comes from.
-    version: u64,
+    pub(super) version: u64,
     /// In the order of their keys.
     pub(crate) objects: Vec<Arc<Object>>,
     /// Where the next part begins.
-    continue_from: Option<String>,
+    pub(super) continue_from: Option<String>,
     /// How many come after, as far as it is known.
-    remaining: Option<usize>,
-}
-
-/// A list, ready to be written.
-struct Listed {
-    resource: Arc<Resource>,
-    shape: Shape,
-    page: Page,
-    /// The objects of the page, in the version of the group that was asked for.
-    served: Vec<Arc<Object>>,
-    spoiled: Spoiled,
-}
-
-impl Listed {
-    fn answer(self) -> Result<Response<ResponseBody>> {
-        let media_type = self.shape.media_type();
-        let mut pieces = match self.shape.format {
-            Format::Json => self.json(),
-            Format::Protobuf => self.protobuf()?,
-        };
-        let body = if pieces.len() == 1 {
-            ResponseBody::full(pieces.remove(0))
-        } else {
-            ResponseBody::pieces(pieces)
-        };
-        Ok(super::answer::answer(http::StatusCode::OK, media_type, body))
-    }
-
-    /// As a table. Objects that were to be spoiled are shown as they are: rows are not what faults are about.
-    fn table(&self, tabulator: &Tabulator, now: Timestamp) -> Response<ResponseBody> {
-        let mut out = Pieces::default();
-        tabulator.begin(&self.resource.layout, &self.list_meta(), Heads::Shown, &mut out.open);
-        for (at, object) in self.served.iter().enumerate() {
-            out.put(if at > 0 { b"," } else { b"" });
-            tabulator.row(object, now, &mut out.open);
-        }
-        out.put(Tabulator::END);
-        let body = ResponseBody::pieces(out.finish());
-        super::answer::answer(http::StatusCode::OK, self.shape.media_type(), body)
-    }
-
-    fn list_meta(&self) -> Map<String, Value> {
-        let mut meta = Map::new();
-        meta.insert("resourceVersion".to_owned(), self.page.version.to_string().into());
-        if let Some(token) = &self.page.continue_from {
-            meta.insert("continue".to_owned(), token.as_str().into());
-        }
-        if let Some(remaining) = self.page.remaining {
-            meta.insert("remainingItemCount".to_owned(), remaining.into());
-        }
-        meta
-    }
-
-    fn json(&self) -> Vec<Bytes> {
-        let (api_version, kind) = self.resource.list_shown_as(self.shape.view);
-        let mut out = Pieces::default();
-        out.put(b"{\"kind\":");
-        out.put(&codec::json(&kind));
-        out.put(b",\"apiVersion\":");
-        out.put(&codec::json(&api_version));
-        out.put(b",\"metadata\":");
-        out.put(&codec::json(&self.list_meta()));
-        out.put(b",\"items\":[");
-        // Items of built-in lists do not say what they are; those of others do.
-        let typed = self.resource.schema.is_none() || self.shape.view == View::Metadata;
-        for (at, object) in self.served.iter().enumerate() {
-            if at > 0 {
-                out.put(b",");
-            }
-            if self.spoiled.hits(object) {
-                out.put(&self.spoiled.json(object));
-                continue;
-            }
-            let members = object.json(self.shape.view);
-            if typed {
-                out.put(&object.resource.json_head(self.shape.view));
-                out.put(if members.len() > 2 { b"," } else { b"" });
-                out.put(&members[1..]);
-            } else {
-                out.put(members);
-            }
-        }
-        out.put(b"]}");
-        out.finish()
-    }
-
-    fn protobuf(&self) -> Result<Vec<Bytes>> {
-        let mut items = Vec::with_capacity(self.served.len());
-        for object in &self.served {
-            items.push(if self.spoiled.hits(object) {
-                self.spoiled.protobuf(object).map_err(Refusal::internal)?
-            } else {
-                object.protobuf(self.shape.view).map_err(Refusal::internal)?.clone()
-            });
-        }
-        let mut writer = wire::Writer::new();
-        writer.message(1, |meta| {
-            meta.text(1, "");
-            meta.text(2, &self.page.version.to_string());
-            meta.text(3, self.page.continue_from.as_deref().unwrap_or_default());
-            if let Some(remaining) = self.page.remaining {
-                meta.int64(4, i64::try_from(remaining).unwrap_or(i64::MAX));
-            }
-        });
-        let list_meta = writer.into_bytes();
-        let mut heads = Vec::new();
-        let mut total = list_meta.len();
-        for item in &items {
-            let mut head = Vec::with_capacity(6);
-            length_delimited(&mut head, 2, item.len());
-            total += head.len() + item.len();
-            heads.push(head);
-        }
-        let (api_version, kind) = self.resource.list_shown_as(self.shape.view);
-        let mut out = Pieces::default();
-        out.put(&envelope_head(api_version, kind, total));
-        out.put(&list_meta);
-        for (head, item) in heads.iter().zip(&items) {
-            out.put(head);
-            out.put(item);
-        }
-        out.put(ENVELOPE_TAIL);
-        Ok(out.finish())
-    }
-}
-
-/// Collects a body in pieces of moderate size.
-#[derive(Default)]
-struct Pieces {
-    full: Vec<Bytes>,
-    open: BytesMut,
-}
-
-impl Pieces {
-    fn put(&mut self, bytes: &[u8]) {
-        self.open.put_slice(bytes);
-        if self.open.len() >= PIECE {
-            self.full.push(self.open.split().freeze());
-        }
-    }
-
-    fn finish(mut self) -> Vec<Bytes> {
-        self.full.push(self.open.freeze());
-        self.full
-    }
+    pub(super) remaining: Option<usize>,
 }

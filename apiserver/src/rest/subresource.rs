@@ -84,7 +84,7 @@ impl ApiServer {
     /// How many replicas an object wants and has.
     pub(super) fn get_scale(&self, request: &Request, object: &Object) -> Result<Response<ResponseBody>> {
         let shape = shape_of(request, Answered::Object)?;
-        self.scale_answer(request, &scale_of(&object.value), shape)
+        self.scale_answer(request, &scale_of(&object.parsed()), shape)
     }
 
     pub(super) fn update_scale(&self, request: &Request) -> Result<Response<ResponseBody>> {
@@ -189,7 +189,7 @@ impl ApiServer {
             managed_fields::put(&mut new, managed);
             Ok(new)
         })?;
-        self.scale_answer(request, &scale_of(&written.value), shape)
+        self.scale_answer(request, &scale_of(&written.parsed()), shape)
     }
 
     fn scale_answer(&self, request: &Request, scale: &Value, shape: Shape) -> Result<Response<ResponseBody>> {

@@ -103,7 +103,7 @@ impl ApiServer {
             resources.get("", "v1", plural).expect("the schema table must have what tokens are bound to");
         let object = self.existing(resource, namespace, &name)?;
         let account = &bound.serviceaccount.name;
-        if kind == "Pod" && text_at(&object.value, "spec.serviceAccountName") != *account {
+        if kind == "Pod" && object.field("spec.serviceAccountName") != account.as_str() {
             let why = format!(
                 "cannot bind token for serviceaccount {account:?} to pod running with different serviceaccount name."
             );
@@ -117,8 +117,8 @@ impl ApiServer {
             return Err(Refusal::conflict_of_kind(resource, &name, why));
         }
         *slot = Some(Reference { name, uid: object.uid().to_owned() });
-        let node = text_at(&object.value, "spec.nodeName");
-        if kind == "Pod" && !node.is_empty() {
+        let node = if kind == "Pod" { object.field("spec.nodeName").into_owned() } else { String::new() };
+        if !node.is_empty() {
             let found = self.store().get(&"nodes".into(), &ObjectKey::new("", node.as_str()));
             let uid = found.map(|found| found.uid().to_owned()).unwrap_or_default();
             bound.node = Some(Reference { name: node, uid });

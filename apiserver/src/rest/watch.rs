@@ -32,6 +32,7 @@ impl ApiServer {
             shape,
             rows: shape.table.map(|table| Rows::new(self.tabulator(&call.resource, table), self.clock())),
             spoiled: self.faults().spoiled(call, request.user_agent()),
+            store: Arc::clone(self.store()),
         };
         let faults = self.faults().of_watch(call, request.user_agent());
         let watcher = Watcher::new(start, options.selection, encoder, faults, self.running());
@@ -57,7 +58,10 @@ impl ApiServer {
             _ => {
                 let namespace = &options.selection.namespace;
                 let (snapshot, cursor) = self.store().snapshot_and_follow(table, namespace);
-                let initial = if from_now { Vec::new() } else { snapshot.objects };
+                let mut initial = if from_now { Vec::new() } else { snapshot.objects };
+                initial.retain(|object| options.selection.matches(object));
+                // A node has a few pods of all that there are.
+                initial.shrink_to_fit();
                 (cursor, initial, snapshot.version)
             }
         };

@@ -141,7 +141,7 @@ impl ApiServer {
         let added = added.map_err(|_| {
             let refusal = Refusal::already_exists(resource, &name);
             let there = self.existing(resource, namespace, &name);
-            let deleting = there.is_ok_and(|there| there.metadata().contains_key("deletionTimestamp"));
+            let deleting = there.is_ok_and(|there| there.deletion_timestamp().is_some());
             if deleting { refusal.while_deleting() } else { refusal }
         })?;
         self.noticed(&added);
@@ -169,7 +169,7 @@ impl ApiServer {
         let resources = self.resources();
         let Some(namespaces) = resources.get("", "v1", "namespaces") else { return Ok(()) };
         let found = self.existing(namespaces, "", namespace)?;
-        if found.metadata().contains_key("deletionTimestamp") {
+        if found.deletion_timestamp().is_some() {
             return Err(Refusal::namespace_terminating(resource, name, namespace));
         }
         Ok(())
@@ -248,9 +248,15 @@ impl ApiServer {
         let resource = &call.resource;
         for _ in 0..ATTEMPTS {
             let seen = self.existing(resource, &call.namespace, &call.name)?;
-            let shown = seen.served_as(resource);
-            let new = change(&shown.value)?;
-            match self.replace(request, &seen, &shown.value, new, commit, tracking) {
+            let stored = seen.parsed();
+            let shown = if Arc::ptr_eq(&seen.resource, resource) {
+                Arc::clone(&stored)
+            } else {
+                seen.served_as(resource).parsed()
+            };
+            let new = change(&shown)?;
+            let old = Old { seen: &seen, stored: &stored, shown: &shown };
+            match self.replace(request, old, new, commit, tracking) {
                 Err(Write::Overtaken) => {}
                 Err(Write::Refused(refusal)) => return Err(refusal),
                 Ok(written) => return Ok(written),
@@ -263,12 +269,12 @@ impl ApiServer {
     fn replace(
         &self,
         request: &Request,
-        seen: &Arc<Object>,
-        old: &Value,
+        old: Old<'_>,
         mut new: Value,
         commit: Commit,
         tracking: Tracking<'_>,
     ) -> std::result::Result<Arc<Object>, Write> {
+        let Old { seen, stored, shown: old } = old;
         let call = &request.call;
         let resource = &call.resource;
         self.check_grant(request, &new, Some(old))?;
@@ -323,15 +329,15 @@ impl ApiServer {
         // What this write may not touch stays as it is kept: another form may not be able to tell all of it.
         if !Arc::ptr_eq(&seen.resource, resource) {
             match subresource {
-                "" if resource.has_status() => object::carry_over(&mut new, &seen.value, "status"),
-                "status" => object::carry_over(&mut new, &seen.value, "spec"),
+                "" if resource.has_status() => object::carry_over(&mut new, stored, "status"),
+                "status" => object::carry_over(&mut new, stored, "spec"),
                 _ => {}
             }
         }
         // Nothing changes but times: nothing is written, and watches hear nothing.
         let same_managers =
-            managed_fields::same_but_times(managed.as_ref(), seen.metadata().get("managedFields"));
-        if !done && same_managers && meta::is_same(&new, &seen.value) {
+            managed_fields::same_but_times(managed.as_ref(), stored["metadata"].get("managedFields"));
+        if !done && same_managers && meta::is_same(&new, stored) {
             return Ok(Arc::clone(seen));
         }
         managed_fields::put(&mut new, managed);
@@ -379,6 +385,16 @@ fn check_type(resource: &Resource, patched: &Value) -> Result<()> {
     }
     let why = format!("no kind {kind:?} is registered for version {api_version:?} under this path");
     Err(Refusal::patch_misfits(patched, &why))
+}
+
+/// What a write is to replace.
+#[derive(Clone, Copy)]
+struct Old<'a> {
+    seen: &'a Arc<Object>,
+    /// What is in it.
+    stored: &'a Value,
+    /// The same, as the resource of the call shows it.
+    shown: &'a Value,
 }
 
 /// Why one attempt at a write failed.

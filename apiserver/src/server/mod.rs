@@ -15,6 +15,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 pub use pki::{Pair, PkiError};
 
@@ -25,8 +26,10 @@ use crate::rest::{ApiServer, Outbound, OutboundError, Settings};
 use crate::serve::Listening;
 use crate::store::OpenError;
 
-/// How often it is looked for events whose time has come.
+/// How often it is looked for what has had its time.
 const BETWEEN_EXPIRIES: Duration = Duration::from_secs(60);
+/// For how long it is remembered at least how objects were, unless they change too much; as upstream's etcd is told.
+const REMEMBERED: Duration = Duration::from_secs(5 * 60);
 
 /// What clusters, users and contexts are called in kubeconfigs.
 const NAME: &str = "steersman";
@@ -107,7 +110,7 @@ impl Server {
         first_objects::announce(&server, listening.address(), &names).await;
         let admin = pki.client("admin", "admin", &[MASTERS])?;
         let mut chores = JoinSet::new();
-        chores.spawn(expire_events(server.clone()));
+        chores.spawn(expire(server.clone()));
         Ok(Self { server, listening, chores, ca: pki.ca, admin })
     }
 
@@ -179,10 +182,13 @@ impl Server {
     }
 }
 
-/// Sees to it that events do not pile up, until it is dropped.
-async fn expire_events(server: ApiServer) {
+/// Sees to it that neither events nor what objects once were pile up, until it is dropped.
+async fn expire(server: ApiServer) {
     loop {
         server.expire_events();
+        if let Some(before) = Instant::now().checked_sub(REMEMBERED) {
+            server.store().forget(before);
+        }
         tokio::time::sleep(BETWEEN_EXPIRIES).await;
     }
 }

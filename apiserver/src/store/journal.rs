@@ -303,11 +303,15 @@ fn load(database: &Database) -> Result<(u64, Loaded), redb::Error> {
     let (format, revision) = (fact(FACT_FORMAT)?, fact(FACT_REVISION)?);
     let mut objects = Vec::new();
     if format <= FORMAT {
+        let mut last = TableId::new();
         for found in transaction.open_table(OBJECTS)?.iter()? {
             let (at, state) = found?;
             let (table, namespace, name) = at.value();
+            if last != table {
+                last = table.into();
+            }
             let key = ObjectKey::new(namespace, name);
-            objects.push((TableId::from(table), key, Bytes::copy_from_slice(state.value())));
+            objects.push((last.clone(), key, Bytes::copy_from_slice(state.value())));
         }
     }
     Ok((format, Loaded { revision, objects }))

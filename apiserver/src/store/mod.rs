@@ -3,28 +3,34 @@
 //! The store knows keys, versions and history; of what an object means it knows nothing. All writes are conditional on
 //! the state the writer saw, so that callers compute outside of any lock.
 
+mod body;
 mod cursor;
 mod journal;
 mod object;
 mod table;
+mod warm;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use arcstr::ArcStr;
+use bytes::Bytes;
 use parking_lot::RwLock;
 use serde_json::Value;
 use steersman_api::ObjectKey;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 pub(crate) use cursor::Cursor;
 pub use journal::OpenError;
 pub(crate) use journal::{Journal, Loaded};
-pub(crate) use object::{Object, View};
+pub(crate) use object::{Form, Object, View};
 pub(crate) use table::{Change, ChangeKind, Snapshot};
+pub(crate) use warm::Warm;
 
 use crate::registry::Resource;
 use journal::{Entry, Writer};
+use object::Draft;
 use table::Table;
 
 /// Names a table: a resource with its group (`pods`, `jobs.batch`), whatever versions it is served in.
@@ -39,6 +45,7 @@ pub(crate) struct Store {
     shared: Arc<Shared>,
     /// Absent where nothing is to last. Its thread ends with the store, which waits for it.
     journal: OnceLock<Writer>,
+    warm: Warm,
 }
 
 /// What the journal's thread knows as well.
@@ -97,13 +104,28 @@ impl Store {
         let tables = HashMap::new();
         let state = State { revision, settled: revision, forgotten, history: history.max(1), tables };
         let shared = Shared { state: RwLock::new(state), settled: watch::Sender::new(Ok(revision)) };
-        Self { shared: Arc::new(shared), journal: OnceLock::new() }
+        Self { shared: Arc::new(shared), journal: OnceLock::new(), warm: Warm::default() }
     }
 
-    /// Puts an object back that was there before the process began; without history, and nobody is told.
-    pub(crate) fn restore(&self, resource: &Arc<Resource>, key: ObjectKey, version: u64, value: Value) {
-        let object = Arc::new(Object::new(Arc::clone(resource), key, version, value));
+    /// Puts an object back that was there before the process began; without history, and nobody is told. `json`: what the
+    /// journal has of it.
+    ///
+    /// # Errors
+    /// Why it can't be read.
+    pub(crate) fn restore(
+        &self,
+        resource: &Arc<Resource>,
+        key: ObjectKey,
+        json: Bytes,
+    ) -> Result<(), String> {
+        let object = Arc::new(Object::restored(Arc::clone(resource), key, json)?);
         self.shared.state.write().table(&resource.table).restore(object);
+        Ok(())
+    }
+
+    /// Which objects have more at hand than their bytes.
+    pub(crate) fn warm(&self) -> &Warm {
+        &self.warm
     }
 
     /// From now on all writes go to the journal. To be called once, before the first write.
@@ -170,14 +192,17 @@ impl Store {
         key: ObjectKey,
         value: Value,
     ) -> Result<Arc<Object>, Error> {
-        self.write(resource, |table, version| {
+        let draft = Draft::new(resource, value);
+        let written = self.write(resource, |table, version| {
             if table.get(&key).is_some() {
                 return Err(Error::Exists);
             }
-            let object = Arc::new(Object::new(Arc::clone(resource), key, version, value));
+            let object = Arc::new(Object::new(Arc::clone(resource), key, version, draft));
             table.put(Arc::clone(&object));
             Ok(object)
-        })
+        })?;
+        self.warm.note_value(&written);
+        Ok(written)
     }
 
     /// Puts a new state in the place of `seen`.
@@ -185,12 +210,15 @@ impl Store {
     /// # Errors
     /// [`Error::Stale`] if `seen` is no longer the present state.
     pub(crate) fn replace(&self, seen: &Object, value: Value) -> Result<Arc<Object>, Error> {
-        self.write(&seen.resource, |table, version| {
+        let draft = Draft::new(&seen.resource, value);
+        let written = self.write(&seen.resource, |table, version| {
             table.check(seen)?;
-            let object = Arc::new(Object::new(Arc::clone(&seen.resource), seen.key.clone(), version, value));
+            let object = Arc::new(Object::new(Arc::clone(&seen.resource), seen.key.clone(), version, draft));
             table.put(Arc::clone(&object));
             Ok(object)
-        })
+        })?;
+        self.warm.note_value(&written);
+        Ok(written)
     }
 
     /// Removes the object. Its last state comes back, under the version of the removal.
@@ -223,7 +251,7 @@ impl Store {
                     version,
                     table: resource.table.clone(),
                     key: written.key.clone(),
-                    state: state.map(|object| object.json(View::Whole).clone()),
+                    state: state.map(|object| object.json().clone()),
                 });
             }
             None => {
@@ -286,6 +314,15 @@ impl Store {
         let mut state = self.shared.state.write();
         let revision = state.revision;
         state.tables.values_mut().for_each(|table| table.compact(revision));
+    }
+
+    /// Forgets of all tables what was written before `before`, and hands back the memory.
+    pub(crate) fn forget(&self, before: Instant) {
+        let mut state = self.shared.state.write();
+        let forgotten: Vec<_> = state.tables.values_mut().map(|table| table.forget(before)).collect();
+        drop(state);
+        // Not under the lock: it takes a while.
+        drop(forgotten);
     }
 
     /// How many objects a table holds.

@@ -10,7 +10,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Error, Object};
-use crate::weight;
 
 /// What a table's history may weigh: states differ in size by thousands, so their number alone is no bound.
 const HEAVIEST: usize = 32 * 1024 * 1024;
@@ -120,7 +119,7 @@ impl Table {
     }
 
     fn remember(&mut self, kind: ChangeKind, object: Arc<Object>, before: Option<Arc<Object>>) {
-        let weight = weight::of(&object.value);
+        let weight = object.weight();
         let change = Change { kind, object, before, at: Instant::now(), weight, stamped: OnceLock::new() };
         self.weight += weight;
         self.history.push_back(Arc::new(change));
@@ -130,6 +129,18 @@ impl Table {
                 self.weight -= forgotten.weight;
             }
         }
+    }
+
+    /// Forgets the changes that were made before that moment. They come back, to be dropped.
+    pub(super) fn forget(&mut self, before: Instant) -> VecDeque<Arc<Change>> {
+        let kept = self.history.partition_point(|change| change.at < before);
+        let later = self.history.split_off(kept);
+        let forgotten = std::mem::replace(&mut self.history, later);
+        self.weight -= forgotten.iter().map(|change| change.weight).sum::<usize>();
+        if let Some(last) = forgotten.back() {
+            self.compacted = last.version();
+        }
+        forgotten
     }
 
     pub(super) fn announce(&self, version: u64) {

@@ -100,9 +100,7 @@ proptest! {
             let store = Arc::new(Store::from_revision(100, loaded.revision));
             for (table, key, state) in loaded.objects {
                 prop_assert_eq!(&table, &resource.table);
-                let value: Value = serde_json::from_slice(&state).unwrap();
-                let version = value["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-                store.restore(&resource, key, version, value);
+                store.restore(&resource, key, state).unwrap();
             }
             store.keep_in(journal);
             prop_assert_eq!(keys(&store.snapshot(&resource.table, "", None).unwrap()), expected.1);
@@ -188,7 +186,7 @@ fn versions_count_the_writes_of_all_tables() {
     let first = store.create(&maps(), key(0), json!({})).unwrap();
     let second = store.create(&secrets, key(0), json!({})).unwrap();
     assert_eq!((first.version, second.version, store.revision()), (2, 3, 3));
-    assert_eq!(second.value["metadata"]["resourceVersion"], "3");
+    assert_eq!(second.parsed()["metadata"]["resourceVersion"], "3");
 }
 
 #[test]
@@ -208,4 +206,57 @@ fn heavy_states_are_forgotten_sooner() {
     assert!(store.snapshot(&resource.table, "", Some(seen.version)).is_ok());
     store.compact();
     store.create(&resource, key(2), json!({"metadata": {}})).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_long_ago_is_forgotten() {
+    let (store, resource) = (Arc::new(Store::new(100)), maps());
+    let secrets = Arc::clone(Resources::built_in().get("", "v1", "secrets").unwrap());
+    let first = store.create(&secrets, key(0), json!({})).unwrap();
+    act(&store, &resource, Act::Put(0));
+    tokio::time::advance(std::time::Duration::from_secs(60)).await;
+    let then = Instant::now();
+    act(&store, &resource, Act::Put(0));
+    store.forget(then);
+    let at = |table: &TableId, version| store.snapshot(table, "", Some(version)).map(|found| found.version);
+    assert_eq!(at(&resource.table, 2), Err(Error::Compacted(3)));
+    assert_eq!((at(&resource.table, 3), at(&resource.table, 4)), (Ok(3), Ok(4)));
+    assert_eq!(at(&secrets.table, 1), Err(Error::Compacted(first.version)));
+    store.forget(then);
+    assert_eq!(at(&resource.table, 3), Ok(3));
+}
+
+#[test]
+fn an_object_that_was_let_cool_is_what_it_was() {
+    let (store, resource) = (Store::new(10), maps());
+    let fields = json!({"f:data": {"f:k": {}}});
+    let managed = json!([{"manager": "m", "fieldsV1": fields.to_string()}]);
+    let value = json!({"metadata": {"name": "k0", "managedFields": managed}, "data": {"k": "v"}});
+    let written = store.create(&resource, key(0), value).unwrap();
+    let (warm, json) = (written.parsed(), written.json().clone());
+    let told: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(told["metadata"]["managedFields"][0]["fieldsV1"], fields);
+    let form = || Form {
+        event: "ADDED",
+        format: crate::codec::Format::Json,
+        view: View::Whole,
+        resource: Arc::clone(&resource),
+    };
+    let bytes = |bytes: &'static str| {
+        written.encoded(form(), store.warm(), || Ok::<_, Error>(Bytes::from_static(bytes.as_bytes())))
+    };
+    assert_eq!((bytes("a").unwrap(), bytes("b").unwrap()), (Bytes::from("a"), Bytes::from("a")));
+    written.cool();
+    assert!(!Arc::ptr_eq(&warm, &written.parsed()));
+    assert_eq!((&written.parsed(), written.json()), (&warm, &json));
+    assert_eq!(bytes("b").unwrap(), "b");
+}
+
+#[test]
+fn the_objects_that_were_warm_first_cool_first() {
+    let (store, resource) = (Store::new(10), maps());
+    let heavy = || json!({"metadata": {}, "data": {"k": "x".repeat(1 << 20)}});
+    let all: Vec<_> = (0..5).map(|n| store.create(&resource, key(n), heavy()).unwrap()).collect();
+    let is_warm = |object: &Arc<Object>| Arc::ptr_eq(&object.parsed(), &object.parsed());
+    assert_eq!(all.iter().map(is_warm).collect::<Vec<_>>(), [false, false, false, false, true]);
 }

@@ -51,23 +51,21 @@ impl Tabulator {
     /// The row of an object. `served`: the object as the resource shows it.
     pub(crate) fn row(&self, served: &Object, now: Timestamp, out: &mut BytesMut) {
         let layout = &self.resource.layout;
-        let (cells, conditions) = if Arc::ptr_eq(&self.storage, &served.resource) {
-            (layout.cells(&served.value, now), conditions(&self.resource.kind, &served.value))
-        } else {
-            let stored = self.storage.convert_from(&served.resource, &served.value);
-            (layout.cells(&stored, now), conditions(&self.resource.kind, &stored))
-        };
-        begin_row(&cells, conditions.as_ref(), out);
+        let mut value = served.parsed();
+        if !Arc::ptr_eq(&self.storage, &served.resource) {
+            value = Arc::new(self.storage.convert_from(&served.resource, &value));
+        }
+        begin_row(&layout.cells(&value, now), conditions(&self.resource.kind, &value).as_ref(), out);
         match self.shape.include {
             Include::None => out.put_slice(b"null"),
             Include::Metadata => {
                 out.put_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":");
                 out.put_slice(&codec::json(&self.shape.version.api_version()));
-                members_of(&served.json(View::Metadata)[..], out);
+                served.json_tail(View::Metadata).iter().for_each(|part| out.put_slice(part));
             }
             Include::Object => {
                 out.put_slice(&self.resource.json_head(View::Whole));
-                members_of(&served.json(View::Whole)[..], out);
+                served.json_tail(View::Whole).iter().for_each(|part| out.put_slice(part));
             }
         }
         out.put_slice(b"}");
@@ -93,7 +91,7 @@ impl Tabulator {
     /// A table of one object, as an answer or an event has it.
     pub(crate) fn single(&self, served: &Object, now: Timestamp, heads: Heads) -> BytesMut {
         let mut out = BytesMut::new();
-        let version = served.metadata().get("resourceVersion");
+        let version = served.version_told().map(Value::from);
         self.begin(&self.resource.layout, &version_only(version), heads, &mut out);
         self.row(served, now, &mut out);
         out.put_slice(Self::END);
@@ -109,15 +107,16 @@ impl Tabulator {
         heads: Heads,
     ) -> BytesMut {
         let mut out = BytesMut::new();
-        self.begin(layout, &version_only(value["metadata"].get("resourceVersion")), heads, &mut out);
+        let version = value["metadata"].get("resourceVersion").cloned();
+        self.begin(layout, &version_only(version), heads, &mut out);
         self.value_row(layout, value, now, &mut out);
         out.put_slice(Self::END);
         out
     }
 }
 
-fn version_only(version: Option<&Value>) -> Map<String, Value> {
-    version.map(|version| ("resourceVersion".to_owned(), version.clone())).into_iter().collect()
+fn version_only(version: Option<Value>) -> Map<String, Value> {
+    version.map(|version| ("resourceVersion".to_owned(), version)).into_iter().collect()
 }
 
 fn begin_row(cells: &[Value], conditions: Option<&Value>, out: &mut BytesMut) {
@@ -128,12 +127,4 @@ fn begin_row(cells: &[Value], conditions: Option<&Value>, out: &mut BytesMut) {
         out.put_slice(&codec::json(conditions));
     }
     out.put_slice(b",\"object\":");
-}
-
-/// `{"metadata"...}` as what follows after other members.
-fn members_of(members: &[u8], out: &mut BytesMut) {
-    if members.len() > 2 {
-        out.put_slice(b",");
-    }
-    out.put_slice(&members[1..]);
 }

@@ -12,7 +12,7 @@ use crate::faults::Spoiled;
 use crate::refusal::Refusal;
 use crate::registry::{ENVELOPE_TAIL, Resource, envelope_head, length_delimited};
 use crate::rest::{ObjectShape, object_bytes};
-use crate::store::{Object, View};
+use crate::store::{Form, Object, Store, View};
 use crate::table::{Heads, Tabulator};
 
 /// Writes the events of one watch.
@@ -25,6 +25,8 @@ pub(crate) struct Encoder {
     pub(crate) rows: Option<Rows>,
     /// Objects that the client shall not be able to read.
     pub(crate) spoiled: Spoiled,
+    /// Where the objects are from.
+    pub(crate) store: Arc<Store>,
 }
 
 /// The rows of one watch. Its first event says what the columns are.
@@ -54,17 +56,35 @@ impl Rows {
 }
 
 impl Encoder {
-    /// An event about an object. The object's own bytes are shared with all who watch it.
+    /// An event about a change. Its bytes are shared with all who are told of it in the same words.
+    pub(crate) fn change(
+        &mut self,
+        event: &'static str,
+        object: &Arc<Object>,
+    ) -> Result<Vec<Bytes>, Refusal> {
+        if self.rows.is_some() || self.spoiled.hits(object) {
+            return self.object(event, object);
+        }
+        let ObjectShape { format, view, .. } = self.shape;
+        let form = Form { event, format, view, resource: Arc::clone(&self.resource) };
+        let make = || self.object_as_it_is(event, object).map(|pieces| joined(&pieces));
+        Ok(vec![object.encoded(form, self.store.warm(), make)?])
+    }
+
+    /// An event about an object, for this client alone.
     pub(crate) fn object(&mut self, kind: &str, object: &Arc<Object>) -> Result<Vec<Bytes>, Refusal> {
-        let object = object.served_as(&self.resource);
         if let Some(rows) = &mut self.rows {
-            let row = rows.object(&object);
+            let row = rows.object(&object.served_as(&self.resource));
             return Ok(self.framed(kind, row));
         }
-        if self.spoiled.hits(&object) {
-            return self.spoiled_object(kind, &object);
+        if self.spoiled.hits(object) {
+            return self.spoiled_object(kind, &object.served_as(&self.resource));
         }
-        Ok(self.framed(kind, object_bytes(&object, self.shape)?))
+        self.object_as_it_is(kind, object)
+    }
+
+    fn object_as_it_is(&self, kind: &str, object: &Arc<Object>) -> Result<Vec<Bytes>, Refusal> {
+        Ok(self.framed(kind, object_bytes(&object.served_as(&self.resource), self.shape)?))
     }
 
     fn spoiled_object(&self, kind: &str, object: &Object) -> Result<Vec<Bytes>, Refusal> {
@@ -123,7 +143,7 @@ impl Encoder {
                         object.insert("metadata".to_owned(), Value::Object(metadata));
                         schema::to_protobuf(kind, &Value::Object(object)).map_err(Refusal::internal)?.into()
                     }
-                    _ => codec::metadata_to_protobuf(&metadata).map_err(Refusal::internal)?,
+                    _ => codec::metadata_to_protobuf(metadata).map_err(Refusal::internal)?,
                 };
                 let head = self.resource.envelope_head(self.shape.view, raw.len());
                 vec![head, raw, Bytes::from_static(ENVELOPE_TAIL)]
@@ -169,4 +189,11 @@ impl Encoder {
         }
         object
     }
+}
+
+/// As one piece.
+fn joined(pieces: &[Bytes]) -> Bytes {
+    let mut all = Vec::with_capacity(pieces.iter().map(Bytes::len).sum());
+    pieces.iter().for_each(|piece| all.extend_from_slice(piece));
+    all.into()
 }

@@ -1,8 +1,8 @@
 //! One watch.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec;
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -25,11 +25,11 @@ pub(crate) struct Watcher {
     encoder: Encoder,
     faults: WatchFaults,
     /// What was there when it began, yet to be sent as ADDED.
-    initial: VecDeque<Arc<Object>>,
+    initial: vec::IntoIter<Arc<Object>>,
     /// After `initial`, a bookmark says that they are complete as of this version.
     initial_end: Option<u64>,
     /// Changes taken from the history, yet to be sent.
-    pending: VecDeque<Arc<Change>>,
+    pending: vec::IntoIter<Arc<Change>>,
     /// With all of `pending` sent, the client knows everything up to here.
     known: u64,
     /// Between bookmarks; `None` if the client wants none.
@@ -46,7 +46,7 @@ pub(crate) struct Watcher {
 pub(crate) struct Start {
     /// Where the history is read from.
     pub(crate) cursor: Cursor,
-    /// Sent as ADDED first.
+    /// Sent as ADDED first. The watch's selection has been applied to them.
     pub(crate) initial: Vec<Arc<Object>>,
     /// See [`Watcher`].
     pub(crate) initial_end: Option<u64>,
@@ -70,9 +70,9 @@ impl Watcher {
         let now = Instant::now();
         Self {
             cursor: start.cursor,
-            initial: start.initial.into_iter().filter(|object| selection.matches(object)).collect(),
+            initial: start.initial.into_iter(),
             initial_end: start.initial_end,
-            pending: VecDeque::new(),
+            pending: vec::IntoIter::default(),
             known: start.known,
             bookmarks: start.bookmarks,
             next_bookmark: now + start.bookmarks.unwrap_or_default(),
@@ -99,10 +99,13 @@ impl Watcher {
             if self.over || self.faults.is_cut() {
                 return None;
             }
-            if let Some(object) = self.initial.pop_front() {
+            if let Some(object) = self.initial.next() {
                 self.faults.count();
-                return Some(Ok(self.encode("ADDED", &object)));
+                let event = self.encoder.object("ADDED", &object);
+                return Some(Ok(event.unwrap_or_else(|refusal| self.fail(&refusal))));
             }
+            // What has been sent takes no room for as long as the watch goes on.
+            self.initial = vec::IntoIter::default();
             if let Some(version) = self.initial_end.take() {
                 self.marked = version;
                 let end = self.encoder.initial_end(version);
@@ -112,29 +115,31 @@ impl Watcher {
             if self.ends.is_some_and(|ends| now >= ends) {
                 self.over = true;
                 // A last word of the version, so that the next watch need not begin far back.
-                if self.bookmarks.is_some() && self.pending.is_empty() && self.known > self.marked {
+                if self.bookmarks.is_some() && self.pending.as_slice().is_empty() && self.known > self.marked
+                {
                     return Some(Ok(self.bookmark(self.known)));
                 }
                 return None;
             }
-            if let Some(change) = self.pending.front() {
+            if let Some(change) = self.pending.as_slice().first() {
                 let due = change.at + self.faults.lag();
                 if due > now {
                     self.pause(due).await;
                     continue;
                 }
-                let change = self.pending.pop_front().expect("the front must be there: it was just seen");
-                if let Some((kind, object)) = self.shown(&change) {
+                let change = self.pending.next();
+                if let Some((kind, object)) = change.and_then(|change| self.shown(&change)) {
                     self.faults.count();
-                    return Some(Ok(self.encode(kind, &object)));
+                    let event = self.encoder.change(kind, &object);
+                    return Some(Ok(event.unwrap_or_else(|refusal| self.fail(&refusal))));
                 }
                 continue;
             }
             match self.cursor.take() {
                 Ok(batch) => {
                     self.known = batch.version;
-                    if !batch.changes.is_empty() {
-                        self.pending.extend(batch.changes);
+                    self.pending = batch.changes.into_iter();
+                    if !self.pending.as_slice().is_empty() {
                         continue;
                     }
                 }
@@ -198,10 +203,6 @@ impl Watcher {
             (true, false) => Some(("DELETED", Arc::clone(change.before_as_of_now()?))),
             (false, false) => None,
         }
-    }
-
-    fn encode(&mut self, kind: &str, object: &Arc<Object>) -> Vec<Bytes> {
-        self.encoder.object(kind, object).unwrap_or_else(|refusal| self.fail(&refusal))
     }
 
     fn bookmark(&mut self, version: u64) -> Vec<Bytes> {

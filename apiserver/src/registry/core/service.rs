@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::field::FieldError;
@@ -379,17 +380,34 @@ fn unfit_addresses(service: &Value) -> Vec<FieldError> {
     errors
 }
 
+/// What a service has been given that no other may have.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Given {
+    #[serde(rename = "clusterIP")]
+    cluster_ip: Option<String>,
+    ports: Vec<GivenPort>,
+    health_check_node_port: Option<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GivenPort {
+    node_port: Option<i64>,
+}
+
 /// The addresses of all other services.
 fn addresses(store: &Store, own: &str) -> Vec<String> {
-    taken(store, own, |spec| object::str_at(spec, "clusterIP").map(str::to_owned).into_iter().collect())
+    taken(store, own).filter_map(|given| given.cluster_ip).collect()
 }
 
 /// The ports of all other services.
 fn node_ports(store: &Store, own: &str) -> Vec<i64> {
-    taken(store, own, |spec| {
-        let ports = object::list_at(spec, "ports").iter().filter_map(|port| port["nodePort"].as_i64());
-        ports.chain(spec["healthCheckNodePort"].as_i64()).collect()
-    })
+    let ports = |given: Given| {
+        let ports = given.ports.into_iter().filter_map(|port| port.node_port);
+        ports.chain(given.health_check_node_port).collect::<Vec<_>>()
+    };
+    taken(store, own).flat_map(ports).collect()
 }
 
 fn free_address(store: &Store, own: &str) -> Option<String> {
@@ -399,14 +417,16 @@ fn free_address(store: &Store, own: &str) -> Option<String> {
 }
 
 /// What all other services have been given.
-fn taken<T>(store: &Store, own: &str, given: impl Fn(&Value) -> Vec<T>) -> Vec<T> {
+fn taken<'a>(store: &Store, own: &'a str) -> impl Iterator<Item = Given> + use<'a> {
+    #[derive(Deserialize)]
+    struct Service {
+        #[serde(default)]
+        spec: Given,
+    }
+
     let services = store.snapshot(&"services".into(), "", None).map(|snapshot| snapshot.objects);
-    let others = services.unwrap_or_default();
-    others
-        .iter()
-        .filter(|other| other.key.to_string() != own)
-        .flat_map(|other| given(&other.value["spec"]))
-        .collect()
+    let others = services.unwrap_or_default().into_iter().filter(move |other| other.key.to_string() != own);
+    others.filter_map(|other| other.read::<Service>()).map(|service| service.spec)
 }
 
 #[cfg(test)]

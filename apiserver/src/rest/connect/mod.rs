@@ -64,8 +64,9 @@ impl ApiServer {
         let options = log::Options::parse(&request.query)?;
         options.validate(&call.name)?;
         let pod = self.existing(&call.resource, &call.namespace, &call.name)?;
-        let container = container::chosen(&pod.value, &call.name, &options.container)?;
-        let Some(mut target) = self.node_of(call, &pod.value)? else {
+        let pod = pod.parsed();
+        let container = container::chosen(&pod, &call.name, &options.container)?;
+        let Some(mut target) = self.node_of(call, &pod)? else {
             // It has not been anywhere: there is nothing to be had.
             let mut answer = Response::new(ResponseBody::full(""));
             *answer.status_mut() = StatusCode::NO_CONTENT;
@@ -101,7 +102,7 @@ impl ApiServer {
         let node = self.store().get(&"nodes".into(), &ObjectKey::cluster(name.as_str()));
         // Upstream speaks of pods here.
         let node = node.ok_or_else(|| Refusal::not_found(&call.resource, &name))?;
-        target::of_node(&node.value).map(Some)
+        target::of_node(&node.parsed()).map(Some)
     }
 }
 

@@ -74,7 +74,7 @@ impl ApiServer {
         let call = &request.call;
         let named = Named::parse(&call.name, "node")?;
         let node = self.existing(&call.resource, "", named.name)?;
-        let target = target::of_node(&node.value)?;
+        let target = target::of_node(&node.parsed())?;
         let found = tokio::net::lookup_host((target.host.as_str(), target.port)).await;
         let found: Vec<_> = found.map_err(|error| Refusal::bad_request(error.to_string()))?.collect();
         if found.is_empty() || !found.iter().all(|address| may_be_proxied_to(address.ip())) {
@@ -90,7 +90,7 @@ impl ApiServer {
         let call = &request.call;
         let named = Named::parse(&call.name, "pod")?;
         let pod = self.existing(&call.resource, &call.namespace, named.name)?;
-        target::of_pod(&named, &pod.value)
+        target::of_pod(&named, &pod.parsed())
     }
 
     fn proxied_service(&self, request: &Request) -> Result<Target> {
@@ -117,11 +117,12 @@ impl ApiServer {
             of_pod
                 && of_namespace
                 && pod().is_some_and(|pod| {
-                    list_at(&pod.value, "status.podIPs").iter().any(|own| text_at(own, "ip") == ip)
+                    list_at(&pod.parsed(), "status.podIPs").iter().any(|own| text_at(own, "ip") == ip)
                 })
         };
-        let service = service.as_ref().map(|service| &service.value);
-        let mut found = target::of_service(&call.name, &named, service, &endpoints.value, is_pod)?;
+        let service = service.map(|service| service.parsed());
+        let mut found =
+            target::of_service(&call.name, &named, service.as_deref(), &endpoints.parsed(), is_pod)?;
         let [first, second, ..] = uuid::Uuid::new_v4().into_bytes();
         let chosen = usize::from(u16::from_be_bytes([first, second])) % found.len();
         let (ip, port) = found.swap_remove(chosen);

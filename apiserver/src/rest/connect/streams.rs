@@ -18,16 +18,16 @@ impl ApiServer {
             "portforward" => ports(&request.query)?,
             _ => stream_query(&request.query),
         };
-        let pod = self.existing(&call.resource, &call.namespace, &call.name)?;
+        let pod = self.existing(&call.resource, &call.namespace, &call.name)?.parsed();
         let of_pod = format!("{}/{}", call.namespace, call.name);
         let path = match call.subresource.as_str() {
             "portforward" => format!("/portForward/{of_pod}"),
             verb => {
                 let asked = request.query.get("container").unwrap_or_default();
-                format!("/{verb}/{of_pod}/{}", container::chosen(&pod.value, &call.name, asked)?)
+                format!("/{verb}/{of_pod}/{}", container::chosen(&pod, &call.name, asked)?)
             }
         };
-        let Some(target) = self.node_of(call, &pod.value)? else {
+        let Some(target) = self.node_of(call, &pod)? else {
             let why = format!("pod {} does not have a host assigned", call.name);
             return Err(Refusal::bad_request(why));
         };

@@ -65,7 +65,7 @@ fn a_start_goes_on_with_a_definition_that_was_going_when_the_power_was_cut() {
         server.add_knob(&server.knobs().unwrap(), name).unwrap();
     }
     // All that a delete has come to.
-    let mut going = seen.value.clone();
+    let mut going = seen.parsed().as_ref().clone();
     crate::object::metadata(&mut going).insert("deletionTimestamp".to_owned(), "2026-01-01T00:00:00Z".into());
     seen.resource.strategy.marked(&mut going);
     server.store().replace(&seen, going).unwrap();
@@ -92,7 +92,7 @@ fn objects_whose_definition_is_missing_are_kept_until_it_comes_again() {
     let a = server.existing(&server.knobs().unwrap(), "default", "a").unwrap();
     let shown = a.served_as(&server.knobs().unwrap());
     assert_eq!(
-        (&shown.value["kind"], &shown.value["apiVersion"]),
+        (&shown.parsed()["kind"], &shown.parsed()["apiVersion"]),
         (&json!("Knob"), &json!("example.com/v1"))
     );
 }
@@ -103,7 +103,7 @@ fn a_definition_that_serves_nothing_keeps_its_objects() {
     let server = open(folder.path());
     let seen = server.define(definition(true));
     server.add_knob(&server.knobs().unwrap(), "a").unwrap();
-    let mut unserved = seen.value.clone();
+    let mut unserved = seen.parsed().as_ref().clone();
     unserved["spec"]["versions"][0]["served"] = false.into();
     let unserved = server.store().replace(&seen, unserved).unwrap();
     server.noticed(&unserved);

@@ -1,11 +1,15 @@
 //! Between bytes and the JSON form that the server works on.
 
+mod fold;
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use steersman_api::schema::{self, Kind, TranscodeError};
+
+pub(crate) use fold::{check, read_members, read_metadata};
 
 use crate::depth;
 use crate::registry::Resource;
@@ -102,13 +106,17 @@ pub(crate) fn json_without_type(object: &Value) -> Bytes {
     }
 }
 
-/// The JSON of a `PartialObjectMetadata`, without `apiVersion` and `kind`.
-pub(crate) fn metadata_json(metadata: &Map<String, Value>) -> Bytes {
-    #[derive(Serialize)]
-    struct Partial<'a> {
-        metadata: Unfolded<'a>,
+/// Adds the bytes of a JSON value.
+pub(crate) fn write_json(value: &impl Serialize, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, value).expect("a JSON value must have a text");
+}
+
+/// Adds the bytes of a member of metadata, in the form that clients know.
+pub(crate) fn write_metadata_member(name: &str, value: &Value, out: &mut Vec<u8>) {
+    match unfold_metadata(name, value) {
+        Some(form) => write_json(&form, out),
+        None => write_json(value, out),
     }
-    json(&Partial { metadata: Unfolded(metadata, unfold_metadata) })
 }
 
 /// An object's bare message.
@@ -118,9 +126,9 @@ pub(crate) fn to_protobuf(resource: &Resource, object: &Value) -> Result<Bytes, 
 }
 
 /// The bare message of a `PartialObjectMetadata`.
-pub(crate) fn metadata_to_protobuf(metadata: &Map<String, Value>) -> Result<Bytes, Error> {
+pub(crate) fn metadata_to_protobuf(metadata: Map<String, Value>) -> Result<Bytes, Error> {
     let mut object = Map::new();
-    object.insert("metadata".to_owned(), Value::Object(metadata.clone()));
+    object.insert("metadata".to_owned(), Value::Object(metadata));
     Ok(schema::to_protobuf(partial_object_metadata(), &Value::Object(object))?.into())
 }
 
