@@ -106,3 +106,23 @@ pub async fn a_long_log_is_rotated(pods: Pods) {
     })
     .await;
 }
+
+pub async fn commands_and_variables_are_as_the_spec_has_them(pods: Pods) {
+    let said = pods
+        .output(
+            "pwd; echo \"$1|$2|$3\"; echo $CPU $MEMORY $KUBERNETES_SERVICE_PORT_HTTPS",
+            json!({
+                "workingDir": "/etc",
+                "args": ["sh", "$(GREETING)", "$$(GREETING)", "two words"],
+                "env": [
+                    { "name": "GREETING", "value": "hello" },
+                    { "name": "CPU", "valueFrom": { "resourceFieldRef": { "resource": "limits.cpu", "divisor": "1m" } } },
+                    { "name": "MEMORY", "valueFrom": { "resourceFieldRef": { "resource": "requests.memory" } } },
+                ],
+                "resources": { "limits": { "cpu": "250m" }, "requests": { "memory": "16Mi" } },
+            }),
+            json!({}),
+        )
+        .await;
+    assert_eq!(said, "/etc\nhello|$(GREETING)|two words\n250 16777216 443\n");
+}

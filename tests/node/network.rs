@@ -73,3 +73,14 @@ pub async fn the_clusters_dns_is_in_resolv_conf(pods: Pods) {
     let said = pods.output("cat /etc/resolv.conf", json!({}), own).await;
     assert_eq!(said, "search example.org\nnameserver 192.0.2.53\noptions rotate\n");
 }
+
+pub async fn a_pod_may_have_the_hosts_dns(pods: Pods) {
+    let said = pods.output("cat /etc/resolv.conf", json!({}), json!({ "dnsPolicy": "Default" })).await;
+    let servers = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| line.starts_with("nameserver"));
+        lines.map(str::to_owned).collect()
+    };
+    let host = std::fs::read_to_string("/etc/resolv.conf").unwrap();
+    // A pod gets three at the most.
+    assert_eq!(servers(&said), servers(&host).into_iter().take(3).collect::<Vec<_>>(), "{said}");
+}

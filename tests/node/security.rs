@@ -71,3 +71,37 @@ pub async fn a_container_that_must_not_be_root_is_refused(pods: Pods) {
     assert_eq!(reason, "CreateContainerConfigError");
     assert!(message.contains("container has runAsNonRoot and image will run as root"), "{message}");
 }
+
+pub async fn seccomp_sysctls_and_the_oom_score_are_as_the_spec_has_them(pods: Pods) {
+    let script =
+        "grep Seccomp: /proc/self/status; cat /proc/sys/kernel/shm_rmid_forced /proc/self/oom_score_adj";
+    let said = async |resources, security| {
+        pods.output(script, json!({ "resources": resources }), json!({ "securityContext": security })).await
+    };
+    let strict = json!({
+        "seccompProfile": { "type": "RuntimeDefault" },
+        "sysctls": [{ "name": "kernel/shm_rmid_forced", "value": "1" }],
+    });
+    let guaranteed = said(json!({ "limits": { "cpu": "100m", "memory": "32Mi" } }), strict).await;
+    // A runtime that may not lower the score leaves it at its own.
+    assert!(["Seccomp:\t2\n1\n-997\n", "Seccomp:\t2\n1\n0\n"].contains(&guaranteed.as_str()), "{guaranteed}");
+    let capacity = pods.world.node().await.status.unwrap().capacity.unwrap()["memory"].0.clone();
+    let capacity = capacity.parse::<steersman_api::Quantity>().unwrap().value();
+    let asked = capacity / 4;
+    let burstable = said(json!({ "requests": { "memory": asked.to_string() } }), json!({})).await;
+    assert_eq!(burstable, format!("Seccomp:\t0\n0\n{}\n", 1000 - 1000 * asked / capacity));
+    assert_eq!(said(json!({}), json!({})).await, "Seccomp:\t0\n0\n1000\n");
+}
+
+pub async fn namespaces_are_the_hosts_or_shared_where_the_spec_says_so(pods: Pods) {
+    let own = |kind: &str| std::fs::read_link(format!("/proc/self/ns/{kind}")).unwrap().display().to_string();
+    let namespaces =
+        |spec| pods.output("readlink /proc/self/ns/pid; readlink /proc/self/ns/ipc", json!({}), spec);
+    let host = namespaces(json!({ "hostPID": true, "hostIPC": true })).await;
+    assert_eq!(host, format!("{}\n{}\n", own("pid"), own("ipc")));
+    let alone = namespaces(json!({})).await;
+    assert!(!alone.contains(&own("pid")) && !alone.contains(&own("ipc")), "{alone}");
+    let first = |spec| pods.output("cat /proc/1/comm", json!({}), spec);
+    assert_eq!(first(json!({ "shareProcessNamespace": true })).await, "pause\n");
+    assert_ne!(first(json!({})).await, "pause\n");
+}
