@@ -89,7 +89,7 @@ fn check_place(pod: &Pod, node: &Node, others: &[Arc<Pod>]) -> Result<Admission,
     }
     let critical = is_critical(pod);
     if critical && !unfit.is_empty() && unfit.len() == resources {
-        return make_room(pod, &others, unfit);
+        return make_room(pod, &others, &unfit);
     }
     // Of a critical pod, what making room would not help comes first.
     let first = if critical { resources } else { 0 };
@@ -97,10 +97,9 @@ fn check_place(pod: &Pod, node: &Node, others: &[Arc<Pod>]) -> Result<Admission,
 }
 
 /// Which pods go, so that the others' place is enough.
-fn make_room(pod: &Pod, others: &[&Arc<Pod>], unfit: Vec<Unfit>) -> Result<Admission, Rejection> {
+fn make_room(pod: &Pod, others: &[&Arc<Pod>], unfit: &[Unfit]) -> Result<Admission, Rejection> {
     let shortages: Vec<Shortage> = unfit.iter().filter_map(Unfit::shortage).collect();
     let signal = shortages.first().map(|shortage| shortage.resource.clone()).unwrap_or_default();
-    let Some(refusal) = unfit.into_iter().next().map(Rejection::from) else { return Ok(Admission::Now) };
     let victims = preemption::choose(pod, others, &shortages).map_err(|error| {
         let message = format!(
             "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods \
@@ -108,7 +107,7 @@ fn make_room(pod: &Pod, others: &[&Arc<Pod>], unfit: Vec<Unfit>) -> Result<Admis
         );
         rejection("UnexpectedAdmissionError", message)
     })?;
-    Ok(Admission::After(Preemption { victims, signal, refusal }))
+    Ok(Admission::After(Preemption { victims, signal }))
 }
 
 fn is_elsewhere(pod: &Pod, node: &Node) -> Option<Unfit> {

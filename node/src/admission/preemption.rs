@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 
-use super::{Rejection, is_critical, resources};
+use super::{is_critical, resources};
 use crate::pod_workers::StatusChange;
 use crate::resources::{CPU, MEMORY, QosClass, qos_class};
 use crate::status_manager::conditions::{DISRUPTION_TARGET, replace_or_append};
@@ -21,8 +21,6 @@ pub struct Preemption {
     pub victims: Vec<Arc<Pod>>,
     /// The first of the resources that are short; as it is counted.
     pub signal: String,
-    /// What a pod is told for which nobody goes.
-    pub refusal: Rejection,
 }
 
 /// How much of a resource is missing.

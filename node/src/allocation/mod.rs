@@ -25,6 +25,6 @@ mod store;
 mod tests;
 
 pub use metrics::Metrics;
-pub use resizes::{Resizes, Trigger};
+pub use resizes::{Resizes, Retried, Trigger};
 pub use resources::PodResources;
 pub use store::{Error, Store};

@@ -14,9 +14,10 @@ use super::conditions::{Conditions, Pending};
 use super::metrics::Metrics;
 use super::resources::{is_resized, operations};
 use super::{PodResources, Store, messages, order};
+use crate::admission::preemption::Preemption;
 use crate::events::{EventType, Events, pod_reference};
 use crate::pod_workers::uid_of;
-use crate::sync_loop::Rejection;
+use crate::sync_loop::{Admission, Rejection};
 
 /// From the moment that a resize begins to wait to the first time that it is looked at without cause.
 const FIRST_RETRY: Duration = Duration::from_secs(30);
@@ -74,6 +75,23 @@ struct State {
     pending: Vec<Uid>,
     /// When they are looked at without cause.
     due: Option<Instant>,
+}
+
+/// What came of a look at the resizes that wait.
+#[derive(Debug, Default)]
+pub struct Retried {
+    /// The pods that are to be synced: what they have been allocated changed, or what is to be told of them.
+    pub to_sync: Vec<Arc<Pod>>,
+    /// A critical pod that may grow once others are gone, if the look came to one.
+    pub needs_room: Option<(Arc<Pod>, Preemption)>,
+}
+
+/// What came of a look at one resize.
+enum Considered {
+    Allocated,
+    /// Or there was nothing to allocate.
+    Refused,
+    NeedsRoom(Preemption),
 }
 
 impl Resizes {
@@ -155,15 +173,14 @@ impl Resizes {
     }
 
     /// Looks at the resizes that wait, in their order: allocates those that `admit` lets, and says of the others why not.
-    /// `wanted` has the pods as their sources do; a resize of one that it has not is dropped.
-    ///
-    /// Yields the pods that are to be synced: what they have been allocated changed, or what is to be told of them.
+    /// `wanted` has the pods as their sources do; a resize of one that it has not is dropped. Stops at one for which others
+    /// must go first; that one and those after it wait.
     pub fn retry(
         &self,
         trigger: Trigger,
         wanted: impl Fn(&Uid) -> Option<Arc<Pod>>,
-        admit: impl Fn(&Arc<Pod>) -> Result<(), Rejection>,
-    ) -> Vec<Arc<Pod>> {
+        admit: impl Fn(&Arc<Pod>) -> Result<Admission, Rejection>,
+    ) -> Retried {
         let waiting = {
             let mut state = self.shared.state.lock();
             state.due = Some(Instant::now() + RETRY);
@@ -174,40 +191,66 @@ impl Resizes {
             let conditions = self.of(&uid_of(pod));
             order::rank(pod, &self.allocated(pod), &conditions)
         });
-        let mut to_sync = Vec::new();
+        let mut retried = Retried::default();
         for pod in pods {
             let uid = uid_of(&pod);
+            if retried.needs_room.is_some() {
+                self.shared.state.lock().pending.push(uid);
+                continue;
+            }
             let before = self.of(&uid);
-            let allocated = self.consider(&pod, &admit);
-            let after = self.of(&uid);
-            match after.pending() {
-                Some(Pending::Deferred) => self.shared.state.lock().pending.push(uid),
-                Some(Pending::Infeasible) => {}
-                None if before.pending() == Some(Pending::Deferred) => {
-                    self.shared.metrics.accepted(trigger.as_str());
+            let allocated = match self.consider(&pod, &admit) {
+                Considered::Allocated => {
+                    self.count_accepted(&before, trigger);
+                    true
                 }
-                None => {}
+                Considered::Refused => false,
+                Considered::NeedsRoom(preemption) => {
+                    self.shared.state.lock().pending.push(uid);
+                    retried.needs_room = Some((pod, preemption));
+                    continue;
+                }
+            };
+            let after = self.of(&uid);
+            if after.pending() == Some(Pending::Deferred) {
+                self.shared.state.lock().pending.push(uid);
             }
             if allocated || before != after {
-                to_sync.push(pod);
+                retried.to_sync.push(pod);
             }
         }
         self.save();
-        to_sync
+        retried
     }
 
-    /// Looks at one resize; says whether it was allocated.
-    fn consider(&self, pod: &Arc<Pod>, admit: impl Fn(&Arc<Pod>) -> Result<(), Rejection>) -> bool {
+    /// Room was made for a resize: `pod`, as it was [looked at](Self::retry), is allocated what it asks for.
+    pub fn grant(&self, pod: &Pod, trigger: Trigger) {
+        let uid = uid_of(pod);
+        self.shared.state.lock().pending.retain(|pending| *pending != uid);
+        let before = self.of(&uid);
+        self.begin(pod);
+        self.count_accepted(&before, trigger);
+        self.save();
+    }
+
+    /// Looks at one resize.
+    fn consider(
+        &self,
+        pod: &Arc<Pod>,
+        admit: impl Fn(&Arc<Pod>) -> Result<Admission, Rejection>,
+    ) -> Considered {
         let (uid, generation, now) = (uid_of(pod), pod.metadata.generation, Timestamp::now());
         if Arc::ptr_eq(&self.allocated(pod), pod) {
             self.change(&uid, |conditions| conditions.pending = None);
-            return false;
+            return Considered::Refused;
         }
-        let Err(Rejection { reason, message }) = admit(pod) else {
-            self.allocate(pod);
-            self.change(&uid, |conditions| conditions.allocated(generation, now));
-            self.say(pod, EventType::Normal, "ResizeStarted", messages::STARTED, generation, "");
-            return true;
+        let Rejection { reason, message } = match admit(pod) {
+            Ok(Admission::Now) => {
+                self.begin(pod);
+                return Considered::Allocated;
+            }
+            Ok(Admission::After(preemption)) => return Considered::NeedsRoom(preemption),
+            Err(rejection) => rejection,
         };
         tracing::info!(pod = pod.metadata.name, reason, message, "Pod resize is not allocated");
         let why = Pending::of(&reason);
@@ -217,7 +260,22 @@ impl Resizes {
             let what = format!("Pod resize {reason}");
             self.say(pod, EventType::Warning, why.event(), &what, generation, &message);
         }
-        false
+        Considered::Refused
+    }
+
+    /// Allocates a pod what its spec asks for.
+    fn begin(&self, pod: &Pod) {
+        let generation = pod.metadata.generation;
+        self.allocate(pod);
+        self.change(&uid_of(pod), |conditions| conditions.allocated(generation, Timestamp::now()));
+        self.say(pod, EventType::Normal, "ResizeStarted", messages::STARTED, generation, "");
+    }
+
+    /// A resize was allocated that had not fitted `before`, if so.
+    fn count_accepted(&self, before: &Conditions, trigger: Trigger) {
+        if before.pending() == Some(Pending::Deferred) {
+            self.shared.metrics.accepted(trigger.as_str());
+        }
     }
 
     /// Whether all that was allocated is done. `pod` is as allocated.

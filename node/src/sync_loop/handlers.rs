@@ -36,25 +36,23 @@ impl Parts {
             }
         }
         match op {
-            PodOperation::Add => return self.add(pods, all_heard),
+            PodOperation::Add => self.add(pods, all_heard),
             // One that is deleted has its grace: it changed, and its worker ends it.
             PodOperation::Update | PodOperation::Delete => {
-                pods.into_iter().for_each(|pod| self.change(pod, all_heard));
+                // Room is made for one: while it is, the others' resizes are not looked at.
+                pods.into_iter().fold(None, |room, pod| self.change(pod, all_heard).or(room))
             }
             PodOperation::Remove => {
                 pods.into_iter().for_each(|pod| self.remove(pod, all_heard));
-                self.retry_resizes(Trigger::PodsRemoved, all_heard);
+                self.retry_resizes(Trigger::PodsRemoved, all_heard)
             }
             PodOperation::Reconcile => {
                 let had_pending = self.resizes.has_pending();
                 let triggers = pods.into_iter().map(|pod| self.reconcile(pod));
                 let trigger = triggers.fold(None, |first, trigger| first.or(trigger));
-                if let Some(trigger) = trigger.filter(|_| had_pending) {
-                    self.retry_resizes(trigger, all_heard);
-                }
+                trigger.filter(|_| had_pending).and_then(|trigger| self.retry_resizes(trigger, all_heard))
             }
         }
-        None
     }
 
     fn follow_start(&self, pod: &Pod, op: PodOperation) {
@@ -79,8 +77,7 @@ impl Parts {
                 Paired::Pod { pod, .. } => room = self.begin(pod),
             }
         }
-        self.begun(waiting, all_heard);
-        room
+        self.begun(waiting, all_heard).or(room)
     }
 
     /// Starts a pod with what it was allocated before, if it was; or refuses it. One that others must make room for is held.
@@ -114,18 +111,30 @@ impl Parts {
     }
 
     /// Pods were started, and have their place. `waiting` says whether resizes waited before.
-    fn begun(&self, waiting: bool, all_heard: bool) {
+    fn begun(&self, waiting: bool, all_heard: bool) -> Option<MakeRoom> {
         self.resizes.save();
-        if !waiting && self.resizes.has_pending() {
-            self.retry_resizes(Trigger::PodsAdded, all_heard);
+        if waiting || !self.resizes.has_pending() {
+            return None;
         }
+        self.retry_resizes(Trigger::PodsAdded, all_heard)
     }
 
-    /// The first of the held pods has room now. It starts; and so do the others, up to one that needs room made.
+    /// There is room for whom it was made: the pod that was to grow, or the first of those that wait. That one starts, and so do
+    /// the others, up to one that needs room made. What else is to grow is looked at when all have started.
     pub(super) fn room_made(&self, all_heard: bool) -> Option<MakeRoom> {
         let waiting = self.resizes.has_pending();
         // One that went meanwhile needs nothing.
-        if let Some(pod) = self.held.pop().and_then(|uid| self.pods.pod(&uid)) {
+        if let Some((pod, trigger)) = self.held.take_growing() {
+            if let Some(wanted) = self.pods.pod(&uid_of(&pod)) {
+                self.resizes.grant(&pod, trigger);
+                if !Arc::ptr_eq(&self.resizes.allocated(&wanted), &wanted) {
+                    // It has changed meanwhile.
+                    self.resizes.push(&uid_of(&wanted));
+                }
+                self.tell(UpdateKind::Sync, wanted);
+            }
+            self.held.put_off(trigger);
+        } else if let Some(pod) = self.held.pop().and_then(|uid| self.pods.pod(&uid)) {
             let allocated = self.resizes.allocated(&pod);
             self.start(pod, &allocated);
         }
@@ -135,8 +144,12 @@ impl Parts {
         {
             room = self.pods.pod(&uid).and_then(|pod| self.begin(pod));
         }
-        self.begun(waiting, all_heard);
-        room
+        let room = self.begun(waiting, all_heard).or(room);
+        if room.is_some() {
+            return room;
+        }
+        let trigger = self.held.take_put_off()?;
+        self.retry_resizes(trigger, all_heard)
     }
 
     /// Whether there is room for a pod as it is allocated, or is to be.
@@ -152,34 +165,41 @@ impl Parts {
     }
 
     /// A source changed a pod.
-    fn change(&self, pod: Arc<Pod>, all_heard: bool) {
+    fn change(&self, pod: Arc<Pod>, all_heard: bool) -> Option<MakeRoom> {
         let old = self.pods.pod(&uid_of(&pod));
         self.pods.set(pod.clone());
+        let mut room = None;
         if let (Some(old), Paired::Pod { pod, .. }) = (old, self.pods.paired(pod.clone()))
             && self.resizes.changed(&old, &pod)
         {
-            self.retry_resizes(Trigger::PodUpdated, all_heard);
+            room = self.retry_resizes(Trigger::PodUpdated, all_heard);
         }
         self.tell(UpdateKind::Update, pod);
+        room
     }
 
-    /// Looks at the resizes that wait. Before all sources were heard there may be pods that have their place already.
-    pub(super) fn retry_resizes(&self, trigger: Trigger, all_heard: bool) {
+    /// Looks at the resizes that wait. Before all sources were heard there may be pods that have their place already; and while
+    /// room is made it is for one only. Says whose room is to be made.
+    pub(super) fn retry_resizes(&self, trigger: Trigger, all_heard: bool) -> Option<MakeRoom> {
         if !self.resizes.has_pending() {
-            return;
+            return None;
         }
         if !all_heard {
             self.resizes.put_off();
-            return;
+            return None;
         }
-        let admit = |pod: &Arc<Pod>| match self.admit(pod)? {
-            Admission::Now => Ok(()),
-            // Nobody is ended so that another may grow.
-            Admission::After(preemption) => Err(preemption.refusal),
-        };
-        for pod in self.resizes.retry(trigger, |uid| self.pods.pod(uid), admit) {
+        if !self.held.is_empty() {
+            self.resizes.put_off();
+            self.held.put_off(trigger);
+            return None;
+        }
+        let retried = self.resizes.retry(trigger, |uid| self.pods.pod(uid), |pod| self.admit(pod));
+        for pod in retried.to_sync {
             self.tell(UpdateKind::Sync, pod);
         }
+        let (pod, preemption) = retried.needs_room?;
+        self.held.set_growing(&pod, trigger);
+        Some(MakeRoom { pod, preemption })
     }
 
     fn reject(&self, pod: &Pod, rejection: Rejection) {

@@ -1,4 +1,4 @@
-//! Pods that wait to be admitted.
+//! Pods that wait to be admitted, while room is made.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,14 +8,26 @@ use parking_lot::Mutex;
 use steersman_api::Uid;
 
 use crate::admission::preemption::Preemption;
+use crate::allocation::Trigger;
 use crate::pod_workers::uid_of;
 
-/// The pods that came since a critical one found no room, in their order. None, most of the time.
+/// Who waits while others end to make room. Nobody, most of the time.
 ///
-/// While others end to make room for the first of them, no further pod is admitted: what is free then is not known before.
-/// None of them gets a worker by another way, and nothing is tidied up meanwhile: it would hit what these pods have.
+/// Room is made for one at a time: for the first of the pods that came, or for a critical pod that is to grow. Until it is
+/// there no further pod is admitted, and no other may grow: what is free then is not known before. Pods that come meanwhile
+/// wait in their order. None of them gets a worker by another way, and nothing is tidied up meanwhile: it would hit what
+/// these pods have.
 #[derive(Debug, Default)]
-pub struct Held(Mutex<VecDeque<Uid>>);
+pub struct Held(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    pods: VecDeque<Uid>,
+    /// The pod that grows once there is room, as it was when it was looked at, and why it was.
+    grows: Option<(Arc<Pod>, Trigger)>,
+    /// Why resizes would have been looked at meanwhile, first.
+    put_off: Option<Trigger>,
+}
 
 /// Room that is to be made.
 #[derive(Debug)]
@@ -29,30 +41,51 @@ pub(super) struct MakeRoom {
 impl Held {
     /// Whether nobody waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
+        let waiting = self.0.lock();
+        waiting.pods.is_empty() && waiting.grows.is_none()
     }
 
-    /// Whether that pod waits.
+    /// Whether that pod waits to be admitted.
     pub(super) fn has(&self, pod: &Uid) -> bool {
-        self.0.lock().contains(pod)
+        self.0.lock().pods.contains(pod)
     }
 
     /// Has a pod wait behind the others.
     pub(super) fn push(&self, pod: &Pod) {
-        let mut held = self.0.lock();
+        let mut waiting = self.0.lock();
         let uid = uid_of(pod);
-        if !held.contains(&uid) {
-            held.push_back(uid);
+        if !waiting.pods.contains(&uid) {
+            waiting.pods.push_back(uid);
         }
     }
 
     /// Has a pod that was taken out go before all that wait.
     pub(super) fn push_first(&self, pod: &Pod) {
-        self.0.lock().push_front(uid_of(pod));
+        self.0.lock().pods.push_front(uid_of(pod));
     }
 
     /// Takes out the first.
     pub(super) fn pop(&self) -> Option<Uid> {
-        self.0.lock().pop_front()
+        self.0.lock().pods.pop_front()
+    }
+
+    /// Has a pod that runs wait for the room that it is to grow into.
+    pub(super) fn set_growing(&self, pod: &Arc<Pod>, trigger: Trigger) {
+        self.0.lock().grows = Some((Arc::clone(pod), trigger));
+    }
+
+    /// Takes out the pod that was to grow.
+    pub(super) fn take_growing(&self) -> Option<(Arc<Pod>, Trigger)> {
+        self.0.lock().grows.take()
+    }
+
+    /// Resizes would have been looked at, and are to be once nobody waits.
+    pub(super) fn put_off(&self, trigger: Trigger) {
+        self.0.lock().put_off.get_or_insert(trigger);
+    }
+
+    /// Why resizes are to be looked at now, if they were put off.
+    pub(super) fn take_put_off(&self) -> Option<Trigger> {
+        self.0.lock().put_off.take()
     }
 }

@@ -196,7 +196,8 @@ impl SyncLoop {
                 _ = round.housekeeping.tick() => self.observe(&mut round),
                 () = until(self.parts.resizes.due()) => {
                     let heard = self.inputs.config.seen_all_sources(&round.heard);
-                    self.parts.retry_resizes(Trigger::Periodic, heard);
+                    let room = self.parts.retry_resizes(Trigger::Periodic, heard);
+                    round.beside.extend(room.map(|room| self.make_room(room)));
                 }
                 Some(done) = round.beside.next(), if !round.beside.is_empty() => self.follow(&mut round, done),
             }

@@ -9,7 +9,7 @@ use super::*;
 use crate::allocation::{Metrics, Resizes, Store, Trigger};
 use crate::events::testing::Kept;
 use crate::pod_workers::uid_of;
-use crate::sync_loop::Rejection;
+use crate::sync_loop::{Admission, Rejection};
 
 struct Course {
     resizes: Resizes,
@@ -41,12 +41,12 @@ impl Course {
         let admit = |pod: &Arc<Pod>| {
             let asked = crate::resources::pod_requests(pod)["cpu"];
             if asked <= fits.parse().unwrap() {
-                return Ok(());
+                return Ok(Admission::Now);
             }
             Err(Rejection { reason: "OutOfcpu".to_owned(), message: "too little".to_owned() })
         };
-        let synced = self.resizes.retry(Trigger::PodUpdated, find, admit);
-        synced.iter().map(|pod| uid_of(pod).to_string()).collect()
+        let retried = self.resizes.retry(Trigger::PodUpdated, find, admit);
+        retried.to_sync.iter().map(|pod| uid_of(pod).to_string()).collect()
     }
 
     /// Type, reason and generation.

@@ -136,11 +136,10 @@ impl Agent for World {
         let mut victims: Vec<_> = others.to_vec();
         victims.retain(|other| self.victims.lock().contains(&(uid_of(pod), uid_of(other))));
         victims.sort_by_key(|victim| uid_of(victim).to_string());
-        let refusal = Rejection { reason: "OutOfcpu".to_owned(), message: "no cpu".to_owned() };
         if victims.is_empty() {
             return Ok(Admission::Now);
         }
-        Ok(Admission::After(Preemption { victims, signal: "cpu".to_owned(), refusal }))
+        Ok(Admission::After(Preemption { victims, signal: "cpu".to_owned() }))
     }
 
     fn keep_only(&self, possibly_running: &HashSet<Uid>) {

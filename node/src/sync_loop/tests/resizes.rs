@@ -110,13 +110,65 @@ async fn a_pod_that_comes_back_has_what_it_was_allocated_and_waits_for_the_rest(
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_goes_so_that_a_critical_pod_may_grow() {
+async fn a_critical_pod_grows_once_those_that_make_room_are_gone() {
     let rig = Rig::new();
     rig.tell(PodOperation::Add, &[asking(pod("a"), "1"), pod("b")]).await;
     rig.done().await;
     rig.world.victims.lock().insert(("a".into(), "b".into()));
     rig.tell(PodOperation::Update, &[asking(pod("a"), "2")]).await;
-    assert_eq!(rig.done().await, ["admit a=2 beside [b]", "sync a=1"]);
-    assert_eq!(rig.told("a"), deferred());
+    let done = rig.done().await;
+    let place = |what: &str| done.iter().position(|done| done == what);
+    assert!(place("admit a=2 beside [b]") < place("terminate b"), "{done:?}");
+    assert!(place("terminate b") < place("sync a=2"), "{done:?}");
+    assert_eq!(rig.told("a"), [("PodResizeInProgress".to_owned(), String::new())]);
+    assert_eq!(rig.events.reasons(), ["Preempting", "ResizeStarted"]);
+    assert_eq!(rig.metrics.preemptions("cpu"), 1);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_room_is_made_for_one_that_grows_nobody_else_takes_it() {
+    let rig = Rig::new();
+    let running = [asking(pod("a"), "1"), asking(pod("b"), "1"), asking(pod("c"), "1")];
+    rig.tell(PodOperation::Add, &running).await;
+    rig.done().await;
+    rig.world.victims.lock().insert(("a".into(), "b".into()));
+    rig.world.stuck.lock().insert("b".into());
+    // One that changes its mind meanwhile has what room was made for, and waits for the rest.
+    rig.tell(PodOperation::Update, &[asking(pod("a"), "2"), asking(pod("c"), "2")]).await;
+    rig.tell(PodOperation::Update, &[asking(pod("a"), "3")]).await;
+    rig.tell(PodOperation::Add, &[asking(pod("new"), "1")]).await;
+    let done = rig.done().await;
+    let admissions = |done: &[String]| -> Vec<String> {
+        done.iter().filter(|done| done.starts_with("admit")).cloned().collect()
+    };
+    assert_eq!(admissions(&done), ["admit a=2 beside [b=1 c=1]"]);
+    rig.world.victims.lock().clear();
+    let done = rig.done_after(50).await;
+    let expected = [
+        "admit new=1 beside [a=2 b=1 c=1]",
+        "admit c=2 beside [a=2 b=1 new=1]",
+        "admit a=3 beside [b=1 c=2 new=1]",
+    ];
+    assert_eq!(admissions(&done), expected);
+    for synced in ["sync a=3", "sync c=2", "sync new=1"] {
+        assert!(done.contains(&synced.to_owned()), "{synced}: {done:?}");
+    }
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_goes_while_room_is_made_for_it_holds_up_nobody() {
+    let rig = Rig::new();
+    rig.tell(PodOperation::Add, &[asking(pod("a"), "1"), asking(pod("b"), "1")]).await;
+    rig.done().await;
+    rig.world.victims.lock().insert(("a".into(), "b".into()));
+    rig.world.stuck.lock().insert("b".into());
+    rig.tell(PodOperation::Update, &[asking(pod("a"), "2")]).await;
+    rig.tell(PodOperation::Remove, &[asking(pod("a"), "2")]).await;
+    rig.tell(PodOperation::Add, &[asking(pod("c"), "1")]).await;
+    let done = rig.done_after(50).await;
+    assert!(done.contains(&"sync c=1".to_owned()), "{done:?}");
+    assert!(!done.contains(&"sync a=2".to_owned()), "{done:?}");
     rig.stop().await;
 }
