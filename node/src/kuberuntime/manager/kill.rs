@@ -1,13 +1,16 @@
 //! Stopping containers: hooks, turns and grace.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Lifecycle, Pod, PodSpec};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
 use super::spec::{container_spec, pod_text, reference};
@@ -25,6 +28,26 @@ pub(super) struct Killer {
     pub(super) runtime: Arc<dyn RuntimeService>,
     pub(super) events: Events,
     pub(super) hooks: HookRunner,
+    /// The hooks before the stop of containers that are being stopped.
+    pub(super) stopping: Mutex<HashMap<ContainerId, Weak<StopHook>>>,
+}
+
+/// The hook before the stop of a container, shared by all who stop that at the same time: the first one runs it, and the
+/// others wait until it is done, or given up with the container.
+#[derive(Debug, Default)]
+pub(super) struct StopHook {
+    begun: AtomicBool,
+    over: CancellationToken,
+}
+
+impl StopHook {
+    async fn run(&self, hook: impl Future<Output = ()>) {
+        if self.begun.swap(true, Ordering::AcqRel) {
+            return self.over.cancelled().await;
+        }
+        let _over = self.over.clone().drop_guard();
+        hook.await;
+    }
 }
 
 /// A container to stop, and how.
@@ -104,7 +127,8 @@ impl Killer {
         let mut grace = asked;
         let began = Instant::now();
         let left = || asked - i64::try_from(began.elapsed().as_secs()).unwrap_or(i64::MAX);
-        let mut hook = pin!(self.pre_stop(&pod, &container, id, grace));
+        let shared = self.hook_of(id);
+        let mut hook = pin!(shared.run(self.pre_stop(&pod, &container, id, grace)));
         let hook_done = timeout(seconds(grace), &mut hook).await.is_ok();
         if !hook_done {
             info!(pod = pod_text(&pod), name, grace, "PreStop hook not completed in grace period");
@@ -138,6 +162,18 @@ impl Killer {
             turns.ended(name);
         }
         Ok(())
+    }
+
+    /// The hook of a container that is being stopped, begun or not.
+    fn hook_of(&self, id: &ContainerId) -> Arc<StopHook> {
+        let mut stopping = self.stopping.lock();
+        stopping.retain(|_, hook| hook.strong_count() > 0);
+        if let Some(shared) = stopping.get(id).and_then(Weak::upgrade) {
+            return shared;
+        }
+        let shared = Arc::<StopHook>::default();
+        stopping.insert(id.clone(), Arc::downgrade(&shared));
+        shared
     }
 
     /// Runs the hook before the stop, where there is one and time for it.

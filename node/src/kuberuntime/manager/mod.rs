@@ -169,7 +169,12 @@ impl Kuberuntime {
     pub fn new(parts: Parts) -> Self {
         let hooks =
             HookRunner::new(Arc::clone(&parts.runtime), Arc::clone(&parts.events), parts.metrics.clone());
-        let killer = Killer { runtime: Arc::clone(&parts.runtime), events: Arc::clone(&parts.events), hooks };
+        let killer = Killer {
+            runtime: Arc::clone(&parts.runtime),
+            events: Arc::clone(&parts.events),
+            hooks,
+            stopping: Mutex::default(),
+        };
         Self {
             runtime: parts.runtime,
             image_service: parts.image_service,

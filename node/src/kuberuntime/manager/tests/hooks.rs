@@ -84,6 +84,27 @@ async fn a_start_hook_that_fails_as_its_pod_is_stopped_is_of_no_account() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_is_stopped_while_its_failed_start_is_undone_runs_the_stop_hook_once() {
+    // When the pod is stopped, the hook is running, or is done and the container has not ended.
+    for stopped_after in [12, 22] {
+        let world = World::new();
+        let lifecycle = json!({"postStart": command(), "preStop": command()});
+        let pod = pod(
+            &[("exec-delay", "10s"), ("exec-code", "1"), ("stop-delay", "5s")],
+            json!({"terminationGracePeriodSeconds": 60, "containers": [app("a", json!({"lifecycle": lifecycle}))]}),
+        );
+        let began = Instant::now();
+        assert!(tokio::time::timeout(seconds(stopped_after), world.sync(&pod)).await.is_err());
+        assert!(world.kill(&pod).await.is_ok());
+        assert_eq!(began.elapsed(), seconds(25), "two hooks one after the other, and the stop");
+        pass(60).await;
+        assert_eq!(world.container(&pod, "a").await.state, ContainerState::Exited);
+        assert_eq!(world.count(Operation::ExecSync), 2, "each hook runs once");
+        assert_eq!(world.said("FailedPreStopHook").len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_container_that_outlives_its_failed_start_hook_is_killed_by_the_next_sync() {
     use crate::runtime::Code;
     use crate::runtime::simulated::Fault;
