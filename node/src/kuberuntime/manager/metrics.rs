@@ -12,8 +12,15 @@ pub struct Metrics {
     pub(super) started_containers_errors: IntCounterVec,
     pub(super) run_sandbox: HistogramVec,
     pub(super) run_sandbox_errors: IntCounterVec,
+    pub(super) resize: HistogramVec,
     pub(crate) http_fallbacks: IntCounter,
 }
+
+/// In milliseconds.
+const RESIZE_BUCKETS: [f64; 14] = [
+    10.0, 50.0, 100.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0, 20000.0, 30000.0, 60000.0, 120000.0, 300000.0,
+    600000.0,
+];
 
 impl Metrics {
     /// Counters that nobody can read yet.
@@ -52,6 +59,14 @@ impl Metrics {
                 ),
                 &["runtime_handler"],
             )?,
+            resize: HistogramVec::new(
+                HistogramOpts::new(
+                    "kubelet_pod_resize_duration_milliseconds",
+                    "Duration in milliseconds to actuate a pod resize",
+                )
+                .buckets(RESIZE_BUCKETS.to_vec()),
+                &["success"],
+            )?,
             http_fallbacks: IntCounter::new(
                 "kubelet_lifecycle_handler_http_fallbacks_total",
                 "The number of times lifecycle handlers successfully fell back to http from https.",
@@ -64,13 +79,14 @@ impl Metrics {
     /// # Errors
     /// If one of them is there already.
     pub fn register(&self, registry: &Registry) -> prometheus::Result<()> {
-        let all: [Box<dyn Collector>; 7] = [
+        let all: [Box<dyn Collector>; 8] = [
             Box::new(self.started_pods.clone()),
             Box::new(self.started_pods_errors.clone()),
             Box::new(self.started_containers.clone()),
             Box::new(self.started_containers_errors.clone()),
             Box::new(self.run_sandbox.clone()),
             Box::new(self.run_sandbox_errors.clone()),
+            Box::new(self.resize.clone()),
             Box::new(self.http_fallbacks.clone()),
         ];
         all.into_iter().try_for_each(|metric| registry.register(metric))

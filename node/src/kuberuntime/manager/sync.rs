@@ -2,6 +2,7 @@
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Pod, Secret};
+use tokio::time::Instant;
 use tracing::{debug, error, warn};
 
 use super::Kuberuntime;
@@ -213,7 +214,12 @@ impl Kuberuntime {
             }
         }
         if needs_resize(actions) {
+            let began = Instant::now();
             let resized = self.resize(pod, status, sandbox, actions).await;
+            let took = began.elapsed().as_secs_f64() * 1000.0;
+            let success = if resized.is_ok() { "true" } else { "false" };
+            // Whole milliseconds, as upstream.
+            self.metrics.resize.with_label_values(&[success]).observe(took.floor());
             if let Err(error) = &resized {
                 warn!(pod = pod_text(pod), error, "the pod's resources could not be changed");
             }
