@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
+use prometheus::Registry;
 use steersman_client::events::{self, Recorder, Writer};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -73,6 +74,7 @@ pub(super) struct Assembled {
     pub(super) stop_objects: CancellationToken,
     pub(super) writer: Option<Writer>,
     pub(super) server_metrics: server::Metrics,
+    pub(super) probe_registry: Registry,
 }
 
 impl Agent {
@@ -203,7 +205,9 @@ impl Agent {
         let inventory = Inventory::new();
 
         let probe_metrics = probes::Metrics::new()?;
-        probe_metrics.register(registry)?;
+        // Upstream serves them by themselves, since they tell of each container.
+        let probe_registry = Registry::new();
+        probe_metrics.register(&probe_registry)?;
         let (probes, probe_updates) = ProbeManager::new(
             Arc::new(statuses.clone()),
             Arc::clone(&connections.runtime),
@@ -300,6 +304,7 @@ impl Agent {
             stop_objects,
             writer,
             server_metrics,
+            probe_registry,
         })
     }
 

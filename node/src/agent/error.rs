@@ -23,6 +23,9 @@ pub enum Error {
     /// Control groups can't be used as the configuration asks.
     #[error("control groups: {0}")]
     Cgroups(#[from] crate::cgroups::Error),
+    /// Daemons of the host can't be held to what is reserved for them.
+    #[error(transparent)]
+    Reserved(#[from] crate::cgroups::NotHeld),
     /// What pods have can't be told.
     #[error(transparent)]
     Allocation(#[from] crate::allocation::Error),

@@ -10,11 +10,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::Error;
 use super::options::{Connections, Options};
-use super::serving::Serving;
-use super::settings::check_machine;
+use super::serving::{Registries, Serving};
+use super::settings::{check_machine, reserved};
+use crate::cgroups::hold;
 use crate::images::RuntimeImages;
 use crate::machine::{Facts, Machine};
 use crate::node_status::NodeStatus;
+use crate::node_status::events::node_reference;
 use crate::root_dir::RootDir;
 use crate::volumes::{Rights, share};
 
@@ -64,10 +66,15 @@ impl Agent {
         let Some(runtime_name) = stop.run_until_cancelled(self.runtime_name()).await else { return Ok(()) };
         let assembled = self.assemble(&runtime_name)?;
         let (host, metrics) = (self.host(&assembled), assembled.server_metrics.clone());
-        let serving = Serving::bind(&self.options, &self.connections, host, metrics, &self.registry).await?;
+        let registries = Registries { all: &self.registry, probes: &assembled.probe_registry };
+        let serving = Serving::bind(&self.options, &self.connections, host, metrics, registries).await?;
         let settled = settle(Arc::clone(&assembled.images), assembled.node_status.clone());
         if stop.run_until_cancelled(settled).await.is_none() {
             return Ok(());
+        }
+        if let Some((tree, _)) = &assembled.tree {
+            let (events, node) = (&assembled.parts.events, node_reference(&self.options.node_name));
+            hold(tree, reserved(&self.options.configuration), events, &node).await?;
         }
         self.start(assembled, serving, stop).await
     }

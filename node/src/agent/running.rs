@@ -15,7 +15,6 @@ use super::maintenance;
 use super::node_agent::Agent;
 use super::options::limits;
 use super::serving::Serving;
-use super::settings::reserved;
 use super::sources::Sources;
 use crate::cgroups::Upkeep;
 use crate::lease::Heartbeat;
@@ -96,7 +95,6 @@ impl Agent {
             let upkeep = Upkeep {
                 tree,
                 there,
-                reserved: reserved(&self.options.configuration),
                 pods: Arc::new(move || active(pods.pods())),
                 events: Arc::clone(&parts.events),
                 node: node_reference(&self.options.node_name),

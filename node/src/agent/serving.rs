@@ -20,6 +20,15 @@ use crate::server::{self, Handlers, Metrics, Parts};
 /// Connections at a time: some for the API server, some for collectors, and one for each stream.
 const MAX_CONNECTIONS: usize = 1000;
 
+/// What is measured.
+#[derive(Clone, Copy)]
+pub(super) struct Registries<'a> {
+    /// All but those of probes.
+    pub(super) all: &'a Registry,
+    /// Those of probes.
+    pub(super) probes: &'a Registry,
+}
+
 /// Addresses taken, certificates read, nothing served yet.
 pub(super) struct Serving {
     https: Option<(TcpListener, Parts)>,
@@ -36,7 +45,7 @@ impl Serving {
         connections: &Connections,
         host: AgentHost,
         metrics: Metrics,
-        registry: &Registry,
+        registries: Registries<'_>,
     ) -> Result<Self, Error> {
         let configuration = &options.configuration;
         let https = if configuration.enable_server {
@@ -49,7 +58,8 @@ impl Serving {
                 certificate: Arc::new(certificate(options)?),
                 tls: spoken(configuration)?,
                 metrics,
-                registry: registry.clone(),
+                registry: registries.all.clone(),
+                probe_registry: registries.probes.clone(),
                 handlers: match configuration.enable_debugging_handlers {
                     true => Handlers::All,
                     false => Handlers::WithoutDebugging,

@@ -52,7 +52,15 @@ pub(super) fn reserved(configuration: &KubeletConfiguration) -> Vec<Reserved> {
         };
         Some(Reserved { whose, group: group.clone()?, amounts: amounts.clone(), extent })
     };
-    configuration.enforce_node_allocatable.iter().filter_map(of).collect()
+    // Upstream's order, whatever that of the list: weights of those that are named twice come last.
+    let order = [
+        Enforcement::SystemReserved,
+        Enforcement::KubeReserved,
+        Enforcement::SystemReservedCompressible,
+        Enforcement::KubeReservedCompressible,
+    ];
+    let wanted = &configuration.enforce_node_allocatable;
+    order.iter().filter(|enforcement| wanted.contains(enforcement)).filter_map(of).collect()
 }
 
 pub(super) fn dns(configuration: &KubeletConfiguration) -> DnsSettings {

@@ -42,7 +42,7 @@ pub use limits::{CpuQuota, Limits, PodLimitSettings, left_for_pods};
 pub use metrics::Metrics;
 pub use name::{CgroupDriver, GroupName, pod_of_folder};
 pub use removal::remove_patiently;
-pub use reserved::{Extent, Reserved, Whose};
+pub use reserved::{Extent, NotHeld, Reserved, Whose, hold};
 pub use tree::{CgroupSettings, CgroupTree};
 pub use upkeep::Upkeep;
 

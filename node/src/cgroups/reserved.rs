@@ -1,6 +1,13 @@
 //! Groups of the host's daemons, held to what is reserved for them.
 
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::task::spawn_blocking;
+
 use super::limits::Limits;
+use super::{CgroupTree, Error};
+use crate::events::{EventType, Events};
 use crate::resources::ResourceList;
 
 /// A group that somebody else made for daemons, and what it is to have at most (`enforceNodeAllocatable` beyond `pods`).
@@ -34,6 +41,40 @@ pub enum Extent {
     Compressible,
 }
 
+/// A group can't be held to what is reserved for it. The node must not start: whoever made the configuration counts on it.
+#[derive(Debug, thiserror::Error)]
+#[error("Failed to enforce {} Cgroup Limits on {:?}: {source}", reserved.title(), reserved.group)]
+pub struct NotHeld {
+    reserved: Reserved,
+    source: Error,
+}
+
+/// Holds groups to what is reserved for them, one after the other, up to one that can't be held; tells of each by an event.
+///
+/// # Errors
+/// The group is not there, has more already, or the file system says no.
+pub async fn hold(
+    tree: &Arc<CgroupTree>,
+    all: Vec<Reserved>,
+    events: &Events,
+    node: &ObjectReference,
+) -> Result<(), NotHeld> {
+    for reserved in all {
+        let (tree, asked) = (Arc::clone(tree), reserved.clone());
+        let held = spawn_blocking(move || tree.enforce_reserved(&asked));
+        match held.await.expect("work on control groups must not panic") {
+            Ok(()) => events.event(node, EventType::Normal, "NodeAllocatableEnforced", &reserved.done()),
+            Err(source) => {
+                let failure = NotHeld { reserved, source };
+                let reason = "FailedNodeAllocatableEnforcement";
+                events.event(node, EventType::Warning, reason, &failure.to_string());
+                return Err(failure);
+            }
+        }
+    }
+    Ok(())
+}
+
 impl Reserved {
     pub(super) fn limits(&self) -> Limits {
         // What is left out stays as it is; huge pages are the host's business.
@@ -45,7 +86,7 @@ impl Reserved {
     }
 
     /// What the event of a success says.
-    pub(super) fn done(&self) -> String {
+    fn done(&self) -> String {
         let whose = match self.whose {
             Whose::System => "system",
             Whose::Kubernetes => "kube",
@@ -53,12 +94,13 @@ impl Reserved {
         format!("Updated limits on {whose} reserved cgroup {}", self.group)
     }
 
-    /// What the event of a failure says.
-    pub(super) fn failed(&self, error: &super::Error) -> String {
-        let whose = match self.whose {
-            Whose::System => "System",
-            Whose::Kubernetes => "Kube",
-        };
-        format!("Failed to enforce {whose} Reserved Cgroup Limits on {:?}: {error}", self.group)
+    /// What it is called where it fails.
+    fn title(&self) -> &'static str {
+        match (self.whose, self.extent) {
+            (Whose::System, Extent::All) => "System Reserved",
+            (Whose::Kubernetes, Extent::All) => "Kube Reserved",
+            (Whose::System, Extent::Compressible) => "System Reserved Compressible",
+            (Whose::Kubernetes, Extent::Compressible) => "Kube Reserved Compressible",
+        }
     }
 }

@@ -123,11 +123,10 @@ impl CgroupTree {
         })
     }
 
-    /// Holds a group of the host's daemons to what is reserved for them. Fails while they use more memory than that; to be
-    /// tried again then.
+    /// Holds a group of the host's daemons to what is reserved for them.
     ///
     /// # Errors
-    /// The group is not there, or the file system says no.
+    /// The group is not there, its daemons use more memory than that, or the file system says no.
     pub fn enforce_reserved(&self, reserved: &Reserved) -> Result<(), Error> {
         let path = format!("/{}", reserved.group.trim_matches('/'));
         let group = Group { hierarchies: &self.hierarchies, files: self.files.as_ref(), path };

@@ -8,7 +8,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use super::{CgroupTree, Error, Reserved};
+use super::{CgroupTree, Error};
 use crate::events::{EventType, Events};
 use crate::resources::ResourceList;
 
@@ -21,8 +21,6 @@ pub struct Upkeep {
     pub tree: Arc<CgroupTree>,
     /// What all pods may use together.
     pub there: ResourceList,
-    /// Groups of the host's daemons to be held to what is reserved for them.
-    pub reserved: Vec<Reserved>,
     /// All pods that are not over.
     pub pods: Arc<dyn Fn() -> Vec<Arc<Pod>> + Send + Sync>,
     /// Where it is said how it went.
@@ -33,7 +31,7 @@ pub struct Upkeep {
 
 impl Upkeep {
     /// Works until `stop`, at once and then every minute.
-    pub async fn run(mut self, stop: CancellationToken) {
+    pub async fn run(self, stop: CancellationToken) {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut enforced = false;
@@ -43,7 +41,6 @@ impl Upkeep {
                 _ = ticks.tick() => {}
             }
             enforced = enforced || self.enforce().await;
-            self.enforce_reserved().await;
             self.weigh().await;
         }
     }
@@ -67,26 +64,6 @@ impl Upkeep {
                     &message,
                 );
                 false
-            }
-        }
-    }
-
-    /// Those that could not be held yet stay, for the next time.
-    async fn enforce_reserved(&mut self) {
-        for reserved in std::mem::take(&mut self.reserved) {
-            let asked = reserved.clone();
-            match self.blocking(move |tree| tree.enforce_reserved(&asked)).await {
-                Ok(()) => {
-                    let (kind, reason) = (EventType::Normal, "NodeAllocatableEnforced");
-                    self.events.event(&self.node, kind, reason, &reserved.done());
-                }
-                Err(error) => {
-                    let message = reserved.failed(&error);
-                    warn!(%error, group = reserved.group, "Failed to limit daemons to what is reserved for them");
-                    let (kind, reason) = (EventType::Warning, "FailedNodeAllocatableEnforcement");
-                    self.events.event(&self.node, kind, reason, &message);
-                    self.reserved.push(reserved);
-                }
             }
         }
     }

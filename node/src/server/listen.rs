@@ -50,6 +50,7 @@ pub async fn serve(listener: TcpListener, parts: Parts, stop: CancellationToken)
         auth: parts.auth,
         metrics: parts.metrics,
         registry: parts.registry,
+        probe_registry: parts.probe_registry,
         handlers: parts.handlers,
     });
     let mut connections = JoinSet::new();

@@ -9,6 +9,7 @@
 //! | `/runningpods/` | GET | `pods`, else `proxy` | those the runtime runs |
 //! | `/configz` | GET | `configz`, else `proxy` | the configuration |
 //! | `/metrics` | GET | `metrics` | metrics of the agent |
+//! | `/metrics/probes` | GET | `metrics` | what probes of pods found |
 //! | `/metrics/resource` | GET | `metrics` | what the node, its pods and their containers use |
 //! | `/containerLogs/<namespace>/<pod>/<container>` | GET | `proxy` | a container's log |
 //! | `/exec`, `/attach` `/<namespace>/<pod>[/<uid>]/<container>` | GET, POST | `proxy` | streams of a command, of a container |

@@ -15,6 +15,8 @@ pub(super) enum Route {
     Metrics,
     /// What pods and containers use.
     ResourceMetrics,
+    /// What probes of pods found.
+    ProbeMetrics,
     ContainerLogs(ContainerPath),
     Exec(ContainerPath),
     Attach(ContainerPath),
@@ -77,6 +79,7 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
         ("configz", []) => allowing(&[Method::GET], Some(Route::Configz)),
         ("metrics", []) => allowing(&[Method::GET], Some(Route::Metrics)),
         ("metrics", ["resource"]) => allowing(&[Method::GET], Some(Route::ResourceMetrics)),
+        ("metrics", ["probes"]) => allowing(&[Method::GET], Some(Route::ProbeMetrics)),
         ("containerLogs", [_, _, _]) => allowing(&[Method::GET], container(rest).map(Route::ContainerLogs)),
         ("exec", _) => allowing(&streamed, container(rest).map(Route::Exec)),
         ("attach", _) => allowing(&streamed, container(rest).map(Route::Attach)),
@@ -147,6 +150,7 @@ mod tests {
             (&get, "/configz", Route::Configz),
             (&get, "/metrics", Route::Metrics),
             (&get, "/metrics/resource", Route::ResourceMetrics),
+            (&get, "/metrics/probes", Route::ProbeMetrics),
             (&get, "/metrics/cadvisor", Route::NotFound),
             (&get, "/stats/summary", Route::NotFound),
             (&get, "/containerLogs/ns/p/c", Route::ContainerLogs(of(None))),

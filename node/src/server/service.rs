@@ -45,6 +45,8 @@ pub struct Parts {
     pub metrics: Metrics,
     /// What `/metrics` shows.
     pub registry: Registry,
+    /// What `/metrics/probes` shows.
+    pub probe_registry: Registry,
     /// What is served.
     pub handlers: Handlers,
     /// Connections that may be open, tunnels included; for others, strangers' are closed, the oldest first, and where there is
@@ -69,6 +71,7 @@ pub(super) struct Server {
     pub(super) auth: Auth,
     pub(super) metrics: Metrics,
     pub(super) registry: Registry,
+    pub(super) probe_registry: Registry,
     pub(super) handlers: Handlers,
 }
 
@@ -160,7 +163,8 @@ impl Server {
             Route::Configz => {
                 json(serde_json::json!({ "kubeletconfig": self.host.configuration() }).to_string())
             }
-            Route::Metrics => self.metrics(),
+            Route::Metrics => metrics_of(&self.registry),
+            Route::ProbeMetrics => metrics_of(&self.probe_registry),
             Route::ResourceMetrics => self.resource_metrics().await,
             Route::ContainerLogs(path) => container_logs(self, &path, &query).await,
             Route::Run(path) => streaming::run(self, &path, &query).await.unwrap_or_else(|refusal| *refusal),
@@ -184,13 +188,6 @@ impl Server {
         }
     }
 
-    fn metrics(&self) -> Answer {
-        match TextEncoder::new().encode_to_string(&self.registry.gather()) {
-            Ok(metrics) => in_text_format(metrics),
-            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-        }
-    }
-
     async fn resource_metrics(&self) -> Answer {
         let host = Arc::clone(&self.host);
         let (node, pods) = blocking(move || (host.node_usage(), host.pods())).await;
@@ -199,6 +196,13 @@ impl Server {
         let sandboxes =
             sandboxes.inspect_err(|error| tracing::warn!(%error, "The usage of pods is not known")).ok();
         in_text_format(resource_metrics(&Told { node, sandboxes: sandboxes.as_deref(), pods: &pods }))
+    }
+}
+
+fn metrics_of(registry: &Registry) -> Answer {
+    match TextEncoder::new().encode_to_string(&registry.gather()) {
+        Ok(metrics) => in_text_format(metrics),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
 }
 

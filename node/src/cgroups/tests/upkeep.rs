@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::events::Events;
 use crate::events::testing::Kept;
 
 #[tokio::test(start_paused = true)]
@@ -22,7 +23,6 @@ async fn limits_and_weights_follow_the_pods_every_minute() {
     let upkeep = Upkeep {
         tree,
         there: there(),
-        reserved: Vec::new(),
         pods: Arc::new(move || now.lock().clone()),
         events: events.clone(),
         node: ObjectReference { name: Some("node1".to_owned()), ..ObjectReference::default() },
@@ -57,46 +57,44 @@ async fn limits_and_weights_follow_the_pods_every_minute() {
     tasks.join_all().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn daemons_are_held_to_what_is_reserved_once_their_group_is_there() {
+#[tokio::test]
+async fn daemons_are_held_to_what_is_reserved_and_a_group_that_is_missing_ends_the_start() {
     let machine = Machine::new(CgroupVersion::V2);
     let tree = Arc::new(machine.prepared());
-    let events = Arc::new(Kept::default());
+    imitation(CgroupVersion::V2).make(&machine.path("memory", "daemons")).unwrap();
+    let kept = Arc::new(Kept::default());
+    let events: Events = kept.clone();
     let reserved =
         |whose, group: &str, extent| Reserved { whose, group: group.to_owned(), amounts: there(), extent };
-    let upkeep = Upkeep {
-        tree: tree.clone(),
-        there: there(),
-        reserved: vec![
-            reserved(Whose::System, "/kubepods/burstable", Extent::Compressible),
-            reserved(Whose::Kubernetes, "/daemons", Extent::All),
-        ],
-        pods: Arc::new(Vec::new),
-        events: events.clone(),
-        node: ObjectReference::default(),
-    };
-    let stop = CancellationToken::new();
-    let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(upkeep.run(stop.clone()));
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let messages = || events.all().into_iter().map(|said| said.message).skip(1).collect::<Vec<_>>();
-    assert_eq!(
-        messages(),
-        [
-            "Updated limits on system reserved cgroup /kubepods/burstable",
-            "Failed to enforce Kube Reserved Cgroup Limits on \"/daemons\": \"/daemons\" cgroup does not exist",
-        ]
-    );
-    assert_eq!(machine.read("kubepods/burstable", "memory.max"), "max");
-
-    imitation(CgroupVersion::V2).make(&machine.path("memory", "daemons")).unwrap();
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(messages().last().unwrap(), "Updated limits on kube reserved cgroup /daemons");
+    let node = ObjectReference::default();
+    let good = [
+        reserved(Whose::Kubernetes, "/daemons", Extent::All),
+        reserved(Whose::System, "/kubepods/burstable", Extent::Compressible),
+    ];
+    hold(&tree, good.to_vec(), &events, &node).await.unwrap();
     assert_eq!(machine.read("daemons", "memory.max"), "8589934592");
     assert_eq!(machine.read("daemons", "pids.max"), "1000");
     assert_eq!(machine.read("daemons", "cpu.weight"), "157");
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(messages().len(), 3, "each is held once");
-    stop.cancel();
-    tasks.join_all().await;
+    assert_eq!(machine.read("kubepods/burstable", "memory.max"), "max");
+    let messages = || kept.all().into_iter().map(|said| said.message).collect::<Vec<_>>();
+    assert_eq!(
+        messages(),
+        [
+            "Updated limits on kube reserved cgroup /daemons",
+            "Updated limits on system reserved cgroup /kubepods/burstable",
+        ]
+    );
+    for (whose, extent, called) in [
+        (Whose::System, Extent::All, "System Reserved"),
+        (Whose::Kubernetes, Extent::All, "Kube Reserved"),
+        (Whose::System, Extent::Compressible, "System Reserved Compressible"),
+        (Whose::Kubernetes, Extent::Compressible, "Kube Reserved Compressible"),
+    ] {
+        let all = vec![reserved(whose, "/none", extent), good[0].clone()];
+        let error = hold(&tree, all, &events, &node).await.unwrap_err().to_string();
+        let expected =
+            format!("Failed to enforce {called} Cgroup Limits on \"/none\": \"/none\" cgroup does not exist");
+        assert_eq!(error, expected);
+        assert_eq!(messages().last(), Some(&expected), "those after it are left alone");
+    }
 }

@@ -46,6 +46,11 @@ async fn metrics_configuration_and_what_is_not_offered() {
     let (status, metrics) = node.get("/metrics").await;
     let line = "kubelet_http_requests_total{long_running=\"false\",method=\"GET\",path=\"pods\",server_type=\"readwrite\"} 1\n";
     assert!(status == 200 && metrics.contains(line), "{metrics}");
+    let probes = prometheus::IntCounter::new("prober_probe_total", "Probes").unwrap();
+    node.probe_registry.register(Box::new(probes)).unwrap();
+    let (status, of_probes) = node.get("/metrics/probes").await;
+    assert!(status == 200 && of_probes.contains("\nprober_probe_total 0\n"), "{of_probes}");
+    assert!(!metrics.contains("prober_probe_total"), "{metrics}");
     let (status, metrics) = node.get("/metrics/resource").await;
     assert!(status == 200 && metrics.contains("\nnode_cpu_usage_seconds_total 1\n"), "{metrics}");
     let labels = "{container=\"c\",pod=\"p\",namespace=\"ns\"}";

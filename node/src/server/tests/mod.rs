@@ -139,6 +139,7 @@ struct Node {
     container_id: String,
     folder: TempDir,
     registry: Registry,
+    probe_registry: Registry,
     stop: CancellationToken,
     serving: JoinSet<Result<(), Error>>,
 }
@@ -154,7 +155,8 @@ impl Node {
         let ca_path = folder.path().join("ca.crt");
         std::fs::write(&ca_path, authority.pem()).unwrap();
         let (runtime, container_id) = runtime(&folder).await;
-        let (reviewer, registry) = (Arc::new(Reviewer::default()), Registry::new());
+        let (reviewer, registry, probe_registry) =
+            (Arc::new(Reviewer::default()), Registry::new(), Registry::new());
         let agent = Arc::new(Agent {
             pod: Arc::new(pod(&container_id)),
             status: Mutex::default(),
@@ -180,6 +182,7 @@ impl Node {
             tls: Spoken::default(),
             metrics: Metrics::new(),
             registry: registry.clone(),
+            probe_registry: probe_registry.clone(),
             handlers: Handlers::All,
             max_connections: 50,
         };
@@ -190,7 +193,19 @@ impl Node {
         let (address, stop, mut serving) =
             (listener.local_addr().unwrap(), CancellationToken::new(), JoinSet::new());
         serving.spawn(serve(listener, parts, stop.clone()));
-        Self { address, authority, reviewer, agent, runtime, container_id, folder, registry, stop, serving }
+        Self {
+            address,
+            authority,
+            reviewer,
+            agent,
+            runtime,
+            container_id,
+            folder,
+            registry,
+            probe_registry,
+            stop,
+            serving,
+        }
     }
 
     /// A connection with TLS, showing a certificate or none, and speaking `alpn`.
