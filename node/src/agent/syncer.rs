@@ -17,7 +17,7 @@ use super::inspect::inspect_now;
 use super::observe;
 use super::parts::Parts;
 use crate::cgroups::{PodCgroups, remove_patiently};
-use crate::container::{PodStatus, RuntimePod};
+use crate::container::{ContainerResources, PodStatus, RuntimePod};
 use crate::events::{EventType, pod_reference};
 use crate::kuberuntime::actions::restart_policy::{RestartPolicy, should_all_containers_restart};
 use crate::kuberuntime::manager::{RunningPod, SyncInputs};
@@ -49,7 +49,7 @@ impl Syncer {
     }
 
     /// The pod's status as the runtime has it now.
-    fn api_status(&self, pod: &Pod, status: &PodStatus, stage: Stage) -> api::PodStatus {
+    async fn api_status(&self, pod: &Arc<Pod>, status: &PodStatus, stage: Stage) -> api::PodStatus {
         let parts = &self.parts;
         let uid = uid_of(pod);
         let known = parts.statuses.get(&uid.to_string());
@@ -70,9 +70,19 @@ impl Syncer {
             host_ips: &host_ips,
             qos_class: qos_class(pod).as_str(),
             eviction: self.eviction(pod, &old),
+            given: self.given(pod).await,
             resize: &parts.resizes.conditions(&uid),
         };
         generate(&observed, &|role, container| parts.probes.update_container_status(pod, role, container))
+    }
+
+    /// What the cgroup of a pod has that the API server knows to run.
+    async fn given(&self, pod: &Arc<Pod>) -> ContainerResources {
+        if pod.status.as_ref().and_then(|status| status.phase.as_deref()) != Some("Running") {
+            return ContainerResources::default();
+        }
+        let asked = Arc::clone(pod);
+        self.with_cgroups(move |cgroups| Ok(cgroups.given(&asked))).await.unwrap_or_default()
     }
 
     /// Why the pod is to end, if it has been active for longer than it may. Asked for each status, so that how its containers
@@ -172,7 +182,7 @@ impl PodSyncer for Syncer {
         let parts = &self.parts;
         let uid = uid_of(pod);
         parts.resizes.observe(pod, parts.runtime.is_resize_in_progress(pod, status));
-        let told = self.api_status(pod, status, Stage::Running);
+        let told = self.api_status(pod, status, Stage::Running).await;
         let phase = told.phase.clone();
         if is_terminal(phase.as_deref()) {
             parts.statuses.set(pod, told);
@@ -235,7 +245,7 @@ impl PodSyncer for Syncer {
         termination: &Termination,
     ) -> Result<(), SyncFailure> {
         let parts = &self.parts;
-        let mut told = self.api_status(pod, status, Stage::Running);
+        let mut told = self.api_status(pod, status, Stage::Running).await;
         if let Some(change) = &termination.status {
             change.apply(&mut told);
         }
@@ -258,7 +268,7 @@ impl PodSyncer for Syncer {
                 "detected running containers after a successful KillPod, CRI violation: [{left}]"
             )));
         }
-        let told = self.api_status(pod, &stopped, Stage::Ended);
+        let told = self.api_status(pod, &stopped, Stage::Ended).await;
         parts.statuses.set(pod, told);
         Ok(())
     }
@@ -272,7 +282,7 @@ impl PodSyncer for Syncer {
     async fn sync_terminated_pod(&self, pod: &Arc<Pod>, status: &PodStatus) -> Result<(), SyncFailure> {
         let parts = &self.parts;
         let uid = uid_of(pod);
-        let told = self.api_status(pod, status, Stage::Ended);
+        let told = self.api_status(pod, status, Stage::Ended).await;
         parts.statuses.set(pod, told);
         parts.volumes.unmount(&uid).await.map_err(|error| SyncFailure::new(error.to_string()))?;
         parts.objects.unregister(pod);

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use steersman_api::Uid;
 
 use super::PodCgroups;
+use crate::container::ContainerResources;
 
 /// `cgroupsPerQOS: false`: the runtime puts containers where it likes, and each is limited by itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +24,10 @@ impl PodCgroups for Disabled {
 
     fn exists(&self, _: &Pod) -> bool {
         true
+    }
+
+    fn given(&self, _: &Pod) -> ContainerResources {
+        ContainerResources::default()
     }
 
     fn remove(&self, _: &Uid) -> io::Result<()> {

@@ -9,13 +9,17 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use tracing::debug;
 
+use super::cpu::{milli_cpu_of_quota, milli_cpu_of_shares, shares_of_weight, weight_of_shares};
 use super::limits::{Limits, Setting};
 use super::{CgroupVersion, Error, Hierarchies};
+use crate::container::ContainerResources;
 
 /// Controllers without which pods can't be held to their limits, where the machine has them at all.
 const NEEDED: [&str; 3] = ["cpu", "memory", "pids"];
 /// Controllers of version 1 that a group is there in, if it is there (those that the kubelet looks at).
 const TELLING: [&str; 7] = ["cpu", "cpuacct", "cpuset", "hugetlb", "memory", "pids", "systemd"];
+/// Limits of memory on version 1 from here on are none: the kernel rounds them down to pages.
+const UNLIMITED_V1: i64 = 1 << 62;
 const PROCESSES: &str = "cgroup.procs";
 const CONTROLLERS: &str = "cgroup.controllers";
 const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
@@ -192,6 +196,37 @@ impl Group<'_> {
     pub(super) fn get(&self, controller: &str, file: &str) -> Option<String> {
         let text = fs::read_to_string(self.folder(controller)?.join(file)).ok()?;
         Some(text.trim().to_owned())
+    }
+
+    /// What it has of processor time and memory, as far as it is limited or asked for. `shares` is what it is to have of the
+    /// former: weights of version 2 are coarser, and where they come to the same that is what it has.
+    pub(super) fn given(&self, shares: Option<u64>) -> ContainerResources {
+        let number = |controller, file| self.get(controller, file)?.parse::<i64>().ok();
+        let unsigned = |file| self.get("cpu", file)?.parse::<u64>().ok();
+        let (shares, quota, memory) = match self.hierarchies.version {
+            CgroupVersion::V1 => (
+                unsigned("cpu.shares"),
+                number("cpu", "cpu.cfs_quota_us").zip(number("cpu", "cpu.cfs_period_us")),
+                number("memory", "memory.limit_in_bytes").filter(|limit| *limit < UNLIMITED_V1),
+            ),
+            CgroupVersion::V2 => {
+                let weight = unsigned("cpu.weight");
+                let meant = shares.filter(|shares| weight == Some(weight_of_shares(*shares)));
+                let quota = self.get("cpu", "cpu.max").and_then(|text| {
+                    let (quota, period) = text.split_once(' ')?;
+                    Some((quota.parse().ok()?, period.parse().ok()?))
+                });
+                (meant.or(weight.map(shares_of_weight)), quota, number("memory", "memory.max"))
+            }
+        };
+        let asked = shares.map(milli_cpu_of_shares);
+        let limit = quota.map(|(quota, period)| milli_cpu_of_quota(quota, period));
+        ContainerResources {
+            cpu_request_milli: asked.filter(|asked| *asked > 0),
+            cpu_limit_milli: limit.filter(|limit| *limit > 0),
+            memory_request: None,
+            memory_limit: memory.filter(|limit| *limit > 0),
+        }
     }
 
     /// Kills every process in it and in groups within, and removes it with those.

@@ -34,6 +34,7 @@ use std::io;
 use k8s_openapi::api::core::v1::Pod;
 use steersman_api::Uid;
 
+use crate::container::ContainerResources;
 pub use crate::resources::{QosClass, qos_class};
 pub use disabled::Disabled;
 pub use error::Error;
@@ -62,6 +63,10 @@ pub trait PodCgroups: Send + Sync + 'static {
 
     /// Whether the pod's cgroup is there; true where the node keeps none.
     fn exists(&self, pod: &Pod) -> bool;
+
+    /// What the pod's cgroup has: processor time and memory, as far as they are limited or asked for; nothing where the node
+    /// keeps none, or it is not there.
+    fn given(&self, pod: &Pod) -> ContainerResources;
 
     /// Kills what still runs in the pod's cgroup, and removes it. Idempotent; works by uid alone, after a restart.
     ///

@@ -15,6 +15,7 @@ use super::metrics::Metrics;
 use super::name::{CgroupDriver, GroupName, pod_of_folder};
 use super::reserved::Reserved;
 use super::{Error, Hierarchies, PodCgroups};
+use crate::container::ContainerResources;
 use crate::resources::{CPU, QosClass, ResourceList, amount, pod_requests, qos_class};
 
 /// How the tree is named and what pods get in it.
@@ -236,6 +237,11 @@ impl PodCgroups for CgroupTree {
 
     fn exists(&self, pod: &Pod) -> bool {
         self.pod(pod).is_ok_and(|name| self.group(&name).exists())
+    }
+
+    fn given(&self, pod: &Pod) -> ContainerResources {
+        let shares = Limits::of_pod(pod, &self.settings.pods).cpu_shares;
+        self.pod(pod).map(|name| self.group(&name).given(shares)).unwrap_or_default()
     }
 
     fn remove(&self, pod: &Uid) -> io::Result<()> {

@@ -6,7 +6,11 @@ use k8s_openapi::api::core::v1::{ContainerStatus, HostIP, Pod, PodCondition, Pod
 
 use super::conditions::{self, DISRUPTION_TARGET, Sandbox, is_terminal};
 use super::phase::{Stage, phase};
+use super::resources;
 use super::statuses::{ObservedContainer, Role, StartFailure, container_statuses};
+
+use crate::container::ContainerResources;
+use crate::resources::pod_requests;
 
 /// What a pod's status is made from.
 #[derive(Debug, Clone)]
@@ -31,6 +35,8 @@ pub struct Observed<'a> {
     pub host_ips: &'a [String],
     /// `Guaranteed`, `Burstable` or `BestEffort`.
     pub qos_class: &'a str,
+    /// What the pod's cgroup has, of a pod that the API server knows to run; as far as that is known.
+    pub given: ContainerResources,
     /// What is to be said of the pod's resize; nothing of one that ended.
     pub resize: &'a [PodCondition],
     /// Why the node itself ends the pod, if it does.
@@ -85,6 +91,7 @@ pub fn generate(observed: &Observed<'_>, readiness: &dyn Fn(Role, &mut Container
     list.push(conditions::containers_ready(pod, Some(&known), Some(phase)));
     list.push(conditions::scheduled(pod));
 
+    let is_resizing = observed.resize.iter().any(|condition| condition.type_ == "PodResizeInProgress");
     let some = |statuses: Vec<ContainerStatus>| Some(statuses).filter(|statuses| !statuses.is_empty());
     let mut status = PodStatus {
         phase: Some(phase.to_owned()),
@@ -95,6 +102,8 @@ pub fn generate(observed: &Observed<'_>, readiness: &dyn Fn(Role, &mut Container
         container_statuses: some(ordinary),
         ephemeral_container_statuses: some(ephemeral),
         qos_class: Some(observed.qos_class.to_owned()),
+        resources: Some(resources::of_pod(pod, old, observed.given, is_resizing)),
+        allocated_resources: resources::some(resources::api_list(&pod_requests(pod))),
         ..PodStatus::default()
     };
     set_addresses(&mut status, observed);

@@ -1,14 +1,15 @@
-//! The resources of containers as their statuses tell them. Pure.
+//! The resources of pods and containers as statuses tell them. Pure.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use steersman_api::Quantity;
 
 use super::statuses::{ObservedContainer, ObservedState};
 use crate::allocation::resources::api_quantity;
-use crate::resources::{CPU, MEMORY, amount, resource_list};
+use crate::container::ContainerResources;
+use crate::resources::{CPU, MEMORY, ResourceList, amount, pod_limits, pod_requests, resource_list};
 
 /// Thousandths of processor time: control groups tell no smaller request apart.
 const LEAST_CPU_REQUEST: i64 = 2;
@@ -48,6 +49,51 @@ pub(super) fn resources(
         set(requests, MEMORY, given.map(Quantity::bytes), told);
     }
     resources
+}
+
+/// What a pod as a whole has, where `given` is what its cgroup has: of one that the API server knows to run that, so far as it
+/// is known, else what it was told to have before; of any other what it was allocated, which is what its spec has.
+///
+/// The memory that a pod asks for is in no cgroup. Upstream tells what was first allocated for as long as the pod runs; here
+/// it is what is allocated, once a resize is done.
+pub(super) fn of_pod(
+    pod: &Pod,
+    old: &PodStatus,
+    given: ContainerResources,
+    is_resizing: bool,
+) -> ResourceRequirements {
+    let runs = |status: &PodStatus| status.phase.as_deref() == Some("Running");
+    let of_spec = pod.spec.as_ref().and_then(|spec| spec.resources.clone()).unwrap_or_default();
+    let asked = pod_requests(pod);
+    if !pod.status.as_ref().is_some_and(runs) {
+        let (requests, limits) = (api_list(&asked), api_list(&pod_limits(pod)));
+        return ResourceRequirements { requests: some(requests), limits: some(limits), ..of_spec };
+    }
+    let told = old.resources.as_ref().filter(|_| runs(old));
+    let told_requests = told.and_then(|told| told.requests.as_ref());
+    let told_limits = told.and_then(|told| told.limits.as_ref());
+    let (mut requests, mut limits) =
+        (of_spec.requests.clone().unwrap_or_default(), of_spec.limits.clone().unwrap_or_default());
+    set_cpu(&mut requests, given.cpu_request_milli, LEAST_CPU_REQUEST, told_requests);
+    if let Some(memory) = asked.get(MEMORY) {
+        requests.entry(MEMORY.to_owned()).or_insert_with(|| api_quantity(*memory));
+    }
+    if is_resizing {
+        set(&mut requests, MEMORY, None, told_requests);
+    }
+    set_cpu(&mut limits, given.cpu_limit_milli, LEAST_CPU_LIMIT, told_limits);
+    set(&mut limits, MEMORY, given.memory_limit.map(Quantity::bytes), told_limits);
+    ResourceRequirements { requests: some(requests), limits: some(limits), ..of_spec }
+}
+
+/// As the API has it.
+pub(super) fn api_list(list: &ResourceList) -> List {
+    list.iter().map(|(name, amount)| (name.clone(), api_quantity(*amount))).collect()
+}
+
+/// An empty list is not written.
+pub(super) fn some(list: List) -> Option<List> {
+    Some(list).filter(|list| !list.is_empty())
 }
 
 /// Where both what was allocated and what was given are the least that there is, what was allocated is told.

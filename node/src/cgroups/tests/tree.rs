@@ -74,6 +74,36 @@ fn pods_are_made_in_their_class_with_their_limits() {
 }
 
 #[test]
+fn a_pods_group_tells_what_the_pod_was_given() {
+    let given = |request, limit, memory| ContainerResources {
+        cpu_request_milli: request,
+        cpu_limit_milli: limit,
+        memory_request: None,
+        memory_limit: memory,
+    };
+    for version in BOTH {
+        let machine = Machine::new(version);
+        let tree = machine.prepared();
+        for (pod, expected) in [
+            (guaranteed("u-1", "500m", "64Mi"), given(Some(500), Some(500), Some(64 << 20))),
+            (burstable("u-2", "250m"), given(Some(250), None, None)),
+            (best_effort("u-3"), given(Some(2), None, None)),
+        ] {
+            assert_eq!(tree.given(&pod), ContainerResources::default(), "it is not there");
+            tree.ensure(&pod).unwrap();
+            assert_eq!(tree.given(&pod), expected, "{version:?}");
+        }
+    }
+    // A resize is not done yet; and weights are coarse.
+    let machine = Machine::new(CgroupVersion::V2);
+    let tree = machine.prepared();
+    tree.ensure(&guaranteed("u-1", "500m", "64Mi")).unwrap();
+    let resized = guaranteed("u-1", "1", "128Mi");
+    assert_eq!(tree.given(&resized), given(Some(489), Some(500), Some(64 << 20)));
+    assert_eq!(Disabled.given(&resized), ContainerResources::default());
+}
+
+#[test]
 fn under_systemd_groups_have_the_names_of_slices() {
     let machine = Machine::new(CgroupVersion::V2);
     let tree = machine.tree(settings(CgroupDriver::Systemd)).unwrap();

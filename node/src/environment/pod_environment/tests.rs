@@ -92,6 +92,10 @@ impl PodCgroups for Fakes {
         true
     }
 
+    fn given(&self, _pod: &Pod) -> crate::container::ContainerResources {
+        crate::container::ContainerResources::default()
+    }
+
     fn remove(&self, _pod: &Uid) -> io::Result<()> {
         Ok(())
     }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodStatus};
 use serde_json::{Value, json};
 
 use super::{containers, ended, pod, read, running, waiting};
+use crate::container::ContainerResources;
 use crate::status_manager::conditions::Sandbox;
 use crate::status_manager::phase::Stage;
 use crate::status_manager::statuses::{
@@ -182,6 +183,7 @@ fn ending(
             host_ips: &host_ips,
             qos_class: "BestEffort",
             eviction,
+            given: ContainerResources::default(),
             resize: &[],
         },
         &|_, status| status.ready = status.state.as_ref().is_some_and(|state| state.running.is_some()),
@@ -274,4 +276,99 @@ fn a_pod_that_the_node_ends_has_failed_however_its_containers_end() {
             assert_eq!(told.get(member), expected.get(member), "{stage:?} {known} {on_server}");
         }
     }
+}
+
+/// What a pod's status tells of its resources as a whole, and of what it was allocated.
+fn resources_of(pod: &Pod, old: Value, given: ContainerResources, resize: &[&str]) -> [Value; 2] {
+    let conditions: Vec<PodCondition> = resize
+        .iter()
+        .map(|kind| PodCondition { type_: (*kind).to_owned(), ..PodCondition::default() })
+        .collect();
+    let status = generate(
+        &Observed {
+            pod,
+            old: &read(old),
+            containers: &[],
+            failures: &BTreeMap::new(),
+            sandbox: Sandbox::Ready,
+            initialized: true,
+            stage: Stage::Running,
+            pod_ips: &[],
+            host_ips: &[],
+            qos_class: "Burstable",
+            eviction: None,
+            given,
+            resize: &conditions,
+        },
+        &|_, _| {},
+    );
+    [json!(status.resources), json!(status.allocated_resources)]
+}
+
+#[test]
+fn a_pod_tells_what_it_has_as_a_whole() {
+    let sized = |phase: &str, of_pod: Value, of_container: Value| {
+        let container = json!({ "name": "a", "resources": of_container });
+        let mut pod = pod(json!({ "resources": of_pod, "containers": [container] }));
+        pod.status = Some(read(json!({ "phase": phase })));
+        pod
+    };
+    let both = |cpu: &str, memory: &str| json!({ "cpu": cpu, "memory": memory });
+    let nothing = ContainerResources::default();
+    let given = |request, limit, memory| ContainerResources {
+        cpu_request_milli: request,
+        cpu_limit_milli: limit,
+        memory_request: None,
+        memory_limit: memory,
+    };
+    let none = json!(null);
+    let small = json!({ "requests": both("100m", "64Mi") });
+    // Before it runs: what it was allocated, from its containers or as a whole.
+    for (of_pod, of_container, resources, allocated) in [
+        (none.clone(), json!({}), json!({}), none.clone()),
+        (none.clone(), small.clone(), json!({ "requests": both("100m", "64Mi") }), both("100m", "64Mi")),
+        (
+            json!({ "requests": { "cpu": "1" }, "limits": both("2", "1Gi") }),
+            small.clone(),
+            json!({ "requests": both("1", "64Mi"), "limits": both("2", "1Gi") }),
+            both("1", "64Mi"),
+        ),
+    ] {
+        let pod = sized("Pending", of_pod, of_container);
+        let told = resources_of(&pod, json!({}), given(Some(5), None, None), &[]);
+        assert_eq!(told, [resources, allocated]);
+    }
+    // As it runs: what its cgroup has.
+    let old = json!({ "phase": "Running", "resources": { "requests": both("150m", "32Mi"), "limits": both("3", "2Gi") } });
+    for (of_pod, of_container, given, resources) in [
+        (none.clone(), json!({}), given(Some(2), None, None), json!({ "limits": both("3", "2Gi") })),
+        (
+            none.clone(),
+            small.clone(),
+            given(Some(100), Some(200), Some(128 << 20)),
+            json!({ "requests": both("100m", "64Mi"), "limits": both("200m", "128Mi") }),
+        ),
+        (
+            json!({ "requests": both("1", "96Mi"), "limits": both("2", "1Gi") }),
+            small.clone(),
+            given(Some(500), Some(2000), Some(1 << 30)),
+            json!({ "requests": both("500m", "96Mi"), "limits": both("2", "1Gi") }),
+        ),
+        // What can't be read stays as it was told.
+        (
+            none.clone(),
+            small.clone(),
+            nothing,
+            json!({ "requests": both("150m", "64Mi"), "limits": both("3", "2Gi") }),
+        ),
+    ] {
+        let pod = sized("Running", of_pod, of_container);
+        assert_eq!(resources_of(&pod, old.clone(), given, &[])[0], resources);
+    }
+    // While it is resized it has the memory that it had.
+    let pod = sized("Running", json!({ "requests": both("1", "96Mi") }), json!({}));
+    let told = resources_of(&pod, old.clone(), given(Some(150), None, None), &["PodResizeInProgress"]);
+    assert_eq!(told[0]["requests"], both("150m", "32Mi"));
+    let told = resources_of(&pod, old, given(Some(1000), None, None), &[]);
+    assert_eq!(told[0]["requests"], both("1", "96Mi"));
 }
