@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec};
 
 use super::{Rejection, rejection};
+use crate::node_status::system_info::DECLARED_FEATURES;
 
 const OS: &str = "kubernetes.io/os";
 
@@ -40,11 +41,10 @@ pub(super) fn check_supplemental_groups(pod: &Pod, node: &Node) -> Result<(), Re
     Ok(())
 }
 
-/// Features that not every node has must be among those that the Node declares.
-pub(super) fn check_declared(pod: &Pod, node: &Node) -> Result<(), Rejection> {
+/// Features that not every node has must be among those that this one declares.
+pub(super) fn check_declared(pod: &Pod) -> Result<(), Rejection> {
     let Some(spec) = &pod.spec else { return Ok(()) };
-    let declared = node.status.as_ref().and_then(|status| status.declared_features.as_ref());
-    let missing = |feature: &str| declared.is_none_or(|declared| declared.iter().all(|one| one != feature));
+    let missing = |feature: &str| !DECLARED_FEATURES.contains(&feature);
     let needed = [
         ("RestartAllContainersOnContainerExits", restarts_all(spec)),
         ("UserNamespacesHostNetworkSupport", maps_users_on_the_hosts_network(spec)),

@@ -70,7 +70,7 @@ pub fn admit(pod: &Pod, policy: &Policy, situation: Situation<'_>) -> Result<Adm
     features::check_supplemental_groups(pod, node)?;
     let admission = check_place(pod, node, situation.others)?;
     app_armor::check(pod, policy.app_armor)?;
-    features::check_declared(pod, node)?;
+    features::check_declared(pod)?;
     Ok(admission)
 }
 

@@ -3,17 +3,22 @@
 use std::collections::BTreeMap;
 
 /// Gates of upstream's that stand for something of a node, and whether this version does it.
-const GATES: [(&str, bool); 16] = [
+const GATES: [(&str, bool); 21] = [
     ("ChangeContainerStatusOnKubeletRestart", false),
     ("ContainerRestartRules", true),
     ("ContainerStopSignals", false),
     ("CustomCPUCFSQuotaPeriod", true),
     ("EventedPLEG", false),
+    ("ExtendWebSocketsToKubelet", false),
     ("GracefulNodeShutdown", false),
+    ("InPlacePodLevelResourcesVerticalScaling", true),
     ("InPlacePodVerticalScaling", true),
+    ("InPlacePodVerticalScalingInitContainers", true),
     ("KubeletCrashLoopBackOffMax", true),
     ("KubeletEnsureSecretPulledImages", true),
     ("MemoryQoS", false),
+    ("NodeDeclaredFeatures", true),
+    ("PodLevelResources", true),
     ("PodLifecycleSleepAction", true),
     ("PodObservedGenerationTracking", true),
     ("PodReadyToStartContainersCondition", true),

@@ -10,6 +10,14 @@ use super::inventory::RuntimeInventory;
 use super::settings::Settings;
 use crate::machine::Facts;
 
+/// What this node can do of that which not every node of the field can (`status.declaredFeatures`), in order. The API server
+/// lets no pod use the first two that runs on a node that does not declare them.
+pub const DECLARED_FEATURES: [&str; 3] = [
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
+];
+
 /// Sets all of it. Says so if the machine was restarted since the status was last written.
 pub fn set(
     node: &mut Node,
@@ -38,6 +46,7 @@ pub fn set(
     let port = DaemonEndpoint { port: settings.kubelet_port };
     status.daemon_endpoints = Some(NodeDaemonEndpoints { kubelet_endpoint: Some(port) });
     status.runtime_handlers = Some(runtime.handlers.iter().map(handler).collect());
+    status.declared_features = Some(DECLARED_FEATURES.map(str::to_owned).to_vec());
     if let Some(features) = &runtime.features {
         let supplemental_groups_policy = Some(features.supplemental_groups_policy);
         status.features = Some(NodeFeatures { supplemental_groups_policy });

@@ -304,13 +304,7 @@ fn what_the_node_can_not_do_is_refused() {
                 "Pod requires node features that are not available: UserNamespacesHostNetworkSupport",
             ),
         ),
-        (
-            with(json!({ "containers": [{ "name": "c", "restartPolicyRules": rules }] })),
-            refused(
-                "PodFeatureUnsupported",
-                "Pod requires node features that are not available: RestartAllContainersOnContainerExits",
-            ),
-        ),
+        (with(json!({ "containers": [{ "name": "c", "restartPolicyRules": rules }] })), Ok(())),
     ] {
         assert_eq!(admitted(&pod, &[]), expected, "{pod:?}");
     }
@@ -321,10 +315,7 @@ fn what_the_node_can_not_do_is_refused() {
     let mut able = node();
     let status = able.status.get_or_insert_default();
     status.features = serde_json::from_value(json!({ "supplementalGroupsPolicy": true })).unwrap();
-    status.declared_features = Some(vec!["UserNamespacesHostNetworkSupport".to_owned()]);
-    let strict = json!({
-        "hostUsers": false, "hostNetwork": true, "securityContext": { "supplementalGroupsPolicy": "Strict" },
-    });
+    let strict = json!({ "securityContext": { "supplementalGroupsPolicy": "Strict" } });
     assert_eq!(admitted_on(&able, &with(strict), &[], &[]), Ok(()));
 }
 

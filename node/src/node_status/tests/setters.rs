@@ -232,6 +232,10 @@ fn the_node_tells_what_it_runs() {
                 { "name": "", "features": { "recursiveReadOnlyMounts": true, "userNamespaces": false } },
             ],
             "features": { "supplementalGroupsPolicy": true },
+            "declaredFeatures": [
+                "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers",
+                "RestartAllContainersOnContainerExits",
+            ],
         })
     );
     let again = Facts { boot_id: "b-2".to_owned(), ..facts() };
