@@ -5,7 +5,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::pods::{Pods, phase_of, staying};
+use crate::pods::{Pods, container, phase_of, shell, staying};
 use crate::support::eventually;
 use crate::support::real::free_ports;
 
@@ -74,4 +74,43 @@ pub async fn a_host_port_is_given_once(pods: Pods) {
     pods.gone("first").await;
     pods.run("third", with_port()).await;
     pods.ready("third").await;
+}
+
+pub async fn a_critical_pod_starts_and_grows_in_the_place_of_others(pods: Pods) {
+    let there = pods.world.node().await.status.unwrap().allocatable.unwrap()["cpu"].0.clone();
+    let there = there.parse::<steersman_api::Quantity>().unwrap().milli_value();
+    let with = |tenths: i64, class: &str| {
+        let cpu = format!("{}m", there * tenths / 10);
+        // One that ends well when it is told to would have succeeded.
+        let command = shell("trap 'exit 3' TERM; while true; do sleep 0.1; done");
+        let main = json!({ "command": command, "resources": { "requests": { "cpu": cpu } } });
+        json!({ "containers": [main], "priorityClassName": class })
+    };
+    let gone = async |name: &str| {
+        let status = pods.phase(name, &["Failed"]).await.status.unwrap();
+        assert_eq!(status.reason.as_deref(), Some("Preempting"));
+        assert_eq!(status.message.as_deref(), Some("Preempted in order to admit critical pod"));
+        let target = status.conditions.unwrap().into_iter().find(|told| told.type_ == "DisruptionTarget");
+        assert_eq!(target.and_then(|target| target.reason).as_deref(), Some("TerminationByKubelet"));
+        assert_eq!(pods.event(name, "Preempting").await, "Preempted in order to admit critical pod");
+    };
+    for (name, tenths) in [("large", 6), ("small", 3)] {
+        pods.run(name, with(tenths, "")).await;
+        pods.ready(name).await;
+    }
+    // Three tenths are missing: who has no more than that goes.
+    pods.run("critical", with(4, "system-node-critical")).await;
+    pods.ready("critical").await;
+    gone("small").await;
+    let wanted = with(8, "")["containers"][0]["resources"].clone();
+    let resize =
+        Patch::Strategic(json!({ "spec": { "containers": [{ "name": "main", "resources": wanted }] } }));
+    let critical = pods.api::<Pod>();
+    critical.patch_subresource("resize", "critical", &PatchParams::default(), &resize).await.unwrap();
+    gone("large").await;
+    pods.wait("critical", "it has grown", |pod| {
+        let has = container(pod, "main")?.resources?.requests?.remove("cpu")?;
+        (Some(has.0.as_str()) == wanted["requests"]["cpu"].as_str()).then_some(())
+    })
+    .await;
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::support::real::{RealServer, free_ports, spawn_for_good};
 use crate::support::until;
+use crate::web::{MANIFEST, Web};
 
 /// The agent of one node, which may be stopped and started again. It is killed when this process ends, however it does.
 pub struct Agent {
@@ -24,7 +25,14 @@ pub struct Agent {
 
 impl Agent {
     /// Writes what it reads, in an empty folder; `cgroup` is the group for all that it makes.
-    pub fn new(node: &str, folder: &Path, server: &RealServer, endpoint: &str, cgroup: &str) -> Self {
+    pub fn new(
+        node: &str,
+        folder: &Path,
+        server: &RealServer,
+        endpoint: &str,
+        cgroup: &str,
+        web: &Web,
+    ) -> Self {
         let [port] = free_ports();
         server.certificate("node", &format!("/O=system:nodes/CN=system:node:{node}"));
         let configuration = json!({
@@ -42,6 +50,7 @@ impl Agent {
             "clusterDNS": ["10.0.0.10"], "clusterDomain": "cluster.test",
             "podLogsDir": folder.join("logs"),
             "staticPodPath": folder.join("manifests"), "fileCheckFrequency": "1s",
+            "staticPodURL": web.url(MANIFEST), "httpCheckFrequency": "1s",
             "containerLogMaxSize": "4Ki", "containerLogMaxFiles": 3, "containerLogMonitorInterval": "3s",
         });
         let write = |name: &str, text: serde_json::Value| {
@@ -58,15 +67,41 @@ impl Agent {
     /// Starts it.
     pub fn start(&self) {
         let log = OpenOptions::new().create(true).append(true).open(self.log_path()).expect("a log file");
+        let mut command = self.command(&self.folder.join("config.json"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        *self.child.lock() = Some(spawn_for_good(command));
+    }
+
+    /// Starts another one with some settings changed, which must not get as far as running pods; what it says on standard
+    /// error until it ends by itself.
+    pub async fn refused(&self, changes: &[(&str, serde_json::Value)]) -> String {
+        let text = std::fs::read(self.folder.join("config.json")).expect("it was written");
+        let mut configuration: serde_json::Value = serde_json::from_slice(&text).expect("it is JSON");
+        configuration["port"] = json!(free_ports::<1>()[0]);
+        for (name, value) in changes {
+            configuration[*name] = value.clone();
+        }
+        let (path, log) = (self.folder.join("refused.json"), self.folder.join("refused.log"));
+        std::fs::write(&path, configuration.to_string()).expect("a file must be written");
+        let mut command = self.command(&path);
+        let output = std::fs::File::create(&log).expect("a log file");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
+        let mut child = spawn_for_good(command);
+        until("it ends", || child.try_wait().expect("its end can be waited for").is_some()).await;
+        let status = child.wait().expect("it has ended");
+        assert!(!status.success(), "{status}");
+        std::fs::read_to_string(log).expect("the log must be there")
+    }
+
+    fn command(&self, configuration: &Path) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).arg(env!("CARGO_BIN_EXE_steersman")).arg("node");
-        command.arg("--config").arg(self.folder.join("config.json"));
+        command.arg("--config").arg(configuration);
         command.arg("--kubeconfig").arg(self.folder.join("kubeconfig.json"));
         command.arg("--root-dir").arg(self.root()).arg("--cert-dir").arg(self.folder.join("pki"));
         command.args(["--hostname-override", &self.node, "--node-ip", &node_ip().to_string()]);
         command.args(["--node-labels", "test.steersman.dev/here=yes"]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        *self.child.lock() = Some(spawn_for_good(command));
+        command
     }
 
     /// Kills it with SIGKILL, and waits for its end.
@@ -103,6 +138,12 @@ impl Agent {
     /// `staticPodPath`.
     pub fn manifests(&self) -> PathBuf {
         self.folder.join("manifests")
+    }
+
+    /// The errors in its log that name that.
+    pub fn errors_of(&self, what: &str) -> Vec<String> {
+        let log = std::fs::read_to_string(self.log_path()).unwrap_or_default();
+        log.lines().filter(|line| line.starts_with('E') && line.contains(what)).map(str::to_owned).collect()
     }
 
     /// What it wrote to its log, last.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::pods::{Pods, container, phase_of, shell, waiting};
+use crate::pods::{Pods, container, phase_of, shell, staying, waiting};
 use crate::support::eventually;
 
 pub async fn init_containers_run_one_by_one_and_sidecars_stay(pods: Pods) {
@@ -125,4 +125,28 @@ pub async fn commands_and_variables_are_as_the_spec_has_them(pods: Pods) {
         )
         .await;
     assert_eq!(said, "/etc\nhello|$(GREETING)|two words\n250 16777216 443\n");
+}
+
+pub async fn a_containers_end_may_restart_all(pods: Pods) {
+    let spec = json!({
+        "volumes": [{ "name": "data", "emptyDir": {} }],
+        "containers": [
+            {
+                "name": "main", "restartPolicy": "Never", "volumeMounts": [{ "name": "data", "mountPath": "/data" }],
+                "command": shell("[ -e /data/second ] && exit 0; touch /data/second; sleep 1; exit 42"),
+                "restartPolicyRules": [
+                    { "action": "RestartAllContainers", "exitCodes": { "operator": "In", "values": [42] } },
+                ],
+            },
+            { "name": "beside", "command": staying()["command"] },
+        ],
+    });
+    pods.run("together", spec).await;
+    pods.wait("together", "both were restarted, and one has ended", |pod| {
+        let (main, beside) = (container(pod, "main")?, container(pod, "beside")?);
+        let ended = main.state?.terminated?.exit_code == 0;
+        (ended && main.restart_count == 1 && beside.restart_count == 1 && beside.state?.running.is_some())
+            .then_some(())
+    })
+    .await;
 }

@@ -2,9 +2,9 @@
 //!
 //! It runs as root where `KUBEBUILDER_ASSETS` names a folder with `etcd`, `kube-apiserver` and `kubectl`, and
 //! `CONTAINER_RUNTIME_ENDPOINT` a runtime on this machine that holds the image `docker.io/library/busybox:1.36` and that no other
-//! agent takes for its own; elsewhere it says that it does not. All tests share one cluster with one node, each in a
+//! agent takes for its own; images are made of the busybox on the PATH; elsewhere it says that it does not. All tests share one cluster with one node, each in a
 //! namespace of its own; pods are bound to the node by name. Those of [`TOGETHER`] run side by side, those of [`ALONE`] after
-//! them one by one, since they stop the agent. Then every pod is deleted, and nothing may be left.
+//! them one by one, since they stop the agent or need the node for themselves. Then every pod is deleted, and nothing may be left.
 //!
 //! An argument that is no flag chooses the tests whose names contain it.
 #![allow(
@@ -34,6 +34,7 @@ mod security;
 mod server;
 mod static_pods;
 mod volumes;
+mod web;
 mod world;
 
 use std::pin::Pin;
@@ -79,6 +80,7 @@ const TOGETHER: &[Test] = tests![
     security::namespaces_are_the_hosts_or_shared_where_the_spec_says_so,
     resources::requests_and_limits_are_in_control_groups_by_class,
     resources::a_running_containers_resources_change_in_place,
+    resources::a_pod_as_a_whole_has_and_tells_its_resources,
     network::a_pod_on_the_hosts_network_has_the_hosts_address,
     network::a_host_port_leads_to_the_container,
     network::host_aliases_and_names_are_in_the_hosts_file,
@@ -94,21 +96,27 @@ const TOGETHER: &[Test] = tests![
     probes::a_sleep_hook_holds_up_the_end,
     probes::a_tcp_hook_can_not_be_run,
     probes::an_http_probe_flips_readiness,
+    probes::a_readiness_gate_keeps_a_pod_from_being_ready,
     probes::a_tcp_probe_restarts_a_container_that_does_not_listen,
     containers::init_containers_run_one_by_one_and_sidecars_stay,
     containers::a_failed_pod_that_never_restarts_says_how_it_ended,
     containers::a_pod_that_restarts_on_failure_ends_in_success,
     containers::a_container_that_keeps_failing_waits_longer_and_longer,
+    containers::a_containers_end_may_restart_all,
     containers::a_long_log_is_rotated,
     containers::commands_and_variables_are_as_the_spec_has_them,
     images::an_image_that_may_not_be_pulled_must_be_there,
     images::a_name_that_is_none_is_said_to_be_invalid,
     images::a_registry_out_of_reach_is_an_error_that_says_so,
+    images::an_image_is_pulled_and_runs,
+    images::a_private_image_is_for_those_who_have_its_secret,
+    images::an_image_that_is_not_there_is_one_event_and_no_error_a_sync,
     admission::a_pod_too_big_for_the_node_is_refused,
     admission::a_pod_for_other_nodes_is_refused,
     admission::a_pod_that_does_not_bear_the_nodes_taint_is_refused,
     admission::a_host_port_is_given_once,
     static_pods::a_manifest_runs_and_is_mirrored_until_it_goes,
+    static_pods::a_manifest_of_a_url_runs_and_is_mirrored_until_it_goes,
     kubectl::logs_are_followed_cut_and_of_the_container_before,
     kubectl::a_command_gets_input_and_gives_its_exit_code,
     kubectl::an_attached_terminal_talks_to_the_container,
@@ -117,10 +125,12 @@ const TOGETHER: &[Test] = tests![
     server::a_command_without_credentials_is_refused,
     server::the_node_is_ready_and_holds_its_lease,
     server::the_nodes_certificate_opens_what_its_pods_use_and_no_more,
+    server::a_reserved_group_that_is_missing_ends_the_start,
     server::the_metrics_that_dashboards_rely_on_are_served,
 ];
 
 const ALONE: &[Test] = tests![
+    admission::a_critical_pod_starts_and_grows_in_the_place_of_others,
     restarts::containers_go_on_while_the_agent_is_away,
     restarts::a_result_that_came_meanwhile_is_told,
     crashes::ten_kills_leave_nothing_behind,

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::pods::{Pods, STAY, condition, container, shell};
+use crate::pods::{Pods, STAY, condition, container, shell, staying};
 
 /// Answers each request of HTTP at port 8080 with what the script `status` prints, and notes the first line of each in
 /// `/host/requests`. A connection without a request is no request.
@@ -88,6 +90,28 @@ pub async fn an_http_probe_flips_readiness(pods: Pods) {
     pods.ready("web").await;
     std::fs::remove_file(folder.path().join("well")).unwrap();
     pods.wait("web", "it is not ready", |pod| condition(pod, "Ready", "False").then_some(())).await;
+}
+
+pub async fn a_readiness_gate_keeps_a_pod_from_being_ready(pods: Pods) {
+    let gate = "test.steersman.dev/gate";
+    let spec = json!({ "readinessGates": [{ "conditionType": gate }], "containers": [staying()] });
+    pods.run("gated", spec).await;
+    let ready = |pod: &Pod| {
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.into_iter().find(|condition| condition.type_ == "Ready").cloned()
+    };
+    let waits = pods
+        .wait("gated", "its containers are ready", |pod| {
+            condition(pod, "ContainersReady", "True").then(|| ready(pod)).flatten()
+        })
+        .await;
+    assert_eq!((waits.status.as_str(), waits.reason.as_deref()), ("False", Some("ReadinessGatesNotReady")));
+    let message = format!("corresponding condition of pod readiness gate \"{gate}\" does not exist.");
+    assert_eq!(waits.message, Some(message));
+    let open = json!({ "status": { "conditions": [{ "type": gate, "status": "True" }] } });
+    let open = Patch::Strategic(open);
+    pods.api::<Pod>().patch_status("gated", &PatchParams::default(), &open).await.unwrap();
+    pods.ready("gated").await;
 }
 
 pub async fn a_tcp_probe_restarts_a_container_that_does_not_listen(pods: Pods) {

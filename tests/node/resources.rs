@@ -116,3 +116,34 @@ pub async fn a_running_containers_resources_change_in_place(pods: Pods) {
     assert_eq!(container(&after, "main").unwrap().restart_count, 0);
     assert!(container(&after, "main").unwrap().ready);
 }
+
+pub async fn a_pod_as_a_whole_has_and_tells_its_resources(pods: Pods) {
+    let whole = |cpu: &str, memory: &str| {
+        let amounts = json!({ "cpu": cpu, "memory": memory });
+        json!({ "requests": amounts, "limits": amounts })
+    };
+    let told = async |what: &str, resources: serde_json::Value| {
+        pods.wait("whole", what, |pod| {
+            let status = pod.status.as_ref()?;
+            let told = (json!(status.resources), json!(status.allocated_resources));
+            (told == (resources.clone(), resources["requests"].clone())).then(|| pod.clone())
+        })
+        .await
+    };
+    pods.run("whole", json!({ "resources": whole("200m", "64Mi"), "containers": [staying()] })).await;
+    pods.ready("whole").await;
+    let before = told("it tells what it has", whole("200m", "64Mi")).await;
+    let limits = |cpu: &str, memory: i64| {
+        let quota = if version_2() { format!("{cpu} 100000") } else { cpu.to_owned() };
+        (quota, memory.to_string())
+    };
+    let group = group_of_pod(&pods, "", &before);
+    assert_eq!((QUOTA.read(&group), MEMORY.read(&group)), limits("20000", 64 << 20));
+    let change = json!({ "spec": { "resources": whole("300m", "96Mi") } });
+    pods.kubectl_ok(&["patch", "pod", "whole", "--subresource", "resize", "--patch", &change.to_string()])
+        .await;
+    let after = told("it tells that it has grown", whole("300m", "96Mi")).await;
+    assert_eq!((QUOTA.read(&group), MEMORY.read(&group)), limits("30000", 96 << 20));
+    let id = |pod: &Pod| container(pod, "main").unwrap().container_id;
+    assert_eq!(id(&after), id(&before));
+}

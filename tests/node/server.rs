@@ -57,8 +57,13 @@ pub async fn the_node_is_ready_and_holds_its_lease(pods: Pods) {
     assert!(
         images.iter().flat_map(|image| image.names.iter().flatten()).any(|name| name.contains("busybox"))
     );
+    let declared = status.declared_features.unwrap();
+    assert!(declared.contains(&"RestartAllContainersOnContainerExits".to_owned()), "{declared:?}");
     let leases = Api::<Lease>::namespaced(pods.world.client("default"), "kube-node-lease");
-    let lease = leases.get(&pods.world.agent.node).await.expect("the lease must be there");
+    let lease = eventually("the lease is there", || async {
+        leases.get_opt(&pods.world.agent.node).await.expect("the API server must answer")
+    })
+    .await;
     assert_eq!(lease.spec.unwrap().holder_identity, Some(pods.world.agent.node.clone()));
 }
 
@@ -90,6 +95,21 @@ pub async fn the_nodes_certificate_opens_what_its_pods_use_and_no_more(pods: Pod
     assert!(other.contains("Forbidden"), "{other}");
 }
 
+pub async fn a_reserved_group_that_is_missing_ends_the_start(pods: Pods) {
+    let said = pods
+        .world
+        .agent
+        .refused(&[
+            ("kubeReserved", json!({ "memory": "1Gi" })),
+            ("kubeReservedCgroup", json!("/steersman-test-none")),
+            ("enforceNodeAllocatable", json!(["pods", "kube-reserved"])),
+        ])
+        .await;
+    let errors: Vec<_> = said.lines().filter(|line| line.contains("steersman-test-none")).collect();
+    let expected = "Failed to enforce Kube Reserved Cgroup Limits on";
+    assert!(errors.len() == 1 && errors[0].contains(expected), "{said}");
+}
+
 /// What the dashboards and alerts of kubernetes-mixin ask kubelets for, and what each node measures besides.
 const METRICS: &str = "kubelet_node_name kubelet_running_pods kubelet_running_containers volume_manager_total_volumes \
     kubelet_runtime_operations_total kubelet_runtime_operations_duration_seconds_bucket \
@@ -100,8 +120,11 @@ const METRICS: &str = "kubelet_node_name kubelet_running_pods kubelet_running_co
     kubelet_pleg_last_seen_seconds kubelet_cgroup_manager_duration_seconds_count \
     storage_operation_duration_seconds_count kubelet_started_pods_total kubelet_started_containers_total \
     kubelet_run_podsandbox_duration_seconds_count kubelet_desired_pods kubelet_active_pods kubelet_working_pods \
-    kubelet_containers_per_pod_count_bucket kubelet_orphan_pod_cleaned_volumes kubelet_pod_status_sync_duration_seconds_count \
+    kubelet_runtime_operations_errors_total kubelet_containers_per_pod_count_bucket kubelet_orphan_pod_cleaned_volumes kubelet_pod_status_sync_duration_seconds_count \
     rest_client_requests_total process_resident_memory_bytes process_cpu_seconds_total kubernetes_build_info";
+
+/// What probes count, by themselves.
+const PROBE_METRICS: &str = "prober_probe_total prober_probe_duration_seconds_count";
 
 /// What upstream serves as stable beside them.
 const RESOURCE_METRICS: &str = "node_cpu_usage_seconds_total node_memory_working_set_bytes \
@@ -111,7 +134,11 @@ const RESOURCE_METRICS: &str = "node_cpu_usage_seconds_total node_memory_working
 pub async fn the_metrics_that_dashboards_rely_on_are_served(pods: Pods) {
     let mut main = staying();
     main["volumeMounts"] = json!([{ "name": "data", "mountPath": "/data" }]);
+    main["readinessProbe"] = json!({ "exec": { "command": ["true"] }, "periodSeconds": 1 });
     let volumes = json!([{ "name": "data", "emptyDir": {} }]);
+    // Nobody listens on the first port of the loopback: the runtime fails.
+    let absent = json!({ "image": "127.0.0.1:1/none:1", "imagePullPolicy": "IfNotPresent" });
+    pods.run("fails", json!({ "containers": [absent] })).await;
     pods.run("measured", json!({ "containers": [main], "volumes": volumes })).await;
     let address = pods.ready("measured").await.status.unwrap().host_ip.unwrap();
     let folder = pods.world.server.folder();
@@ -126,7 +153,9 @@ pub async fn the_metrics_that_dashboards_rely_on_are_served(pods: Pods) {
             .expect("curl must start");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    for (path, names) in [("metrics", METRICS), ("metrics/resource", RESOURCE_METRICS)] {
+    let families =
+        [("metrics", METRICS), ("metrics/resource", RESOURCE_METRICS), ("metrics/probes", PROBE_METRICS)];
+    for (path, names) in families {
         for name in names.split_whitespace() {
             eventually(&format!("{name} is served"), || async {
                 get(path).lines().any(|line| line.split(['{', ' ']).next() == Some(name)).then_some(())

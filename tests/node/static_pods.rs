@@ -44,3 +44,23 @@ pub async fn a_manifest_runs_and_is_mirrored_until_it_goes(pods: Pods) {
     std::fs::remove_file(folder.join("fixed.json")).unwrap();
     pods.gone(&name).await;
 }
+
+pub async fn a_manifest_of_a_url_runs_and_is_mirrored_until_it_goes(pods: Pods) {
+    let mut spec = pods.spec(json!({ "containers": [staying()], "restartPolicy": "Always" }));
+    spec.as_object_mut().unwrap().remove("nodeName");
+    let manifest = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": "told", "namespace": pods.namespace }, "spec": spec,
+    });
+    let web = &pods.world.web;
+    web.set_manifest(&[manifest]);
+    let name = format!("told-{}", pods.world.agent.node);
+    let mirror = eventually("the mirror is ready", || async {
+        pods.get(&name).await.filter(|pod| condition(pod, "Ready", "True"))
+    })
+    .await;
+    let annotations = mirror.metadata.annotations.as_ref().unwrap();
+    assert_eq!(annotations.get("kubernetes.io/config.source").map(String::as_str), Some("http"));
+    web.set_manifest(&[]);
+    pods.gone(&name).await;
+}

@@ -10,11 +10,14 @@ use crate::agent::Agent;
 use crate::left;
 use crate::support::eventually;
 use crate::support::real::{self, RealServer};
+use crate::web::Web;
 
 /// What the tests share.
 pub struct World {
     pub server: RealServer,
     pub agent: Agent,
+    /// A registry and manifests for it.
+    pub web: Web,
     /// To see what the agent made; nothing is changed by it but at the very end.
     pub runtime: cri::Client,
     pub kubectl: PathBuf,
@@ -46,13 +49,14 @@ impl World {
         left::make_cgroup(&cgroup);
         let kubeconfig = folder.path().join("admin.json");
         std::fs::write(&kubeconfig, server.kubeconfig().to_string()).expect("a file must be written");
-        let agent = Agent::new(&prefix, folder.path(), &server, &endpoint, &cgroup);
+        let web = Web::start().await;
+        let agent = Agent::new(&prefix, folder.path(), &server, &endpoint, &cgroup, &web);
         agent.start();
         let endpoint = endpoint.parse().expect("the runtime's endpoint must be good");
         let runtime =
             cri::Client::new(&endpoint, cri::ClientConfig::default()).expect("a client must be made");
         let kubectl = assets.join("kubectl");
-        let world = Self { server, agent, runtime, kubectl, kubeconfig, cgroup, prefix, folder };
+        let world = Self { server, agent, web, runtime, kubectl, kubeconfig, cgroup, prefix, folder };
         world.until_ready().await;
         Ok(world)
     }
