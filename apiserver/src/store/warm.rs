@@ -44,6 +44,8 @@ impl Warm {
     /// An object has a form of so many bytes.
     pub(super) fn note(&self, object: &Arc<Object>, weight: usize) {
         let mut cold = Vec::new();
+        // What is left of one that nobody else has any more.
+        let weight = weight + size_of::<Object>();
         {
             let mut recent = self.recent.lock();
             recent.objects.push_back((Arc::downgrade(object), weight));

@@ -57,36 +57,46 @@ impl Scheduler {
     /// Places pods until `stop`.
     pub(super) async fn run(self, stop: CancellationToken) {
         let cache = Cache::default();
-        let pods = SharedInformer::new(
-            Arc::new(ApiListerWatcher::<Whole<Pod>>::new(
-                self.watch.clone(),
+        // Not all pods: most are on other nodes, and none of ours.
+        let pods_of = |node: &str| {
+            let scope = Scope { fields: FieldSelector::equal("spec.nodeName", node), ..Scope::default() };
+            SharedInformer::new(
+                Arc::new(ApiListerWatcher::<Whole<Pod>>::new(self.watch.clone(), resource("pods"), scope)),
                 resource("pods"),
-                Scope::default(),
-            )),
-            resource("pods"),
-            Config::default(),
-        );
+                Config::default(),
+            )
+        };
+        let (homeless, here) = (pods_of(""), pods_of(&self.node));
         let scope = Scope { fields: FieldSelector::name(&self.node), ..Scope::default() };
         let nodes = SharedInformer::new(
             Arc::new(ApiListerWatcher::<Whole<Node>>::new(self.watch.clone(), resource("nodes"), scope)),
             resource("nodes"),
             Config::default(),
         );
-        let (Ok(of_pods), Ok(of_nodes)) = (pods.select::<Whole<Pod>>(), nodes.select::<Whole<Node>>()) else {
+        let (Ok(of_homeless), Ok(of_here), Ok(of_nodes)) =
+            (homeless.select::<Whole<Pod>>(), here.select::<Whole<Pod>>(), nodes.select::<Whole<Node>>())
+        else {
             // A kind that is kept whole has no groups that could be missing.
             return;
         };
-        let (seen, node) = (cache.clone(), self.node.clone());
-        of_pods.map(move |change| seen.pod(change, &node));
+        let seen = cache.clone();
+        of_homeless.map(move |change| seen.homeless(change));
+        let seen = cache.clone();
+        of_here.map(move |change| seen.here(change));
         let seen = cache.clone();
         of_nodes.map(move |change| seen.node(change));
         let place = async {
-            of_pods.synced().await;
+            of_homeless.synced().await;
+            of_here.synced().await;
             of_nodes.synced().await;
             self.place(&cache).await
         };
+        let watches = async {
+            let (homeless, here, nodes) = (Arc::clone(&homeless), Arc::clone(&here), Arc::clone(&nodes));
+            tokio::join!(homeless.run(stop.clone()), here.run(stop.clone()), nodes.run(stop.clone()))
+        };
         tokio::select! {
-            ((), ()) = async { tokio::join!(Arc::clone(&pods).run(stop.clone()), Arc::clone(&nodes).run(stop.clone())) } => {}
+            ((), (), ()) = watches => {}
             () = place => {}
         }
     }
@@ -95,14 +105,13 @@ impl Scheduler {
         let mut tried: HashMap<ObjectKey, Tried> = HashMap::new();
         loop {
             let known = cache.known();
-            tried.retain(|key, _| known.pods.get(key).is_some_and(|pod| plan::waits(pod)));
-            let on_node = known.pods.values().filter(|pod| plan::occupies(pod, &self.node));
-            let mut others: Vec<&Pod> = on_node.map(|pod| &**pod).collect();
+            tried.retain(|key, _| known.waiting_at(key).is_some());
+            let mut others: Vec<&Pod> = known.on_node().collect();
             for (key, pod) in due(&known, &tried) {
-                let Err((reason, message, chances)) = self.place_one(&known, pod, &others).await else {
+                let Err((reason, message, chances)) = self.place_one(cache, &known, pod, &others).await
+                else {
                     others.push(pod);
                     tried.remove(key);
-                    cache.bound(key, pod.metadata.uid.as_deref(), &self.node);
                     let message = format!("Successfully assigned {key} to {}", self.node);
                     self.event(pod, key, EventType::Normal, "Scheduled", message);
                     continue;
@@ -120,9 +129,9 @@ impl Scheduler {
             }
             let now = cache.known();
             let waking = tried.iter().filter(|(key, one)| {
-                one.has_a_chance(&now) || now.pods.get(*key).is_some_and(|pod| one.is_another(pod))
+                one.has_a_chance(&now) || now.waiting_at(key).is_some_and(|pod| one.is_another(pod))
             });
-            let next = waking.map(|(_, one)| one.again).min();
+            let next = waking.map(|(_, one)| one.again).chain(now.next_expiry()).min();
             tokio::select! {
                 () = cache.changed() => {}
                 () = async { sleep_until(next.unwrap_or_else(Instant::now)).await }, if next.is_some() => {}
@@ -136,13 +145,16 @@ impl Scheduler {
     /// The reason and the message why not, and what [`Tried::chances`] is then.
     async fn place_one(
         &self,
+        cache: &Cache,
         known: &Known,
         pod: &Pod,
         others: &[&Pod],
     ) -> Result<(), (&'static str, String, Option<u64>)> {
         plan::fits(pod, known.node.as_deref(), others)
             .map_err(|message| ("Unschedulable", message, Some(known.chances)))?;
+        cache.assume(pod);
         self.bind(pod).await.map_err(|error| {
+            cache.give_up(pod);
             let why = format!("binding rejected: running Bind plugin \"DefaultBinder\": {}", told(&error));
             ("SchedulerError", why, None)
         })
@@ -243,8 +255,7 @@ fn due<'a>(known: &'a Known, tried: &HashMap<ObjectKey, Tried>) -> Vec<(&'a Obje
                 || (one.again <= now && (one.has_a_chance(known) || one.is_another(pod)))
         }
     };
-    let waiting = known.pods.iter().map(|(key, pod)| (key, &**pod)).filter(|(_, pod)| plan::waits(pod));
-    let mut due: Vec<_> = waiting.filter(|(key, pod)| is_due(key, pod)).collect();
+    let mut due: Vec<_> = known.waiting().filter(|(key, pod)| is_due(key, pod)).collect();
     due.sort_by_key(|(_, pod)| {
         let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
         (std::cmp::Reverse(priority), pod.metadata.creation_timestamp.clone())

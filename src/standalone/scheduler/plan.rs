@@ -20,13 +20,13 @@ pub(super) fn waits(pod: &Pod) -> bool {
     unbound && ours && !gated && pod.metadata.deletion_timestamp.is_none() && !has_ended(pod)
 }
 
-/// Whether the pod takes room on that node.
-pub(super) fn occupies(pod: &Pod, node: &str) -> bool {
-    node_of(pod) == Some(node) && !has_ended(pod)
+/// Whether the pod takes room on the node that it is bound to.
+pub(super) fn takes_room(pod: &Pod) -> bool {
+    !has_ended(pod)
 }
 
 /// Where the pod is bound to.
-pub(super) fn node_of(pod: &Pod) -> Option<&str> {
+fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|node| !node.is_empty())
 }
 
