@@ -9,9 +9,12 @@ use tokio_util::sync::CancellationToken;
 use super::caretaker::Caretaker;
 use super::parts::Parts;
 use crate::environment::PodEnvironment;
+use crate::events::EventType;
 use crate::images::RuntimeImages;
 use crate::kuberuntime::manager::garbage::Scope;
+use crate::node_info::NodeInfo;
 use crate::node_status::Inventory;
+use crate::node_status::events::node_reference;
 
 /// How often dead containers, sandboxes and logs are collected (upstream: `ContainerGCPeriod`).
 const GARBAGE_PERIOD: Duration = Duration::from_secs(60);
@@ -41,9 +44,14 @@ pub(super) async fn collect_garbage(
             }
             let scope = Scope { all_sources_ready: sources_ready(), ended_pods_too: false };
             if let Err(errors) = parts.runtime.collect_garbage(&*caretaker, scope).await {
-                for error in errors {
+                for error in &errors {
                     tracing::error!(%error, "Container garbage collection failed");
                 }
+                let node = node_reference(parts.node.name());
+                let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+                let message =
+                    if let [only] = &texts[..] { only.clone() } else { format!("[{}]", texts.join(", ")) };
+                parts.events.event(&node, EventType::Warning, "ContainerGCFailed", &message);
             }
         }
     };

@@ -13,12 +13,18 @@ use super::options::{Connections, Options};
 use super::serving::{Registries, Serving};
 use super::settings::{check_machine, reserved};
 use crate::cgroups::hold;
+use crate::events::EventType;
 use crate::images::RuntimeImages;
-use crate::machine::{Facts, Machine};
+use crate::machine::{CgroupVersion, Facts, Machine};
 use crate::node_status::NodeStatus;
 use crate::node_status::events::node_reference;
 use crate::root_dir::RootDir;
 use crate::volumes::{Rights, share};
+
+/// What is said of a machine whose control groups are of the first version.
+const CGROUP_V1: &str = "cgroup v1 detected. cgroup v1 support is deprecated and will be removed in a future release. Please \
+                         migrate to cgroup v2. More information at \
+                         https://git.k8s.io/enhancements/keps/sig-node/5573-remove-cgroup-v1";
 
 /// Between two tries to reach a runtime that does not answer at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -72,8 +78,11 @@ impl Agent {
         if stop.run_until_cancelled(settled).await.is_none() {
             return Ok(());
         }
+        let (events, node) = (&assembled.parts.events, node_reference(&self.options.node_name));
+        if self.facts.cgroup_version == CgroupVersion::V1 {
+            events.event(&node, EventType::Warning, "CgroupV1", CGROUP_V1);
+        }
         if let Some((tree, _)) = &assembled.tree {
-            let (events, node) = (&assembled.parts.events, node_reference(&self.options.node_name));
             hold(tree, reserved(&self.options.configuration), events, &node).await?;
         }
         self.start(assembled, serving, stop).await

@@ -165,7 +165,7 @@ impl Syncer {
         });
         made.await.map_err(io::Error::other).flatten().map_err(|error| {
             let message = format!("error making pod data directories: {error}");
-            self.warn(pod, "FailedToMakePodDataDirectories", &message);
+            self.warn(pod, "Failed", &message);
             SyncFailure { told: true, ..SyncFailure::new(message) }
         })
     }

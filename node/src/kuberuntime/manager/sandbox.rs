@@ -43,7 +43,7 @@ impl Kuberuntime {
         let answer = self.runtime.pod_sandbox_status(&id).await.map_err(|error| {
             error!(pod = pod_text(pod), %error, "Failed to get pod sandbox status; Skipping pod");
             let text = format!("Unable to get pod sandbox status: {error}");
-            self.events.event(&pod_reference(pod), EventType::Warning, "FailedStatusPodSandBox", &text);
+            self.events.event(&pod_reference(pod), EventType::Warning, "FailedPodSandBoxStatus", &text);
             SyncError::new("CreatePodSandboxError", error.to_string())
         })?;
         let ips = if is_on_host_network(pod) {

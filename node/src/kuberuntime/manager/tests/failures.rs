@@ -63,7 +63,7 @@ async fn a_sandbox_whose_state_is_not_to_be_had_gets_no_containers_yet() {
     world.simulated.inject(Operation::PodSandboxStatus, 1, fails("busy"));
     assert_eq!(only_failure(&world.sync(&pod).await).0, SyncAction::CreatePodSandbox);
     let said = "Unable to get pod sandbox status: rpc error: code = Unknown desc = busy";
-    assert_eq!(world.said("FailedStatusPodSandBox"), [(String::new(), said.to_owned())]);
+    assert_eq!(world.said("FailedPodSandBoxStatus"), [(String::new(), said.to_owned())]);
     assert_eq!(world.count(Operation::CreateContainer), 0);
     assert_eq!(world.synced(&pod).await.running().count(), 1);
     assert_eq!(world.count(Operation::RunPodSandbox), 1);
