@@ -12,11 +12,20 @@
 rounds=${1:-2} pods=${2:-50}
 idle_seconds=30 alone=5 # how long idle processor time is counted; how many pods are timed one after another
 
+# The control group for all that the agents make, in each hierarchy there is.
+cgroup=steersman-bench-$$
+groups() {
+  local hierarchies=(/sys/fs/cgroup)
+  [ -e /sys/fs/cgroup/cgroup.controllers ] || hierarchies=(/sys/fs/cgroup/*/)
+  readlink -f "${hierarchies[@]}" | sort -u | sed "s|\$|/$cgroup|"
+}
+
 trap finish EXIT
 finish() {
   local status=$? pid
   for pid in "${started[@]}"; do stop "$pid"; done # or it would start again what is killed here
   RUNTIME_DIR=$state/containerd "$shared/cluster/containerd.sh" down
+  for group in $(groups); do find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || true; done
   awk -v at="$state/" 'index($2, at) == 1 {print $2}' /proc/mounts | sort -r | xargs -r -n1 umount -l || true
   (exit "$status") || true
   [ "$status" -eq 0 ] || tail -n 5 "$state/containerd/containerd.log" >&2 || true
@@ -37,14 +46,24 @@ kubectl() { "$KUBEBUILDER_ASSETS/kubectl" "$@"; }
 server=$(sed -n 's/.*server: "\([^"]*\)".*/\1/p' "$KUBECONFIG")
 address=$(ip -4 -o addr show cni0 | awk '{split($4, a, "/"); print a[1]; exit}')
 
-# The port is another than the kubelet's own, and so is the folder of logs: an agent of this machine's may have those.
+for group in $(groups); do
+  mkdir -p "$group"
+  # A group of processors is empty until somebody fills it in.
+  for file in cpuset.cpus cpuset.mems; do
+    [ -e "$group/cgroup.controllers" ] || [ ! -e "$group/$file" ] || cat "$group/../$file" >"$group/$file"
+  done
+done
+
+# The port is another than the kubelet's own, and so are the folder of logs and the control groups: an agent of this machine's
+# may have those.
 cat >"$state/agent.yaml" <<YAML
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: $state/cluster/pki/ca.crt}}
 authorization: {mode: Webhook}
-cgroupsPerQOS: false
-enforceNodeAllocatable: []
+cgroupRoot: /$cgroup
+cgroupsPerQOS: true
+enforceNodeAllocatable: [pods]
 failCgroupV1: false
 failSwapOn: false
 cgroupDriver: cgroupfs
