@@ -122,6 +122,15 @@ pub(crate) fn api_quantity(quantity: Quantity) -> ApiQuantity {
     ApiQuantity(quantity.to_string())
 }
 
+/// Of each resource the most that any of the lists has.
+fn highest(mut most: ResourceList, lists: [ResourceList; 2]) -> BTreeMap<String, ApiQuantity> {
+    for (name, amount) in lists.into_iter().flatten() {
+        let highest = most.entry(name).or_default();
+        *highest = (*highest).max(amount);
+    }
+    most.into_iter().map(|(name, amount)| (name, api_quantity(amount))).collect()
+}
+
 /// What a pod has at the moment, by its allocation and by its status, whichever is more: what it gives back it has until that
 /// is done.
 pub(crate) fn in_use(allocated: &Pod) -> ResourceList {
@@ -135,14 +144,19 @@ pub(crate) fn in_use(allocated: &Pod) -> ResourceList {
     let Some(spec) = &mut pod.spec else { return ResourceList::new() };
     for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
         let Some(status) = statuses.iter().find(|status| status.name == container.name) else { continue };
-        let mut most = requests(container.resources.as_ref());
         let lists = [requests(status.resources.as_ref()), resource_list(status.allocated_resources.as_ref())];
-        for (name, amount) in lists.into_iter().flatten() {
-            let highest = most.entry(name).or_default();
-            *highest = (*highest).max(amount);
-        }
-        let most = most.into_iter().map(|(name, amount)| (name, api_quantity(amount)));
-        container.resources.get_or_insert_default().requests = Some(most.collect());
+        let most = highest(requests(container.resources.as_ref()), lists);
+        container.resources.get_or_insert_default().requests = Some(most);
+    }
+    if let Some(of_pod) = &mut spec.resources
+        && let Some(status) = status
+    {
+        let asked = requests(Some(of_pod));
+        let mut lists =
+            [requests(status.resources.as_ref()), resource_list(status.allocated_resources.as_ref())];
+        // What the pod as a whole does not ask for is its containers' sum.
+        lists.iter_mut().for_each(|list| list.retain(|name, _| asked.contains_key(name)));
+        of_pod.requests = Some(highest(asked, lists));
     }
     pod_requests(&pod)
 }

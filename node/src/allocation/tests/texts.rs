@@ -79,6 +79,14 @@ fn what_is_given_back_is_in_use_until_it_is_done() {
     }] }))
     .unwrap();
     assert_eq!(cpu(&shrunk), "3");
+    let mut as_a_whole = whole("u", json!({ "resources": { "requests": { "cpu": "1" } }, "containers": [] }));
+    assert_eq!(cpu(&as_a_whole), "1");
+    as_a_whole.status = serde_json::from_value(json!({
+        "resources": { "requests": { "cpu": "2", "memory": "9Gi" } }, "allocatedResources": { "cpu": "4", "memory": "9Gi" },
+    }))
+    .unwrap();
+    assert_eq!(cpu(&as_a_whole), "4");
+    assert!(!in_use(&as_a_whole).contains_key("memory"), "its containers ask for none");
 }
 
 #[test]
