@@ -5,9 +5,9 @@ RUN rustup target add "$(uname -m)-unknown-linux-musl"
 WORKDIR /steersman
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=target \
-    target="$(uname -m)-unknown-linux-musl" && export CARGO_PROFILE_RELEASE_STRIP=debuginfo && \
-    cargo build --locked --release --bin steersman --target "$target" && \
-    cp "target/$target/release/steersman" /usr/local/bin/
+    target="$(uname -m)-unknown-linux-musl" && export CARGO_PROFILE_DIST_STRIP=debuginfo && \
+    cargo build --locked --profile dist --bin steersman --target "$target" && \
+    cp "target/$target/dist/steersman" /usr/local/bin/
 
 FROM scratch
 COPY --from=build /usr/local/bin/steersman /

@@ -13,17 +13,8 @@
 pods=${1:-20000} watches=${2:-100}
 clients=32 creates=5000 events=500
 
-build() { cargo build --manifest-path "$repository/Cargo.toml" --locked --release "$@"; }
-release=${CARGO_TARGET_DIR:-$repository/target}/release
-say "building ours"
-if [ -z "${STEERSMAN:-}" ]; then
-  build --bin steersman
-  STEERSMAN=$release/steersman
-fi
-if [ -z "${API_LOAD:-}" ]; then
-  build --example api_load
-  API_LOAD=$release/examples/api_load
-fi
+STEERSMAN=${STEERSMAN:-$(build bin steersman)}
+API_LOAD=${API_LOAD:-$(build example api_load)}
 build_peers
 
 note() { echo "$3" >"$state/$1.$2"; } # note NAME WHAT VALUE

@@ -31,6 +31,14 @@ stop() {
 
 say() { echo "-- $*" >&2; }
 
+# build bin|example NAME: as it is published; prints where it is.
+build() {
+  local folder=${CARGO_TARGET_DIR:-$repository/target}/dist
+  say "building $2"
+  cargo build --manifest-path "$repository/Cargo.toml" --locked --profile dist "--$1" "$2" >&2
+  case $1 in example) echo "$folder/examples/$2" ;; *) echo "$folder/$2" ;; esac
+}
+
 # A port that nobody listens on, nor on the next one, below those that the system gives to connections.
 free_port() {
   local port

@@ -9,9 +9,7 @@
 . "$(dirname "$0")/common.sh"
 pods=${1:-20000} rounds=${2:-3}
 
-say "building ours"
-cargo build --manifest-path "$repository/Cargo.toml" --locked --release --example pod_informer
-ours=${CARGO_TARGET_DIR:-$repository/target}/release/examples/pod_informer
+ours=$(build example pod_informer)
 build_peers
 cluster_with "$pods"
 

@@ -9,9 +9,7 @@
 . "$(dirname "$0")/common.sh"
 pods=${1:-20000}
 
-say "building ours"
-cargo build --manifest-path "$repository/Cargo.toml" --locked --release --bin steersman
-ours=${CARGO_TARGET_DIR:-$repository/target}/release/steersman
+ours=${STEERSMAN:-$(build bin steersman)}
 build_peers
 
 # shellcheck disable=SC2054 # a list of names is one word

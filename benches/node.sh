@@ -32,11 +32,7 @@ finish() {
   clean_up
 }
 
-if [ -z "${STEERSMAN:-}" ]; then
-  say "building ours"
-  cargo build --manifest-path "$repository/Cargo.toml" --locked --release --bin steersman
-  STEERSMAN=${CARGO_TARGET_DIR:-$repository/target}/release/steersman
-fi
+STEERSMAN=${STEERSMAN:-$(build bin steersman)}
 build_peers
 
 say "starting containerd"
