@@ -79,10 +79,11 @@ impl Agent {
             return Ok(());
         }
         let (events, node) = (&assembled.parts.events, node_reference(&self.options.node_name));
-        if self.facts.cgroup_version == CgroupVersion::V1 {
-            events.event(&node, EventType::Warning, "CgroupV1", CGROUP_V1);
-        }
         if let Some((tree, _)) = &assembled.tree {
+            // Who keeps none for pods need not care.
+            if self.facts.cgroup_version == CgroupVersion::V1 {
+                events.event(&node, EventType::Warning, "CgroupV1", CGROUP_V1);
+            }
             hold(tree, reserved(&self.options.configuration), events, &node).await?;
         }
         self.start(assembled, serving, stop).await

@@ -54,6 +54,11 @@ fn relative_paths_are_of_the_files_folder() {
 }
 
 #[test]
+fn logs_of_pods_are_where_collectors_look_for_them_unless_told_otherwise() {
+    assert_eq!(configuration("").pod_logs_dir, Path::new("/var/log/pods"));
+}
+
+#[test]
 fn a_refusal_is_one_line_with_file_field_and_value() {
     for (lines, line) in [
         ("maxPodz: 3", "maxPodz: 3: unknown field"),
