@@ -3,6 +3,7 @@
 //! Nothing here waits, connects or allocates behind the caller's back. Names are upstream's.
 
 pub mod condition;
+pub mod duration;
 pub mod gvk;
 pub mod key;
 pub mod meta;
@@ -17,6 +18,7 @@ pub mod uid;
 pub mod wire;
 
 pub use arcstr::ArcStr;
+pub use duration::GoDuration;
 pub use gvk::{GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use key::ObjectKey;
 pub use meta::Meta;

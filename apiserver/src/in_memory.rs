@@ -11,7 +11,7 @@ use tower::Service;
 use crate::access::Identity;
 use crate::codec::Format;
 use crate::refusal::Refusal;
-use crate::rest::{ApiServer, Reset, ResponseBody, refuse};
+use crate::rest::{ApiServer, Deadline, Reset, ResponseBody, refuse};
 
 /// The server as a service: a request in, an answer out, in the caller's own task.
 ///
@@ -55,7 +55,12 @@ where
         return Ok(refuse(&refusal, Format::Json));
     }
     let limit = server.settings().body_limit;
-    let body = match Limited::new(body, limit).collect().await {
+    let until = parts.extensions.get::<Deadline>().copied();
+    let reading = Limited::new(body, limit).collect();
+    let Some(read) = Deadline::met(until, reading).await else {
+        return Ok(refuse(&Refusal::timed_out(), Format::Json));
+    };
+    let body = match read {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             return Ok(refuse(&Refusal::too_large(limit), Format::Json));

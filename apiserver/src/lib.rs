@@ -44,6 +44,7 @@
 //! | History | What 5 minutes bring, as upstream, but of a resource at most 10,000 changes, or 32 MiB of them |
 //! | Pages of a selection | The last one says so; upstream may offer an empty one after it |
 //! | Refusals | Bring no warnings along |
+//! | Connections | Bounded in number, and by what [`Limits`] says; upstream bounds requests under way instead, and their share by flow schemas |
 //! | Quantities | Have one canonical form, also those written as `1e3` |
 //!
 //! `tests/parity` sends the same requests to both servers; its table `meant.rs` lists, request by request, what of this shows.
@@ -84,6 +85,7 @@ pub use faults::{Failure, Faults};
 pub use in_memory::InMemory;
 pub use recorder::{Recorded, Recording};
 pub use rest::{OutboundError, Reset, ResponseBody, Settings, Verb};
+pub use serve::Limits;
 pub use server::{Options, Pair, PkiError, Server, StartError};
 pub use store::OpenError;
 pub use test_server::{Builder, TestServer};

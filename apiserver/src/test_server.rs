@@ -16,7 +16,7 @@ use crate::in_memory::InMemory;
 use crate::managed_fields;
 use crate::recorder::Recording;
 use crate::rest::{ApiServer, Outbound, Settings};
-use crate::serve::Listening;
+use crate::serve::{Listening, Manner};
 use crate::store::OpenError;
 
 /// A Kubernetes API server in the test's own process, with all objects in memory.
@@ -43,7 +43,8 @@ pub struct Builder {
 
 impl Default for Builder {
     fn default() -> Self {
-        let settings = Settings { service_account_tokens: false, ..Settings::default() };
+        let settings =
+            Settings { service_account_tokens: false, request_timeout: None, ..Settings::default() };
         Self { settings, folder: None }
     }
 }
@@ -111,7 +112,8 @@ impl Builder {
             None => ApiServer::new(self.settings, outbound),
         };
         let listening =
-            Listening::open(server.clone(), SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), None).await;
+            Listening::open(server.clone(), SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Manner::default())
+                .await;
         let listening = listening.expect("a port of the loopback must be free");
         Ok(TestServer { server, address: listening.address(), listening: Mutex::new(Some(listening)) })
     }
@@ -246,7 +248,7 @@ impl TestServer {
     pub async fn restart(&self) -> io::Result<()> {
         self.stop().await;
         self.server.restart();
-        let listening = Listening::open(self.server.clone(), self.address, None).await?;
+        let listening = Listening::open(self.server.clone(), self.address, Manner::default()).await?;
         *self.listening.lock() = Some(listening);
         Ok(())
     }

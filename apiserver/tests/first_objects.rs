@@ -20,6 +20,7 @@ async fn start(folder: &Path, names: &[&str]) -> (Server, Client) {
         data_folder: folder.to_owned(),
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         names: names.iter().map(|name| (*name).to_owned()).collect(),
+        limits: Default::default(),
     });
     let server = server.await.unwrap();
     let options = KubeConfigOptions::default();

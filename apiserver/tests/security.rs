@@ -28,6 +28,7 @@ fn options(folder: &Path) -> Options {
         data_folder: folder.to_owned(),
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         names: Vec::new(),
+        limits: Default::default(),
     }
 }
 

@@ -218,6 +218,7 @@ async fn start(folder: &std::path::Path, settings: Settings) -> (Server, Client)
         data_folder: folder.to_owned(),
         address: (Ipv4Addr::LOCALHOST, 0).into(),
         names: Vec::new(),
+        limits: Default::default(),
     };
     let server = Server::start(options).await.unwrap();
     let config = Config::from_custom_kubeconfig(server.kubeconfig(), &KubeConfigOptions::default()).await;

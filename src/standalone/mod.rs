@@ -101,6 +101,7 @@ pub(crate) async fn run(options: Standalone) -> Result<(), Error> {
         data_folder: options.data_dir.clone(),
         address: options.https_address,
         names: Vec::new(),
+        limits: Default::default(),
     })
     .await?;
     let stop = CancellationToken::new();

@@ -3,11 +3,12 @@
 use http::request::Parts;
 
 use super::connect;
+use super::deadline::Deadline;
 use super::request::{Call, Query, Request, Verb};
 use super::route::{Route, route};
 use super::server::ApiServer;
 use crate::access::{self, Access, Attributes, Identity, Impersonation};
-use crate::refusal::Result;
+use crate::refusal::{Refusal, Result};
 
 /// Where a request goes, as it was when it was seen that it may: what is not there yet then it does not reach later.
 #[derive(Clone)]
@@ -24,6 +25,10 @@ impl ApiServer {
     pub(crate) fn let_in(&self, parts: &mut Parts) -> Result<()> {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let route = route(&self.resources(), &parts.method, parts.uri.path(), &query);
+        let longest = self.settings().request_timeout;
+        if let Some(deadline) = Deadline::of(&route, &query, longest).map_err(Refusal::bad_request)? {
+            parts.extensions.insert(deadline);
+        }
         let who = self.admit(parts, &route, &query)?;
         parts.extensions.insert(who);
         parts.extensions.insert(Routed { route, query });

@@ -12,6 +12,7 @@ use super::admit::Routed;
 use super::answer::{refuse, status_format, unknown_path};
 use super::body::ResponseBody;
 use super::connect::{self, Outbound};
+use super::deadline::Deadline;
 use super::negotiate::{self};
 use super::request::{Call, Query, Request, Verb};
 use super::review::Review;
@@ -57,8 +58,23 @@ struct Shared {
     outbound: Outbound,
     /// Held from choosing what may be had only once (an address, a port) until it is stored.
     turn: Mutex<()>,
-    /// Cancelled when the server stops; another takes its place when it starts again.
-    running: Mutex<CancellationToken>,
+    /// Another takes its place when the server starts again.
+    running: Mutex<Running>,
+}
+
+/// For as long as the server serves.
+struct Running {
+    /// Cancelled when it stops, which breaks off all answers.
+    all: CancellationToken,
+    /// Cancelled then at the latest: what has no end of its own ends with it.
+    streams: CancellationToken,
+}
+
+impl Running {
+    fn begin() -> Self {
+        let all = CancellationToken::new();
+        Self { streams: all.child_token(), all }
+    }
 }
 
 impl ApiServer {
@@ -117,7 +133,7 @@ impl ApiServer {
                 signer: Arc::new(signer),
                 outbound,
                 turn: Mutex::new(()),
-                running: Mutex::new(CancellationToken::new()),
+                running: Mutex::new(Running::begin()),
             }),
         }
     }
@@ -174,21 +190,26 @@ impl ApiServer {
         act(&self.shared.resources.read())
     }
 
-    /// Cancelled when the server stops.
-    pub(crate) fn running(&self) -> CancellationToken {
-        self.shared.running.lock().clone()
+    /// Cancelled when watches and what else has no end of its own are to end.
+    pub(crate) fn streaming(&self) -> CancellationToken {
+        self.shared.running.lock().streams.clone()
+    }
+
+    /// Ends watches, and what else has no end of its own.
+    pub(crate) fn end_streams(&self) {
+        self.shared.running.lock().streams.cancel();
     }
 
     /// Breaks off all answers under way. Data stay.
     pub(crate) fn stop(&self) {
-        self.shared.running.lock().cancel();
+        self.shared.running.lock().all.cancel();
     }
 
     /// Serves again after [`stop`](Self::stop).
     pub(crate) fn restart(&self) {
         let mut running = self.shared.running.lock();
-        if running.is_cancelled() {
-            *running = CancellationToken::new();
+        if running.all.is_cancelled() {
+            *running = Running::begin();
         }
     }
 
@@ -198,7 +219,7 @@ impl ApiServer {
 
     /// Answers a request whose body has been read, unless the server stops first.
     pub(crate) async fn answer(&self, request: http::Request<Bytes>) -> Answer {
-        let running = self.running();
+        let running = self.shared.running.lock().all.clone();
         tokio::select! {
             biased;
             () = running.cancelled() => Err(Reset),
@@ -214,6 +235,7 @@ impl ApiServer {
             let query = Query::parse(parts.uri.query().unwrap_or_default());
             Routed { route: route(&resources, &parts.method, path, &query), query }
         });
+        let until = parts.extensions.remove::<Deadline>();
         let Routed { route: routed, query } = routed;
         // What is served may follow from a write that is not safe yet.
         if matches!(routed, Ok(Route::Other))
@@ -247,16 +269,33 @@ impl ApiServer {
         let failure = self.faults().take(&named, request.user_agent());
         let head = request.method == Method::HEAD;
         let answer = match failure {
-            None => self.carried_out(&request).await,
-            Some(failure) => self.failed(&request, failure).await?,
-        };
-        // Whatever the answer tells must be safe first: what was written, and what was only read.
-        let answer = match self.store().settled().await {
-            Ok(()) => answer,
-            Err(failed) => refuse(&Refusal::internal(failed), status_format(&request)),
+            None => {
+                let answered = self.answered(&request);
+                match Deadline::met(until, answered).await {
+                    Some(answer) => answer,
+                    None => refuse(&Refusal::timed_out(), status_format(&request)),
+                }
+            }
+            Some(failure) => {
+                let answer = self.failed(&request, failure).await?;
+                self.once_safe(&request, answer).await
+            }
         };
         self.recorder().record(&request, &name, answer.status().as_u16());
         Ok(if head { answer.map(|_| ResponseBody::full(Bytes::new())) } else { answer })
+    }
+
+    async fn answered(&self, request: &Request) -> Response<ResponseBody> {
+        let answer = self.carried_out(request).await;
+        self.once_safe(request, answer).await
+    }
+
+    /// Whatever the answer tells must be safe first: what was written, and what was only read.
+    async fn once_safe(&self, request: &Request, answer: Response<ResponseBody>) -> Response<ResponseBody> {
+        match self.store().settled().await {
+            Ok(()) => answer,
+            Err(failed) => refuse(&Refusal::internal(failed), status_format(request)),
+        }
     }
 
     /// What the request names: in its path, or (creates) in its body.

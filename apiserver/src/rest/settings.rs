@@ -16,6 +16,10 @@ pub struct Settings {
     pub min_watch_timeout: Duration,
     /// The largest body that is read, in bytes. Default: 3 MiB, as upstream.
     pub body_limit: usize,
+    /// How long a request may take that is no watch, log or stream, with reading its body: then it is refused with 504, and may
+    /// have done what it should all the same. Default: 60 seconds, as upstream; with a
+    /// [`TestServer`](crate::TestServer) for ever, as its clock may jump.
+    pub request_timeout: Option<Duration>,
     /// What objects are stamped with. Default: a clock that follows tokio's.
     pub clock: Option<Clock>,
     /// Whether new pods get their service account and a token of it, as upstream's admission plugin `ServiceAccount` has it.
@@ -32,6 +36,7 @@ impl Default for Settings {
             bookmark_interval: Duration::from_secs(60),
             min_watch_timeout: Duration::from_secs(1800),
             body_limit: 3 * 1024 * 1024,
+            request_timeout: Some(Duration::from_secs(60)),
             clock: None,
             service_account_tokens: true,
             kubelet_certificate_authority: None,

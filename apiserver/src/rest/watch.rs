@@ -35,7 +35,7 @@ impl ApiServer {
             store: Arc::clone(self.store()),
         };
         let faults = self.faults().of_watch(call, request.user_agent());
-        let watcher = Watcher::new(start, options.selection, encoder, faults, self.running());
+        let watcher = Watcher::new(start, options.selection, encoder, faults, self.streaming());
         let events = stream::unfold(watcher, |mut watcher| async move {
             let event = watcher.next().await?;
             Some((event, watcher))

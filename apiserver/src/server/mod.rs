@@ -23,13 +23,16 @@ use self::pki::Pki;
 use crate::access::{Access, Guard, Identity, MASTERS, Signer};
 use crate::in_memory::InMemory;
 use crate::rest::{ApiServer, Outbound, OutboundError, Settings};
-use crate::serve::Listening;
+use crate::serve::{Limits, Listening, Manner};
 use crate::store::OpenError;
 
 /// How often it is looked for what has had its time.
 const BETWEEN_EXPIRIES: Duration = Duration::from_secs(60);
 /// For how long it is remembered at least how objects were, unless they change too much; as upstream's etcd is told.
 const REMEMBERED: Duration = Duration::from_secs(5 * 60);
+
+/// How long answers under way may take when the server is to stop.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 /// What clusters, users and contexts are called in kubeconfigs.
 const NAME: &str = "steersman";
@@ -43,6 +46,8 @@ pub struct Options {
     pub data_folder: PathBuf,
     /// Where it listens. Port 0 picks a free one.
     pub address: SocketAddr,
+    /// What clients may take of it, and for how long.
+    pub limits: Limits,
     /// Names and addresses under which clients may reach it, beside the one it listens at and the loopback.
     pub names: Vec<String>,
 }
@@ -93,7 +98,7 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let Options { settings, data_folder, address, names } = options;
+        let Options { settings, data_folder, address, limits, names } = options;
         // The folder's own lock first: a second server must not touch anything.
         let opened = ApiServer::opening(&data_folder)?;
         let pki = Pki::open(&data_folder)?;
@@ -105,7 +110,8 @@ impl Server {
         let server = ApiServer::open(settings, &data_folder, opened, access, signer, outbound)?;
         first_objects::make(&server).await;
         let tls = tls::config(&pki, names_of(address.ip(), names.clone()))?;
-        let listening = Listening::open(server.clone(), address, Some(tls)).await;
+        let manner = Manner { tls: Some(tls), limits: Some(limits) };
+        let listening = Listening::open(server.clone(), address, manner).await;
         let listening = listening.map_err(|source| StartError::Listen { address, source })?;
         first_objects::announce(&server, listening.address(), &names).await;
         let admin = pki.client("admin", "admin", &[MASTERS])?;
@@ -174,8 +180,10 @@ impl Server {
         self.server.store().failed().await.to_string()
     }
 
-    /// Ends all connections, stores what is under way, and frees port and folder.
+    /// Ends watches and other streams, answers what is under way, stores it, and frees port and folder.
     pub async fn stop(mut self) {
+        self.server.end_streams();
+        self.listening.drain(LAST_ANSWERS).await;
         self.server.stop();
         self.chores.shutdown().await;
         self.listening.close().await;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use steersman_api::Quantity;
 
 use super::document::{get, remove};
-use super::duration::GoDuration;
+use steersman_api::GoDuration;
 use super::kubelet_configuration::KubeletConfiguration;
 use super::sections::{
     Authentication, Authorization, CgroupDriver, CrashLoopBackOff, Enforcement, LoggingConfiguration,

@@ -8,11 +8,11 @@ use k8s_openapi::api::core::v1::Taint;
 use serde::{Deserialize, Serialize};
 use steersman_api::Quantity;
 
-use super::duration::GoDuration;
 use super::sections::{
     Authentication, Authorization, CgroupDriver, CrashLoopBackOff, Enforcement, LoggingConfiguration,
     TlsMinVersion,
 };
+use steersman_api::GoDuration;
 
 /// `KubeletConfiguration` of `kubelet.config.k8s.io/v1beta1`: what an agent is told that may hold for many nodes alike.
 ///

@@ -10,7 +10,6 @@
 
 mod defaults;
 mod document;
-mod duration;
 mod error;
 mod eviction;
 mod feature_gates;
@@ -23,7 +22,6 @@ mod tests;
 mod unsupported;
 mod validate;
 
-pub use duration::{GoDuration, InvalidDuration};
 pub use error::{Error, Fault, Origin};
 pub use eviction::{Amount, Signal, Threshold};
 pub use kubelet_configuration::KubeletConfiguration;
@@ -34,6 +32,8 @@ pub use sections::{
     CrashLoopBackOff, Enforcement, LogFormat, LoggingConfiguration, TlsMinVersion, WebhookAuthentication,
     WebhookAuthorization, X509Authentication,
 };
+pub use steersman_api::GoDuration;
+pub use steersman_api::duration::InvalidDuration;
 
 impl KubeletConfiguration {
     /// All settings in use as upstream's `/configz` tells them, those not heeded with what happens in their place. Headers,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::duration::GoDuration;
+use steersman_api::GoDuration;
 
 /// How requests to the node's server are told apart by who sends them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::document::{fault, get, remove, shown};
-use super::duration::GoDuration;
+use steersman_api::GoDuration;
 use super::error::{Error, Origin};
 
 /// The type of a field.

@@ -89,7 +89,7 @@ impl ApiServer {
             let text = answered.beginning().await;
             return Err(Refusal::passed_on(status.as_u16(), "pods/log", &call.name, &text));
         }
-        let body = answered.into_body(self.running());
+        let body = answered.into_body(self.streaming());
         Ok(answer(StatusCode::OK, "text/plain", body))
     }
 

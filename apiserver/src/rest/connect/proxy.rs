@@ -64,7 +64,7 @@ impl ApiServer {
             }
         }
         let status = answered.status();
-        let mut answer = Response::new(answered.into_body(self.running()));
+        let mut answer = Response::new(answered.into_body(self.streaming()));
         *answer.status_mut() = status;
         *answer.headers_mut() = headers;
         Ok(answer)

@@ -83,7 +83,7 @@ impl ApiServer {
         *answer.status_mut() = status;
         *answer.headers_mut() = headers;
         if status == StatusCode::SWITCHING_PROTOCOLS {
-            let running = self.running();
+            let running = self.streaming();
             let carried = async move {
                 let _ = running.run_until_cancelled(carry(of_client, answered.upgraded())).await;
             };

@@ -1,0 +1,214 @@
+//! What strangers do to a socket. Most sockets are pipes here, so that time can be paused.
+
+use std::net::Ipv4Addr;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::net::TcpStream;
+
+use super::*;
+use crate::rest::{Outbound, Settings};
+
+const SECOND: Duration = Duration::from_secs(1);
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const WATCH: &str = "/api/v1/namespaces?watch=1&timeoutSeconds=1000000";
+
+fn serving() -> Serving {
+    let server = ApiServer::new(Settings::default(), Outbound::new(None, None).unwrap());
+    Serving { server, tls: None, limits: Some(Limits::default()), drain: CancellationToken::new() }
+}
+
+/// A connection and the task that serves it; `room` is how many bytes wait to be read at the most.
+fn connect(serving: Serving, room: usize) -> (DuplexStream, JoinSet<()>) {
+    let (ours, theirs) = duplex(room);
+    let mut task = JoinSet::new();
+    task.spawn(serving.connected(theirs, LOCAL));
+    (ours, task)
+}
+
+/// How long it takes until the server is done with a connection.
+async fn lasts(mut task: JoinSet<()>) -> Duration {
+    let began = Instant::now();
+    task.join_next().await.unwrap().unwrap();
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_sends_nothing_or_half_a_request_is_cut_off() {
+    for beginning in ["", "G", "GET / HTTP/1.1\r\nA: b", "PRI * HTTP/2.0\r\n\r\nSM"] {
+        let (mut client, task) = connect(serving(), 1024);
+        client.write_all(beginning.as_bytes()).await.unwrap();
+        assert_eq!(lasts(task).await, SECOND * 90, "{beginning:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_header_that_trickles_in_is_no_request() {
+    let (mut client, task) = connect(serving(), 1024);
+    client.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+    let mut ticking = JoinSet::new();
+    ticking.spawn(async move {
+        while client.write_all(b"A: b\r\n").await.is_ok() {
+            sleep(SECOND * 10).await;
+        }
+    });
+    assert_eq!(lasts(task).await, SECOND * 90);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_trickles_in_is_refused_in_time() {
+    let (client, task) = connect(serving(), 1024);
+    let (mut reads, mut writes) = tokio::io::split(client);
+    let head =
+        "POST /api/v1/namespaces HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n";
+    writes.write_all(head.as_bytes()).await.unwrap();
+    let mut ticking = JoinSet::new();
+    ticking.spawn(async move {
+        while writes.write_all(b" ").await.is_ok() {
+            sleep(SECOND).await;
+        }
+    });
+    let (began, mut answer) = (Instant::now(), String::new());
+    reads.read_to_string(&mut answer).await.unwrap();
+    assert_eq!(began.elapsed(), SECOND * 60);
+    assert!(answer.starts_with("HTTP/1.1 504 "), "{answer}");
+    assert!(answer.contains("request did not complete within the allotted timeout"), "{answer}");
+    lasts(task).await;
+}
+
+/// A request over HTTP/2; whoever gets the answer may read a little of it at once, and more as it is read.
+async fn get(client: impl Stream, path: &str) -> (http2::SendRequest<Empty<Bytes>>, Response<Incoming>) {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.timer(TokioTimer::new()).initial_stream_window_size(100);
+    let (mut sender, driver) = builder.handshake(TokioIo::new(client)).await.unwrap();
+    let request = Request::get(path).body(Empty::new()).unwrap();
+    let answer = tokio::select! {
+        answer = sender.send_request(request) => answer.unwrap(),
+        _ = driver => panic!("it must go on"),
+    };
+    assert_eq!(answer.status(), StatusCode::OK);
+    (sender, answer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_nobody_reads_is_given_up() {
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    let serving = serving();
+    // More than waits on its way.
+    for name in ["a", "b", "c"] {
+        let map = serde_json::json!({"metadata": {"name": name}, "data": {"k": "v".repeat(500_000)}});
+        let request = Request::post(MAPS).header("content-type", "application/json");
+        let request = request.body(Full::new(Bytes::from(map.to_string()))).unwrap();
+        let made = read_and_answer(&serving.server, request).await.unwrap();
+        assert_eq!(made.status(), StatusCode::CREATED);
+    }
+    let (client, task) = connect(serving, 1024);
+    let _unread = get(client, MAPS).await;
+    assert_eq!(lasts(task).await, SECOND * 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_goes_on_for_as_long_as_somebody_listens() {
+    let (client, _task) = connect(serving(), 1024);
+    let (_sender, answer) = get(client, WATCH).await;
+    let mut events = answer.into_body();
+    // Those that are there come at once; then nothing is to be told for hours.
+    while let Ok(event) = timeout(SECOND * 36_000, events.frame()).await {
+        event.expect("it must go on").unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_is_dead_is_found_out() {
+    let (mut near, task) = connect(serving(), 1024);
+    let (client, mut far) = duplex(1024);
+    let mut wire = pin!(tokio::io::copy_bidirectional(&mut far, &mut near));
+    let _watch = tokio::select! {
+        watch = get(client, WATCH) => watch,
+        _ = wire.as_mut() => panic!("it must go on"),
+    };
+    // From here on nobody carries anything: no ping is answered.
+    assert_eq!(lasts(task).await, SECOND * 50);
+}
+
+/// Nobody gets as far as to ask for one.
+#[derive(Debug)]
+struct NoCertificate;
+
+impl rustls::server::ResolvesServerCert for NoCertificate {
+    fn resolve(&self, _: rustls::server::ClientHello<'_>) -> Option<Arc<rustls::sign::CertifiedKey>> {
+        None
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_has_its_time() {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let tls = tls.with_no_client_auth().with_cert_resolver(Arc::new(NoCertificate));
+    let (mut client, task) =
+        connect(Serving { tls: Some(TlsAcceptor::from(Arc::new(tls))), ..serving() }, 1024);
+    client.write_all(&[0x16, 3, 1]).await.unwrap();
+    assert_eq!(lasts(task).await, SECOND * 32);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_under_way_is_answered_when_the_server_stops() {
+    let serving = serving();
+    let drain = serving.drain.clone();
+    let (mut client, task) = connect(serving, 1024);
+    let head =
+        "POST /api/v1/namespaces HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: 27\r\n\r\n";
+    client.write_all(head.as_bytes()).await.unwrap();
+    sleep(SECOND).await;
+    drain.cancel();
+    sleep(SECOND).await;
+    client.write_all(b"{\"metadata\": {\"name\": \"a\"}}").await.unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    assert_eq!(lasts(task).await, Duration::ZERO, "and no more is asked");
+}
+
+/// One request over a connection that stays.
+async fn ask(stream: &mut TcpStream) -> String {
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    let mut answer = vec![0; 1024];
+    let len = stream.read(&mut answer).await.unwrap();
+    String::from_utf8_lossy(&answer[..len]).into_owned()
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_closed_and_harms_no_other() {
+    let manner = Manner { limits: Some(Limits { connections: 2, ..Limits::default() }), tls: None };
+    let listening = Listening::open(serving().server, (LOCAL, 0).into(), manner).await.unwrap();
+    let connect = || TcpStream::connect(listening.address());
+    let (mut first, mut second) = (connect().await.unwrap(), connect().await.unwrap());
+    for stream in [&mut first, &mut second] {
+        assert!(ask(stream).await.starts_with("HTTP/1.1 200 "));
+    }
+    for _ in 0..3 {
+        let mut third = connect().await.unwrap();
+        let end = third.read(&mut [0; 8]).await;
+        assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    }
+    assert!(ask(&mut first).await.starts_with("HTTP/1.1 200 "));
+    drop(second);
+    // The end of the second is noticed before long.
+    let took = async {
+        loop {
+            let mut third = connect().await.unwrap();
+            if third.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.is_ok()
+                && third.read(&mut [0; 8]).await.is_ok_and(|len| len > 0)
+            {
+                break;
+            }
+        }
+    };
+    timeout(SECOND * 10, took).await.expect("there must be room again");
+    listening.close().await;
+}
