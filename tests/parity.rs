@@ -55,6 +55,7 @@ scripts! {
     discovery
     field_validation
     fields
+    limits
     lists
     metadata
     objects
@@ -62,6 +63,7 @@ scripts! {
     patches
     pods
     protocol
+    quotas
     services
     subresources
     watches

@@ -32,8 +32,8 @@
 //! | Events | Kept for an hour after their last write, looked for each minute; a [`TestServer`] keeps them |
 //! | Roles that are made of others | `admin`, `edit` and `view` are what they are at the start: nobody keeps up with labels |
 //! | Service accounts of pods | Where the default account or `kube-root-ca.crt` is missing, pods that ask for neither run without a token; a [`TestServer`] gives none unless told to |
-//! | Limit ranges, quotas, pod security | Not enforced |
-//! | Default classes of storage and of ingresses, runtime classes' overhead and node selector, growing claims | Upstream's plugins `DefaultStorageClass`, `DefaultIngressClass`, `RuntimeClass` and `PersistentVolumeClaimResize` are not there: nothing is filled in, and nothing refused for them |
+//! | Quotas | What objects use is counted as upstream's controller does it, without their claims of devices; a [`TestServer`] leaves that to controllers |
+//! | Pod security | Not enforced |
 //! | New nodes | Begin without the taint `node.kubernetes.io/not-ready` |
 //! | Applied configurations | YAML keys are texts (`y` is not `true`); of keys that are there twice only the first is reported |
 //! | Text of errors that Go's own libraries word, values in them | Other words, the same code and reason |

@@ -256,6 +256,16 @@ pub const MEANT: &[Meant] = &[
             "watches: as a table of what is no list",
         ],
     },
+    Meant {
+        why: "What is used of a quota is written after what uses it, and in nobody's name",
+        at: &["body.metadata.managedFields", "body.metadata.resourceVersion"],
+        steps: &["quotas: what is used now", "quotas: what is used at the end"],
+    },
+    Meant {
+        why: "What is different of a claim is not shown in Go's form",
+        at: &["body.message", "body.details.causes.0.message"],
+        steps: &["limits: an unbound claim grows"],
+    },
     Meant { why: "An empty dry run is as good as none", at: &["*"], steps: &["objects: an empty dry run"] },
     Meant {
         why: "Unknown fields of a scale are not looked for",

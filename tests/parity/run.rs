@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use steersman_api::schema;
 use steersman_api::wire::{Reader, WireError};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::script::{Names, Script, Step};
 
@@ -45,7 +46,7 @@ pub async fn run(script: &Script, config: kube::Config) -> Vec<Answer> {
     // What goes on beside the steps, each with its place among them.
     let mut beside = JoinSet::new();
     for (place, step) in script.steps.iter().enumerate() {
-        let response = begin(&client, step, &names).await;
+        let response = begin_until(&client, step, &names).await;
         let answer = read_in_time(step, response);
         if step.beside {
             beside.spawn(async move { (place, answer.await) });
@@ -76,6 +77,20 @@ fn read_in_time(step: &Step, response: http::Response<Body>) -> impl Future<Outp
     async move {
         let read = tokio::time::timeout(LONGEST, read(response, is_watch, events)).await;
         read.unwrap_or_else(|_| panic!("{title}: no end"))
+    }
+}
+
+/// Asks until the answer has the code that the step waits for.
+async fn begin_until(client: &kube::Client, step: &Step, names: &Names) -> http::Response<Body> {
+    let began = Instant::now();
+    loop {
+        let response = begin(client, step, names).await;
+        let code = response.status();
+        if step.until.is_none_or(|until| code == until) {
+            return response;
+        }
+        let late = began.elapsed() > LONGEST;
+        assert!(!late, "{}: still {:#?}", step.title, read(response, false, None).await);
     }
 }
 

@@ -13,7 +13,8 @@
 //! The first line says method and path. `MERGE`, `STRATEGIC`, `JSONPATCH` and `APPLY` are patches of that type. With `& ` before it,
 //! the request is a watch that goes on beside the steps after it. Headers follow; `json` and `protobuf` stand for their
 //! media types (a protobuf body is written as JSON here). `@name = path` keeps a part of the answer as `{{name}}` for later
-//! steps, `@events 3` ends a watch after three events. A body follows an empty line.
+//! steps, `@events 3` ends a watch after three events, `@until 200`
+//! asks again until that is the code: caches of the real server may be a little behind. A body follows an empty line.
 //!
 //! `{{ns}}` is the script's namespace, `{{core}}`, `{{apps}}`, `{{batch}}` ... the paths of groups in it; `{{times 3 ab}}` is `ababab` (with `%7D` for a
 //! closing brace), `{{bytes ff00}}` is those bytes.
@@ -39,6 +40,8 @@ pub struct Step {
     pub kept: Vec<(String, String)>,
     /// After so many events a watch is given up.
     pub events: Option<usize>,
+    /// It is asked again until this is the code of the answer.
+    pub until: Option<u16>,
     pub body: String,
 }
 
@@ -106,6 +109,8 @@ impl Step {
     fn option(&mut self, line: &str) {
         if let Some(count) = line.strip_prefix("@events ") {
             self.events = Some(count.parse().unwrap());
+        } else if let Some(code) = line.strip_prefix("@until ") {
+            self.until = Some(code.parse().unwrap());
         } else if let Some(kept) = line.strip_prefix('@') {
             let (name, path) = kept.split_once('=').unwrap_or_else(|| panic!("{}: {line}", self.title));
             self.kept.push((name.trim().to_owned(), path.trim().to_owned()));

@@ -1,95 +1,257 @@
 //! What depends on other objects than the one that is written, or on settings: upstream's admission plugins, as far as
 //! they are here. What holds for every object of a kind wherever it is written is the registry's business.
+//!
+//! | upstream's plugin | here |
+//! |---|---|
+//! | `LimitRanger` | [`limit_range`] |
+//! | `ServiceAccount` | [`service_account`] |
+//! | `DefaultStorageClass`, `DefaultIngressClass`, `PersistentVolumeClaimResize` | [`classes`] |
+//! | `RuntimeClass` | [`runtime_class`] |
+//! | `CertificateApproval`, `CertificateSigning`, `CertificateSubjectRestriction` | [`certificates`] |
+//! | `PodResizeValidator` | [`resize`] |
+//! | `ResourceQuota` | [`quota`] |
+//!
+//! All of these are pure; this file looks up what they go by.
 
+mod amounts;
 mod certificates;
+mod classes;
+mod limit_range;
+mod quota;
 mod resize;
+mod runtime_class;
 mod service_account;
 
+use std::sync::Arc;
+
+use jiff::Timestamp;
 use serde_json::Value;
 use steersman_api::ObjectKey;
 
+use self::quota::Write;
 use self::service_account::Found;
 use crate::access::Identity;
-use crate::object::text_at;
+use crate::object::{self, text_at};
 use crate::refusal::{Refusal, Result};
 use crate::registry::Resource;
 use crate::rest::Settings;
-use crate::store::Store;
+use crate::store::{Object, Store};
 
 /// Where pods find the authority by which they know the API server.
 const ROOT_CA: &str = "kube-root-ca.crt";
 
 const SIGNING_REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
+const STORAGE_CLASSES: &str = "storageclasses.storage.k8s.io";
+const INGRESS_CLASSES: &str = "ingressclasses.networking.k8s.io";
+const RUNTIME_CLASSES: &str = "runtimeclasses.node.k8s.io";
+const LIMIT_RANGES: &str = "limitranges";
+/// Bound what is in their namespace.
+pub(crate) const QUOTAS: &str = "resourcequotas";
 
-/// Changes a new object as it is to be stored; `who` asks for it, if not the server itself.
-///
-/// # Errors
-/// It is not to be stored.
-pub(crate) fn admit_new(
-    store: &Store,
-    settings: &Settings,
-    resource: &Resource,
-    namespace: &str,
-    object: &mut Value,
-    who: Option<&Identity>,
-) -> Result<()> {
-    if let (SIGNING_REQUESTS, Some(who)) = (resource.table.as_str(), who) {
-        certificates::note_requestor(object, who);
-    }
-    if resource.table != "pods" || !settings.service_account_tokens {
-        return Ok(());
-    }
-    let account = match text_at(object, "spec.serviceAccountName") {
-        unnamed if unnamed.is_empty() => service_account::DEFAULT.to_owned(),
-        name => name,
-    };
-    let account = store.get(&"serviceaccounts".into(), &ObjectKey::new(namespace, account.as_str()));
-    let authority = store.get(&"configmaps".into(), &ObjectKey::new(namespace, ROOT_CA));
-    let account = account.map(|account| account.parsed());
-    let found = Found { account: account.as_deref(), authority: authority.is_some() };
-    service_account::admit(object, namespace, &found)
-        .map_err(|why| Refusal::forbidden(resource, &text_at(object, "metadata.name"), why))
+/// Who looks at one write. Errors of its functions mean that the object is not to be stored.
+pub(crate) struct Admission<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) settings: &'a Settings,
+    pub(crate) resource: &'a Resource,
+    /// Of the object; empty for none.
+    pub(crate) namespace: &'a str,
+    /// Who asks for it; nobody if it is the server itself.
+    pub(crate) who: Option<&'a Identity>,
+    pub(crate) now: Timestamp,
 }
 
-/// Looks at a new object, once it is valid.
-///
-/// # Errors
-/// It is not to be stored.
-pub(crate) fn admit_valid(resource: &Resource, object: &Value) -> Result<()> {
-    if resource.table != SIGNING_REQUESTS {
-        return Ok(());
+/// What a write adds to what is used of quotas, to be written once it is done.
+#[must_use = "what is used must be written"]
+#[derive(Default)]
+pub(crate) struct Charges(Vec<(Arc<Object>, Value)>);
+
+impl Charges {
+    /// Writes it. One that changed meanwhile is counted anew by whoever counts.
+    pub(crate) fn settle(self, store: &Store) {
+        for (quota, used) in self.0 {
+            let mut charged = Value::clone(&quota.parsed());
+            object::members_at(&mut charged, "status").insert("used".to_owned(), used);
+            let _ = store.replace(&quota, charged);
+        }
     }
-    let why = certificates::forbidden_subject(object);
-    why.map_or(Ok(()), |why| Err(Refusal::forbidden(resource, &text_at(object, "metadata.name"), why)))
 }
 
-/// Looks at an update through a subresource, once it is valid; `who` asks for it, if not everybody may do everything.
-///
-/// # Errors
-/// It is not to be stored.
-pub(crate) fn admit_through(
-    store: &Store,
-    who: Option<&Identity>,
-    resource: &Resource,
-    subresource: &str,
-    new: &Value,
-    old: &Value,
-) -> Result<()> {
-    if let (SIGNING_REQUESTS, Some(who)) = (resource.table.as_str(), who)
-        && let Some(why) = certificates::forbidden_change(store, who, subresource, new, old)
-    {
-        return Err(Refusal::forbidden(resource, &text_at(new, "metadata.name"), why));
+impl Admission<'_> {
+    /// Changes a new object as it came, with its defaults.
+    pub(crate) fn admit_new(&self, object: &mut Value) -> Result<()> {
+        match self.resource.table.as_str() {
+            SIGNING_REQUESTS => {
+                if let Some(who) = self.who {
+                    certificates::note_requestor(object, who);
+                }
+                Ok(())
+            }
+            "pods" => {
+                limit_range::fill(values(&self.list(LIMIT_RANGES, self.namespace)), object);
+                self.admit_account(object)
+            }
+            "persistentvolumeclaims" => {
+                classes::default_storage(values(&self.list(STORAGE_CLASSES, "")), object);
+                Ok(())
+            }
+            "ingresses.networking.k8s.io" => {
+                classes::default_ingress(values(&self.list(INGRESS_CLASSES, "")), object);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
-    let unchanged = new["metadata"]["generation"] == old["metadata"]["generation"];
-    let node = text_at(new, "spec.nodeName");
-    if resource.table != "pods" || subresource != "resize" || unchanged || node.is_empty() {
-        return Ok(());
+
+    fn admit_account(&self, pod: &mut Value) -> Result<()> {
+        if !self.settings.service_account_tokens {
+            return Ok(());
+        }
+        let account = match text_at(pod, "spec.serviceAccountName") {
+            unnamed if unnamed.is_empty() => service_account::DEFAULT.to_owned(),
+            name => name,
+        };
+        let account = self.get("serviceaccounts", self.namespace, &account);
+        let authority = self.get("configmaps", self.namespace, ROOT_CA);
+        let account = account.map(|account| account.parsed());
+        let found = Found { account: account.as_deref(), authority: authority.is_some() };
+        service_account::admit(pod, self.namespace, &found).map_err(|why| self.forbidden(pod, why))
     }
-    let found = store.get(&"nodes".into(), &ObjectKey::cluster(node.as_str()));
-    let name = text_at(new, "metadata.name");
-    let Some(found) = found else {
-        return Err(Refusal::forbidden(resource, &name, format!("node {node:?} not found")));
-    };
-    resize::admit(&new["spec"], &found.parsed())
-        .map_err(|misfit| Refusal::forbidden(resource, &name, misfit.why).with_cause(misfit.cause))
+
+    /// Changes a new object once more, after what is particular to its kind.
+    pub(crate) fn admit_prepared(&self, object: &mut Value) -> Result<()> {
+        if self.resource.table != "pods" {
+            return Ok(());
+        }
+        let class = self.runtime_class(object)?;
+        let admitted = runtime_class::admit(object, class.as_deref().map(Object::kept));
+        admitted.map_err(|why| self.forbidden(object, why))
+    }
+
+    /// Looks at a new object, once it is valid.
+    pub(crate) fn admit_valid(&self, object: &Value) -> Result<Charges> {
+        let looked_at = match self.resource.table.as_str() {
+            SIGNING_REQUESTS => certificates::forbidden_subject(object).map_or(Ok(()), Err),
+            "pods" => {
+                let class = self.runtime_class(object)?;
+                let class = class.as_deref().map(Object::kept);
+                let ranges = self.list(LIMIT_RANGES, self.namespace);
+                limit_range::check_pod(values(&ranges), object)
+                    .and_then(|()| runtime_class::check(object, class))
+            }
+            "persistentvolumeclaims" => {
+                limit_range::check_claim(values(&self.list(LIMIT_RANGES, self.namespace)), object)
+            }
+            _ => Ok(()),
+        };
+        looked_at.map_err(|why| self.forbidden(object, why))?;
+        self.charge(&Write::create(&self.resource.table, object, self.now))
+    }
+
+    /// Looks at another state of an object, through a subresource or none, once it is valid. `who` is set where not everybody
+    /// may do everything.
+    pub(crate) fn admit_change(&self, subresource: &str, new: &Value, old: &Value) -> Result<Charges> {
+        let going = object::at(old, "metadata.deletionTimestamp").is_some();
+        let ranges = || if going { Vec::new() } else { self.list(LIMIT_RANGES, self.namespace) };
+        let looked_at = match (self.resource.table.as_str(), subresource) {
+            (SIGNING_REQUESTS, _) => {
+                let why = self
+                    .who
+                    .and_then(|who| certificates::forbidden_change(self.store, who, subresource, new, old));
+                why.map_or(Ok(()), Err)
+            }
+            ("pods", "resize") => {
+                self.check_node(new, old)?;
+                limit_range::check_pod(values(&ranges()), new)
+            }
+            ("persistentvolumeclaims", "") => {
+                let class = self.get(STORAGE_CLASSES, "", &classes::storage_of(new));
+                limit_range::check_claim(values(&ranges()), new)
+                    .and_then(|()| classes::check_growth(new, old, class.as_deref().map(Object::kept)))
+            }
+            _ => Ok(()),
+        };
+        looked_at.map_err(|why| self.forbidden(new, why))?;
+        self.charge(&Write::update(&self.resource.table, subresource, (new, old), self.now))
+    }
+
+    /// A pod that is resized must fit its node.
+    fn check_node(&self, new: &Value, old: &Value) -> Result<()> {
+        let unchanged = new["metadata"]["generation"] == old["metadata"]["generation"];
+        let node = text_at(new, "spec.nodeName");
+        if unchanged || node.is_empty() {
+            return Ok(());
+        }
+        let Some(found) = self.get("nodes", "", &node) else {
+            return Err(self.forbidden(new, format!("node {node:?} not found")));
+        };
+        resize::admit(&new["spec"], &found.parsed())
+            .map_err(|misfit| self.forbidden(new, misfit.why).with_cause(misfit.cause))
+    }
+
+    /// What a write adds to the quotas of its namespace.
+    fn charge(&self, write: &Write<'_>) -> Result<Charges> {
+        if self.namespace.is_empty() {
+            return Ok(Charges::default());
+        }
+        let quotas = self.list(QUOTAS, self.namespace);
+        let parsed: Vec<Arc<Value>> = quotas.iter().map(|quota| quota.parsed()).collect();
+        let charged = quota::check(&parsed, write);
+        let charged = charged.map_err(|why| self.forbidden(write.object(), why))?;
+        let charges = charged.into_iter().map(|(place, used)| (Arc::clone(&quotas[place]), used));
+        Ok(Charges(charges.collect()))
+    }
+
+    /// The class that a pod names, if it does.
+    fn runtime_class(&self, pod: &Value) -> Result<Option<Arc<Object>>> {
+        let Some(name) = object::str_at(pod, "spec.runtimeClassName") else { return Ok(None) };
+        match self.get(RUNTIME_CLASSES, "", name) {
+            None => Err(self.forbidden(pod, format!("pod rejected: RuntimeClass {name:?} not found"))),
+            found => Ok(found),
+        }
+    }
+
+    fn get(&self, table: &str, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        self.store.get(&table.into(), &ObjectKey::new(namespace, name))
+    }
+
+    /// The objects of a table, in the order of their names.
+    fn list(&self, table: &str, namespace: &str) -> Vec<Arc<Object>> {
+        list(self.store, table, namespace)
+    }
+
+    fn forbidden(&self, object: &Value, why: impl std::fmt::Display) -> Refusal {
+        Refusal::forbidden(self.resource, &text_at(object, "metadata.name"), why)
+    }
+}
+
+/// The objects of a table, in all namespaces or one.
+fn list(store: &Store, table: &str, namespace: &str) -> Vec<Arc<Object>> {
+    let table = table.into();
+    // Most tables that are asked for are empty mostly.
+    if store.len(&table) == 0 {
+        return Vec::new();
+    }
+    store.snapshot(&table, namespace, None).map(|snapshot| snapshot.objects).unwrap_or_default()
+}
+
+/// What everybody in a namespace, or in all of them, is held to: few objects, read often.
+fn values(objects: &[Arc<Object>]) -> impl Iterator<Item = &Value> {
+    objects.iter().map(|object| object.kept())
+}
+
+/// Counts anew what is used of the quotas of a namespace, and writes what has changed. The caller sees to it that nothing is
+/// written meanwhile that counts for more.
+pub(crate) fn recount(store: &Store, namespace: &str, now: Timestamp) {
+    for quota in list(store, QUOTAS, namespace) {
+        let of_table = |table: &str| {
+            list(store, table, namespace).iter().map(|object| object.parsed()).collect::<Vec<_>>()
+        };
+        let value = quota.parsed();
+        let status = quota::recount(&value, now, of_table);
+        if !object::same(value.get("status"), Some(&status)) {
+            let mut counted = Value::clone(&value);
+            object::members(&mut counted).insert("status".to_owned(), status);
+            let _ = store.replace(&quota, counted);
+        }
+    }
 }

@@ -23,6 +23,7 @@ mod strategy;
 
 pub(crate) use custom::{resources_of, unserved};
 pub(crate) use definition::{DEFINITIONS, awaits_cleanup, cleaned_up, is_built_in};
+pub(crate) use pod_spec::qos_class;
 pub(crate) use priority::{SYSTEM_CLASSES, SystemClass};
 pub(crate) use resource::{
     ENVELOPE_TAIL, Resource, Subresource, api_version, envelope_head, length_delimited,

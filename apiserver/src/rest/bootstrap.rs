@@ -92,6 +92,7 @@ impl ApiServer {
 
     /// An object was written: what follows from it?
     pub(super) fn noticed(&self, object: &Object) {
+        self.note_usage(object, false);
         if object.resource.table == DEFINITIONS {
             self.serve_as_defined(&object.key.name);
             self.clean_up(object);
@@ -100,6 +101,7 @@ impl ApiServer {
 
     /// An object is gone: what follows from it?
     pub(super) fn vanished(&self, object: &Object) {
+        self.note_usage(object, true);
         let resource = &object.resource;
         if resource.table == DEFINITIONS {
             self.serve_as_defined(&object.key.name);

@@ -17,6 +17,7 @@ mod listed;
 mod negotiate;
 mod options;
 mod page;
+mod quotas;
 mod read;
 mod request;
 mod review;

@@ -14,6 +14,7 @@ use super::body::ResponseBody;
 use super::connect::{self, Outbound};
 use super::deadline::Deadline;
 use super::negotiate::{self};
+use super::quotas::Uncounted;
 use super::request::{Call, Query, Request, Verb};
 use super::review::Review;
 use super::route::{Route, route};
@@ -58,6 +59,8 @@ struct Shared {
     outbound: Outbound,
     /// Held from choosing what may be had only once (an address, a port) until it is stored.
     turn: Mutex<()>,
+    /// What is to be counted of quotas.
+    uncounted: Uncounted,
     /// Another takes its place when the server starts again.
     running: Mutex<Running>,
 }
@@ -133,6 +136,7 @@ impl ApiServer {
                 signer: Arc::new(signer),
                 outbound,
                 turn: Mutex::new(()),
+                uncounted: Uncounted::default(),
                 running: Mutex::new(Running::begin()),
             }),
         }
@@ -172,6 +176,10 @@ impl ApiServer {
 
     pub(crate) fn turn(&self) -> &Mutex<()> {
         &self.shared.turn
+    }
+
+    pub(super) fn uncounted(&self) -> &Uncounted {
+        &self.shared.uncounted
     }
 
     /// What is served now.

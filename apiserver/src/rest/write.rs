@@ -15,7 +15,8 @@ use super::options::{Commit, WriteOptions};
 use super::request::{Request, Verb};
 use super::server::ApiServer;
 use super::track::{Tracking, manager_of};
-use crate::admission;
+use crate::access::Identity;
+use crate::admission::Admission;
 use crate::codec::Format;
 use crate::depth;
 use crate::field::FieldError;
@@ -109,10 +110,12 @@ impl ApiServer {
             metadata.insert("generation".to_owned(), 1.into());
         }
         let who = request.map(|request| &request.who);
-        admission::admit_new(self.store(), self.settings(), resource, namespace, &mut object, who)?;
+        let admission = self.admission(resource, namespace, who);
+        admission.admit_new(&mut object)?;
         // One at a time: what this object gets for itself, no other may get meanwhile.
         let _turn = self.turn().lock();
         resource.strategy.prepare_for_create(&context, &mut object)?;
+        admission.admit_prepared(&mut object)?;
         let errors = if name.is_empty() {
             vec![FieldError::required("metadata.name", "name or generateName is required")]
         } else {
@@ -123,7 +126,7 @@ impl ApiServer {
         if !errors.is_empty() {
             return Err(Refusal::invalid(resource, &name, &errors));
         }
-        admission::admit_valid(resource, &object)?;
+        let charges = admission.admit_valid(&object)?;
         let mut object = self.shown(resource, object)?;
         let key = ObjectKey::new(namespace, name.as_str());
         if commit == Commit::DryRun {
@@ -144,8 +147,19 @@ impl ApiServer {
             let deleting = there.is_ok_and(|there| there.deletion_timestamp().is_some());
             if deleting { refusal.while_deleting() } else { refusal }
         })?;
+        charges.settle(self.store());
         self.noticed(&added);
         Ok(added)
+    }
+
+    fn admission<'a>(
+        &'a self,
+        resource: &'a Resource,
+        namespace: &'a str,
+        who: Option<&'a Identity>,
+    ) -> Admission<'a> {
+        let (store, settings, now) = (self.store(), self.settings(), self.clock().now());
+        Admission { store, settings, resource, namespace, who, now }
     }
 
     /// The resource in whose form objects of this one are kept.
@@ -317,7 +331,8 @@ impl ApiServer {
         }
         managed_fields::take(&mut new);
         let who = Some(&request.who).filter(|_| !self.is_open());
-        admission::admit_through(self.store(), who, resource, subresource, &new, old)?;
+        let admission = self.admission(resource, &call.namespace, who);
+        let charges = admission.admit_change(subresource, &new, old)?;
         let mut new = self.shown(resource, new)?;
         let done = meta::is_finished(resource, &new);
         if commit == Commit::DryRun {
@@ -344,6 +359,7 @@ impl ApiServer {
         if !done {
             check_weight(&new)?;
             let written = self.store().replace(seen, new)?;
+            charges.settle(self.store());
             self.noticed(&written);
             return Ok(written);
         }

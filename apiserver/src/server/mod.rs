@@ -117,6 +117,8 @@ impl Server {
         let admin = pki.client("admin", "admin", &[MASTERS])?;
         let mut chores = JoinSet::new();
         chores.spawn(expire(server.clone()));
+        let counting = server.clone();
+        chores.spawn(async move { counting.count_quotas().await });
         Ok(Self { server, listening, chores, ca: pki.ca, admin })
     }
 

@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 use steersman_api::Quantity;
 
 use super::document::{get, remove};
-use steersman_api::GoDuration;
 use super::kubelet_configuration::KubeletConfiguration;
 use super::sections::{
     Authentication, Authorization, CgroupDriver, CrashLoopBackOff, Enforcement, LoggingConfiguration,
 };
+use steersman_api::GoDuration;
 
 /// The hard thresholds of a node whose configuration has none.
 pub(super) const EVICTION_HARD: [(&str, &str); 5] = [

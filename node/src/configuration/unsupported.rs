@@ -4,8 +4,8 @@
 use serde_json::{Map, Value};
 
 use super::document::{fault, get, remove, shown};
-use steersman_api::GoDuration;
 use super::error::{Error, Origin};
+use steersman_api::GoDuration;
 
 /// The type of a field.
 #[derive(Clone, Copy)]

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use steersman_api::Quantity;
 
 use crate::field::FieldError;
 use crate::names;
@@ -301,8 +302,12 @@ impl Strategy for PersistentVolumeClaim {
         let mut errors = self.validate(context, claim);
         let mut masked = claim["spec"].clone();
         // The binder names the volume; more may be asked for once it is there.
-        for name in ["resources", "volumeAttributesClassName"] {
-            object::carry_over(&mut masked, &old["spec"], name);
+        if object::text_at(claim, "status.phase") == "Bound" {
+            object::carry_over(&mut masked, &old["spec"], "volumeAttributesClassName");
+            let size = old["spec"]["resources"]["requests"]["storage"].clone();
+            if masked["resources"]["requests"].is_object() {
+                masked["resources"]["requests"]["storage"] = size;
+            }
         }
         if object::text_at(old, "spec.volumeName").is_empty() {
             object::carry_over(&mut masked, &old["spec"], "volumeName");
@@ -311,6 +316,14 @@ impl Strategy for PersistentVolumeClaim {
             let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
                 bound claims";
             errors.push(FieldError::forbidden("spec", why));
+        }
+        let size =
+            |value: &Value| value.as_str().and_then(|size| size.parse::<Quantity>().ok()).unwrap_or_default();
+        let asked = |claim: &Value| size(&claim["spec"]["resources"]["requests"]["storage"]);
+        let less = asked(claim) < asked(old) && asked(claim) <= size(&old["status"]["capacity"]["storage"]);
+        if less {
+            let why = "field can not be less than status.capacity";
+            errors.push(FieldError::forbidden("spec.resources.requests.storage", why));
         }
         errors
     }
