@@ -16,7 +16,7 @@
 //!
 //! | What | Here |
 //! |---|---|
-//! | Who may do what | No admission webhooks, no node authorizer; a [`TestServer`] lets everybody do everything |
+//! | Who may do what | No node authorizer; a [`TestServer`] lets everybody do everything |
 //! | Constrained impersonation | Not there: who asks as another needs the verb `impersonate`; refusals name the narrower right, as upstream's |
 //! | Columns of tables | Without descriptions; flow schemas in the order of their names |
 //! | OpenAPI | Version 3 in JSON, without descriptions, whose text is upstream's: `kubectl explain` shows fields and types; neither version 2 nor the protobuf form |
@@ -30,9 +30,11 @@
 //! | Validation | What a wrong manifest or a faulty controller is likely to hit, not all |
 //! | The service `kubernetes`, roles of the system | A [`Server`] has them, without the roles of upstream's controllers; a [`TestServer`] has none |
 //! | Events | Kept for an hour after their last write, looked for each minute; a [`TestServer`] keeps them |
-//! | Roles that are made of others | `admin`, `edit` and `view` are what they are at the start: nobody keeps up with labels |
+//! | Roles that are made of others | Begin with the rules of their parts; keeping them up to date is a controller's business, as upstream |
 //! | Service accounts of pods | Where the default account or `kube-root-ca.crt` is missing, pods that ask for neither run without a token; a [`TestServer`] gives none unless told to |
 //! | Quotas | What objects use is counted as upstream's controller does it, without their claims of devices; a [`TestServer`] leaves that to controllers |
+//! | Admission webhooks, bindings of admission policies, API services of other servers | Refused with 501, as they would have no effect |
+//! | Flow schemas, priority levels | Kept, with a warning: requests are taken as they come |
 //! | Pod security | Not enforced |
 //! | New nodes | Begin without the taint `node.kubernetes.io/not-ready` |
 //! | Applied configurations | YAML keys are texts (`y` is not `true`); of keys that are there twice only the first is reported |

@@ -187,6 +187,12 @@ impl Refusal {
         Self::new(501, "NotImplemented", message).about(&call.resource, &call.name)
     }
 
+    /// It would be stored, and nobody would go by it.
+    pub(crate) fn without_effect(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("{} {name:?} would have no effect: {why}", resource.qualified);
+        Self::new(501, "NotImplemented", message).about(resource, name)
+    }
+
     /// The object has another version than the writer saw.
     pub(crate) fn modified(resource: &Resource, name: &str) -> Self {
         let why =

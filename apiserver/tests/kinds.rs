@@ -597,3 +597,54 @@ async fn addresses_and_health_check_ports_are_not_given_out_twice() {
     let why = "Service \"b\" is invalid: spec.healthCheckNodePort: Forbidden: field is immutable";
     assert_eq!((code, said.as_str()), (422, why));
 }
+
+#[tokio::test]
+async fn what_nobody_would_go_by_is_refused_and_so_is_a_change_to_it() {
+    const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
+    let server = TestServer::start().await;
+    let hooks = format!("{GROUP}/validatingwebhookconfigurations");
+    let hook = json!([{
+        "name": "a.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": "https://example.com"},
+    }]);
+    let refused = |resource: &str, why: &str| {
+        (
+            501,
+            "NotImplemented".to_owned(),
+            format!("{resource} \"a\" would have no effect: this server {why}"),
+        )
+    };
+    let answer = post(&server, &hooks, json!({"metadata": {"name": "a"}, "webhooks": hook})).await;
+    let no_hooks = refused(
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "calls no admission webhooks",
+    );
+    assert_eq!(answer.refusal(), no_hooks);
+    post(&server, &hooks, json!({"metadata": {"name": "a"}})).await.expect(201);
+    let change = json!({"webhooks": hook});
+    assert_eq!(patch(&server, MERGE_PATCH, &format!("{hooks}/a"), change).await.refusal(), no_hooks);
+
+    let bindings = format!("{GROUP}/validatingadmissionpolicybindings");
+    let binding =
+        json!({"metadata": {"name": "a"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
+    let resource = "validatingadmissionpolicybindings.admissionregistration.k8s.io";
+    let no_policies = refused(resource, "evaluates no admission policies");
+    assert_eq!(post(&server, &bindings, binding).await.refusal(), no_policies);
+
+    let services = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let spec = json!({
+        "group": "metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100, "versionPriority": 100,
+        "service": {"namespace": "kube-system", "name": "metrics-server"},
+    });
+    let no_others =
+        refused("apiservices.apiregistration.k8s.io", "passes no requests on to other API servers");
+    let service = json!({"metadata": {"name": "a"}, "spec": spec});
+    assert_eq!(post(&server, services, service).await.refusal(), no_others);
+
+    let levels = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations";
+    let level = json!({"metadata": {"name": "a"}, "spec": {"type": "Exempt"}});
+    let answer = post(&server, levels, level).await;
+    let warning = answer.headers["warning"].to_str().unwrap().to_owned();
+    assert!(warning.contains("flow control has no effect"), "{warning}");
+    answer.expect(201);
+}

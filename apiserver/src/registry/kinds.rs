@@ -5,6 +5,7 @@ use steersman_api::schema;
 use super::apps::Workload;
 use super::resource::Resource;
 use super::strategy::{Collection, Plain, Strategy, Traits};
+use super::unheeded::Unheeded;
 use super::{autoscaling, batch, core, definition, limits, networking, others, rbac};
 use crate::names::NameRule;
 
@@ -99,6 +100,16 @@ fn strategy(group: &str, plural: &str) -> &'static dyn Strategy {
         ("apps", "daemonsets") => &Workload::DaemonSet,
         ("batch", "jobs") => &batch::job::Job,
         ("batch", "cronjobs") => &batch::cron_job::CronJob,
+        (
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
+        ) => &Unheeded::Webhooks,
+        (
+            "admissionregistration.k8s.io",
+            "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings",
+        ) => &Unheeded::PolicyBinding,
+        ("apiregistration.k8s.io", "apiservices") => &Unheeded::ApiService,
+        ("flowcontrol.apiserver.k8s.io", _) => &Unheeded::FlowControl,
         ("apiextensions.k8s.io", "customresourcedefinitions") => &definition::Definition,
         ("autoscaling", _) => &autoscaling::HorizontalPodAutoscaler,
         ("certificates.k8s.io", "certificatesigningrequests") => &others::CertificateSigningRequest,

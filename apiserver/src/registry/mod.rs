@@ -20,6 +20,7 @@ mod resources;
 mod rollout;
 mod selector;
 mod strategy;
+mod unheeded;
 
 pub(crate) use custom::{resources_of, unserved};
 pub(crate) use definition::{DEFINITIONS, awaits_cleanup, cleaned_up, is_built_in};

@@ -35,7 +35,7 @@ impl Roles {
         all
     }
 
-    /// Gives roles that are made of others their rules: there is no controller that would do it.
+    /// Gives roles that are made of others their rules, with which they begin.
     fn aggregate(&mut self) {
         let mut parts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for target in AGGREGATED {

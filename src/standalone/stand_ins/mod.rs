@@ -5,12 +5,14 @@
 //! | `serviceaccount-controller` | every namespace has the account `default` |
 //! | `root-ca-certificate-publisher-controller` | every namespace has the config map `kube-root-ca.crt` |
 //! | `namespace-controller` | a namespace that is deleted is emptied, and goes |
+//! | `clusterrole-aggregation-controller` | roles that are made of others have their rules |
 //! | `garbage-collector-controller` | pods go with their job, or are let go first, as its deletion asks |
 //!
-//! It looks at metadata alone, plans anew after every change, and repeats what failed.
+//! It looks at metadata alone (but of roles), plans anew after every change, and repeats what failed.
 
 mod namespace;
 mod plan;
+mod roles;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 use plan::{Deletion, FOREGROUND, Namespace, ORPHAN, Observed, Step, plan};
 
 const ACCOUNT: &str = "default";
+const RBAC: &str = "rbac.authorization.k8s.io";
 const ROOT_CA: &str = "kube-root-ca.crt";
 /// Between two plans: what comes in crowds is seen together.
 const REST: Duration = Duration::from_millis(20);
@@ -150,9 +153,28 @@ impl StandIns {
             let changed = Arc::clone(&changed);
             informer.map_keys(Box::new(move |_| changed.notify_one()));
         }
+        let roles = factory.dynamic(&GroupVersionResource::new(RBAC, "v1", "clusterroles"));
+        let roles_changed = Arc::new(Notify::new());
+        let changes = Arc::clone(&roles_changed);
+        roles.map_keys(Box::new(move |_| changes.notify_one()));
         factory.start();
-        stop.run_until_cancelled(self.work(&seen, &changed)).await;
+        let work =
+            async { tokio::join!(self.work(&seen, &changed), self.gather_roles(&roles, &roles_changed)) };
+        stop.run_until_cancelled(work).await;
         factory.shutdown().await;
+    }
+
+    /// Keeps roles that are made of others up to date.
+    async fn gather_roles(&self, roles: &Arc<dyn AnyInformer>, changed: &Notify) {
+        let _ = roles.watch_synced().wait_for(|synced| *synced).await;
+        loop {
+            while let Err(error) = roles::gather(&self.client).await {
+                tracing::warn!(%error, "Gathering the rules of roles failed, will retry");
+                sleep(AGAIN[1]).await;
+            }
+            changed.notified().await;
+            sleep(REST).await;
+        }
     }
 
     async fn work(&self, seen: &Seen, changed: &Notify) {
