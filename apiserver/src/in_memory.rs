@@ -11,7 +11,7 @@ use tower::Service;
 use crate::access::Identity;
 use crate::codec::Format;
 use crate::refusal::Refusal;
-use crate::rest::{ApiServer, Deadline, Reset, ResponseBody, refuse};
+use crate::rest::{ApiServer, Deadline, Endless, Reset, ResponseBody, refuse};
 
 /// The server as a service: a request in, an answer out, in the caller's own task.
 ///
@@ -67,5 +67,10 @@ where
         }
         Err(_) => return Err(Reset),
     };
-    server.answer(Request::from_parts(parts, body)).await
+    let endless = parts.extensions.get::<Endless>().copied();
+    let mut answer = server.answer(Request::from_parts(parts, body)).await?;
+    if let Some(endless) = endless.filter(|_| answer.status().is_success()) {
+        answer.extensions_mut().insert(endless);
+    }
+    Ok(answer)
 }

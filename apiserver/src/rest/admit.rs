@@ -3,7 +3,7 @@
 use http::request::Parts;
 
 use super::connect;
-use super::deadline::Deadline;
+use super::deadline::{Deadline, Endless, is_endless};
 use super::request::{Call, Query, Request, Verb};
 use super::route::{Route, route};
 use super::server::ApiServer;
@@ -26,7 +26,9 @@ impl ApiServer {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let route = route(&self.resources(), &parts.method, parts.uri.path(), &query);
         let longest = self.settings().request_timeout;
-        if let Some(deadline) = Deadline::of(&route, &query, longest).map_err(Refusal::bad_request)? {
+        if is_endless(&route) {
+            parts.extensions.insert(Endless);
+        } else if let Some(deadline) = Deadline::of(&query, longest).map_err(Refusal::bad_request)? {
             parts.extensions.insert(deadline);
         }
         let who = self.admit(parts, &route, &query)?;

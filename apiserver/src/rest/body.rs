@@ -36,11 +36,6 @@ impl ResponseBody {
         Self { ready: pieces.into(), more: None }
     }
 
-    /// Whether it goes on for as long as somebody wants it to.
-    pub(crate) fn is_stream(&self) -> bool {
-        self.more.is_some()
-    }
-
     /// Piece by piece.
     pub(crate) fn stream(more: impl Stream<Item = Result<Piece, Reset>> + Send + 'static) -> Self {
         Self { ready: VecDeque::new(), more: Some(Box::pin(more)) }

@@ -6,7 +6,7 @@ use steersman_api::GoDuration;
 use steersman_api::duration::InvalidDuration;
 use tokio::time::{Instant, timeout_at};
 
-use super::request::{Call, Query, Verb};
+use super::request::{Query, Verb};
 use super::route::Route;
 use crate::refusal::Result;
 
@@ -14,20 +14,17 @@ use crate::refusal::Result;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline(Instant);
 
+/// An extension of requests that have no end, and of their answers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Endless;
+
 impl Deadline {
-    /// Of a request that begins now; `None` if it takes as long as its client likes. The client may ask for less than the
-    /// longest.
+    /// Of a request that begins now and has an end; `None` if it may take as long as it does. The client may ask for less than
+    /// the longest.
     ///
     /// # Errors
     /// What the client asks for is no duration. In upstream's words.
-    pub(super) fn of(
-        route: &Result<Route>,
-        query: &Query,
-        longest: Option<Duration>,
-    ) -> std::result::Result<Option<Self>, String> {
-        if matches!(route, Ok(Route::Resource(call)) if is_endless(call)) {
-            return Ok(None);
-        }
+    pub(super) fn of(query: &Query, longest: Option<Duration>) -> std::result::Result<Option<Self>, String> {
         let asked = match query.get("timeout").map(str::parse) {
             Some(Ok(GoDuration(asked))) => Some(asked).filter(|asked| !asked.is_zero()),
             None | Some(Err(InvalidDuration::Negative(_))) => None,
@@ -46,8 +43,9 @@ impl Deadline {
     }
 }
 
-/// Whether a call takes as long as its client likes.
-fn is_endless(call: &Call) -> bool {
+/// Whether a request takes as long as its client likes.
+pub(super) fn is_endless(route: &Result<Route>) -> bool {
+    let Ok(Route::Resource(call)) = route else { return false };
     call.verb == Verb::Watch
         || matches!(call.subresource.as_str(), "log" | "exec" | "attach" | "portforward" | "proxy")
 }

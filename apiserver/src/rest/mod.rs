@@ -34,7 +34,7 @@ pub(crate) use answer::{answer, refuse, unknown_path};
 pub use body::ResponseBody;
 pub use connect::OutboundError;
 pub(crate) use connect::{Connection, Outbound};
-pub(crate) use deadline::Deadline;
+pub(crate) use deadline::{Deadline, Endless};
 pub(crate) use negotiate::Shape as ObjectShape;
 pub(crate) use read::object_bytes;
 pub use request::Verb;

@@ -30,7 +30,7 @@ pub use self::limits::Limits;
 use self::activity::{Activity, Answering};
 use crate::access::{Identity, identity_of};
 use crate::in_memory::read_and_answer;
-use crate::rest::{ApiServer, Connection, Reset};
+use crate::rest::{ApiServer, Connection, Endless, Reset};
 
 /// How many requests may be under way on one connection of HTTP/2. Upstream's number.
 const STREAMS: u32 = 100;
@@ -198,7 +198,7 @@ impl Serving {
             request.extensions_mut().insert(connection.clone());
             async move {
                 let answer = read_and_answer(&server, request).await?;
-                if !answer.body().is_stream() {
+                if answer.extensions().get::<Endless>().is_none() {
                     under_way.answered();
                 }
                 Ok::<_, Reset>(answer.map(|body| Answering { body, _under_way: under_way }))

@@ -33,7 +33,7 @@ fn connect(serving: Serving, room: usize) -> (DuplexStream, JoinSet<()>) {
 /// How long it takes until the server is done with a connection.
 async fn lasts(mut task: JoinSet<()>) -> Duration {
     let began = Instant::now();
-    task.join_next().await.unwrap().unwrap();
+    timeout(SECOND * 36_000, task.join_next()).await.expect("it must end").unwrap().unwrap();
     began.elapsed()
 }
 
