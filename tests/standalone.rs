@@ -23,6 +23,8 @@ use steersman_node::cri;
 use steersman_node::runtime::RuntimeService as _;
 use support::jobs::has_condition;
 use support::{eventually, real};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 /// The process. It is killed when this is dropped.
 struct Standalone {
@@ -390,4 +392,85 @@ async fn what_keeps_it_from_starting_is_one_line() {
     let port = refused(other).await;
     assert!(port.contains(&format!("serving at {address}: Address already in use")), "{port}");
     assert!(all.stop().await.success());
+
+    let database = redb::Database::open(data.join("store.redb")).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let facts: redb::TableDefinition<'_, &str, u64> = redb::TableDefinition::new("facts");
+    transaction.open_table(facts).unwrap().insert("format", 1000).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let newer = refused(command(&data)).await;
+    assert!(newer.contains("it was written by a newer version (format 1000, this one knows "), "{newer}");
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut all = Standalone::start(&folder.path().join("data")).await;
+    // Stopped, so that both signals are there when it goes on.
+    for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
+        kill_process(Pid::from_child(&all.child), signal).unwrap();
+    }
+    let ended = eventually("it ends", || std::future::ready(all.child.try_wait().unwrap())).await;
+    assert_eq!(ended.code(), Some(1));
+    assert!(all.log().contains("Ending at once"), "{}", all.log());
+}
+
+#[tokio::test]
+async fn metrics_and_health_are_served_where_it_is_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = command(&folder.path().join("data"));
+    command.arg("--http-address=127.0.0.1:0");
+    let mut all = Standalone::start_as(command).await;
+    let log = all.log();
+    let (_, rest) = log.split_once("address=\"").expect("it says where");
+    let address = rest.split('"').next().unwrap().to_owned();
+    let get = |path: &'static str| {
+        let address = address.clone();
+        async move {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer
+        }
+    };
+    assert!(get("/healthz").await.contains(" 200 OK"));
+    let ready = || async { get("/readyz").await.contains(" 200 OK").then_some(()) };
+    eventually("the controllers are ready", ready).await;
+    let metrics = get("/metrics").await;
+    for name in
+        ["workqueue_adds_total", "rest_client_requests_total", "kubelet_", "process_resident_memory_bytes"]
+    {
+        assert!(metrics.contains(name), "{name} in {metrics}");
+    }
+    assert!(all.stop().await.success());
+}
+
+#[tokio::test]
+async fn simulated_containers_end_with_the_process_and_a_second_start_restarts_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut all = Standalone::start(&data).await;
+    let pods = Api::<Pod>::namespaced(client(&data).await, "default");
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "busybox"}]}});
+    pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    let running = || async { (pods.get("p").await.ok()?.status?.phase? == "Running").then_some(()) };
+    eventually("the pod runs", running).await;
+    let restarts =
+        |pod: &Pod| pod.status.as_ref().unwrap().container_statuses.as_ref().unwrap()[0].restart_count;
+    assert_eq!(restarts(&pods.get("p").await.unwrap()), 0);
+    assert!(all.stop().await.success());
+
+    // Simulated containers end with the process: the next one restarts them, as after a reboot of the machine.
+    let mut again = Standalone::start(&data).await;
+    let pods = Api::<Pod>::namespaced(client(&data).await, "default");
+    eventually("the pod runs again", || async {
+        let pod = pods.get("p").await.ok()?;
+        let status = pod.status.as_ref()?.container_statuses.as_ref()?.first()?.clone();
+        (status.restart_count == 1 && status.ready).then_some(())
+    })
+    .await;
+    assert!(again.stop().await.success());
 }

@@ -9,7 +9,7 @@ use steersman_controllers::registry::{ByDefault, Registry, Selection};
 
 use super::controller_manager::{describe_controllers, log_format};
 use super::pflag::Refusal;
-use super::values::items;
+use super::values::{Address, items};
 use crate::logging::{Format, Logging};
 
 /// Where a data folder is by default: root's, and below the home of everybody else.
@@ -27,6 +27,8 @@ pub(crate) struct Standalone {
     pub kubeconfig: PathBuf,
     /// Where the API server listens.
     pub https_address: SocketAddr,
+    /// Where metrics and health are served over plain HTTP.
+    pub http_address: Option<Address>,
     /// Which controllers.
     pub selection: Selection,
     /// The node's name; otherwise the machine's.
@@ -49,6 +51,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "ip:port", default_value = "127.0.0.1:6443", value_parser = https_address)]
     #[arg(help_heading = "API server")]
     pub https_address: SocketAddr,
+
+    /// Where to serve metrics and health over plain HTTP, such as 127.0.0.1:10252 or :10252; nowhere if not given
+    #[arg(long, value_name = "host:port", value_parser = Address::parse, help_heading = "Serving")]
+    pub http_address: Option<Address>,
 
     #[arg(long, value_name = "list", default_value = "*", action = ArgAction::Append)]
     #[arg(help_heading = "Controllers")]
@@ -111,6 +117,7 @@ impl Flags {
             data_dir,
             kubeconfig,
             https_address: self.https_address,
+            http_address: self.http_address,
             selection,
             node_name,
             container_runtime_endpoint: self.container_runtime_endpoint.filter(|socket| !socket.is_empty()),

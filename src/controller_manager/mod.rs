@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
+use serde_json::Value;
 use steersman_client::events::{self, Writer};
 use steersman_client::leader_election::{self, Elector};
 use steersman_client::{Clients, RestMapper, clients, config, config_from, transport};
@@ -97,7 +98,9 @@ pub(crate) async fn run(options: ControllerManager) -> Result<(), Error> {
     let stop = CancellationToken::new();
     let mut background = JoinSet::new();
     background.spawn(signals.watch(stop.clone()));
-    manager.serve(&options).await?;
+    if let Some(address) = &options.http_address {
+        manager.serve(address, options.configz.clone()).await?;
+    }
     let ended = manager.run(&stop).await;
     clients.close().await;
     // Until here a second signal ends everything at once.
@@ -210,9 +213,11 @@ impl Manager {
         Ok(Self { writer, informers, controllers, leadership, metrics, told, last })
     }
 
-    /// Serves HTTP if that is wanted, until [`run`](Self::run) ends.
-    async fn serve(&mut self, options: &ControllerManager) -> Result<(), Error> {
-        let Some(address) = &options.http_address else { return Ok(()) };
+    /// Serves metrics and health over HTTP, until [`run`](Self::run) ends.
+    ///
+    /// # Errors
+    /// The address can't be had.
+    pub(crate) async fn serve(&mut self, address: &Address, configz: Value) -> Result<(), Error> {
         let failed = |source| Error::Serve { address: address.clone(), source };
         let listener = serve::bind(address).await.map_err(failed)?;
         tracing::info!(address = %listener.local_addr().map_err(failed)?, "Serving HTTP");
@@ -220,7 +225,7 @@ impl Manager {
             metrics: self.metrics.clone(),
             live: checks::live(),
             ready: checks::ready(&self.informers, &self.controllers),
-            configz: options.configz.clone(),
+            configz,
         };
         let serving = serve::serve(listener, served, self.told.clone());
         self.last.spawn(serving.instrument(tracing::info_span!("http")));

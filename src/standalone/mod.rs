@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use prometheus::Registry;
+use serde_json::Value;
 use steersman_apiserver::{Identity, Server, StartError};
 use steersman_client::{Clients, Limits, clients, events};
 use steersman_controllers::context::{ControllerOptions, JobOptions};
@@ -155,7 +156,10 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
         election: None,
     };
     let foundation = Foundation { clients, metrics, event_metrics: event_metrics.clone() };
-    let manager = Manager::build(foundation, work)?;
+    let mut manager = Manager::build(foundation, work)?;
+    if let Some(address) = &options.http_address {
+        manager.serve(address, Value::Object(Default::default())).await?;
+    }
     let clients = as_user("system:kube-controller-manager");
     let stand_ins = StandIns {
         watch: clients.watch_client(),
