@@ -35,7 +35,7 @@
 //! | Quotas | What objects use is counted as upstream's controller does it, without their claims of devices; a [`TestServer`] leaves that to controllers |
 //! | Admission webhooks, bindings of admission policies, API services of other servers | Refused with 501, as they would have no effect |
 //! | Flow schemas, priority levels | Kept, with a warning: requests are taken as they come |
-//! | Pod security | Not enforced |
+//! | Pod security | Not enforced; who labels a namespace for it is warned |
 //! | New nodes | Begin without the taint `node.kubernetes.io/not-ready` |
 //! | Applied configurations | YAML keys are texts (`y` is not `true`); of keys that are there twice only the first is reported |
 //! | Text of errors that Go's own libraries word, values in them | Other words, the same code and reason |

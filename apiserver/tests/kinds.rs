@@ -641,6 +641,12 @@ async fn what_nobody_would_go_by_is_refused_and_so_is_a_change_to_it() {
     let service = json!({"metadata": {"name": "a"}, "spec": spec});
     assert_eq!(post(&server, services, service).await.refusal(), no_others);
 
+    let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+    let namespace = json!({"metadata": {"name": "a", "labels": labels}});
+    let answer = post(&server, "/api/v1/namespaces", namespace).await;
+    assert!(answer.headers["warning"].to_str().unwrap().contains("does not enforce pod security"));
+    answer.expect(201);
+
     let levels = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations";
     let level = json!({"metadata": {"name": "a"}, "spec": {"type": "Exempt"}});
     let answer = post(&server, levels, level).await;

@@ -113,8 +113,8 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// What everybody is told who writes such an object.
-    fn warning(&self) -> Option<&'static str> {
+    /// What everybody is told who writes that object.
+    fn warning(&self, _object: &Value) -> Option<&'static str> {
         None
     }
 

@@ -50,7 +50,7 @@ impl Strategy for Unheeded {
         self.check(context, object)
     }
 
-    fn warning(&self) -> Option<&'static str> {
+    fn warning(&self, _: &Value) -> Option<&'static str> {
         match self {
             Self::FlowControl => Some("this server takes requests as they come: flow control has no effect"),
             Self::Webhooks | Self::PolicyBinding | Self::ApiService => None,

@@ -62,7 +62,7 @@ fn conform_body(request: &Request, object: Value, format: Format, duplicates: bo
         conform_by_default(resource, object).map_err(|error| unreadable(resource, &error.into()))?;
     let mut warnings = strict?;
     warnings.extend(meta::dedupe_owners(&mut object));
-    warnings.extend(resource.strategy.warning().map(str::to_owned));
+    warnings.extend(resource.strategy.warning(&object).map(str::to_owned));
     Ok(Incoming { object, warnings })
 }
 

@@ -10,6 +10,8 @@ use crate::registry::strategy::{Context, Strategy};
 
 /// The finalizer that holds a namespace until its content is gone.
 const KUBERNETES: &str = "kubernetes";
+/// What the labels begin with that say how secure the namespace's pods must be.
+const POD_SECURITY: &str = "pod-security.kubernetes.io/";
 
 /// The rules of namespaces.
 pub(crate) struct Namespace;
@@ -22,6 +24,15 @@ impl Strategy for Namespace {
                 .insert("kubernetes.io/metadata.name".to_owned(), name.into());
         }
         default_text(members_at(namespace, "status"), "phase", "Active");
+    }
+
+    /// Nobody relies on labels that have no effect.
+    fn warning(&self, namespace: &Value) -> Option<&'static str> {
+        let labels = object::at(namespace, "metadata.labels").and_then(Value::as_object);
+        let asked = labels.is_some_and(|labels| labels.keys().any(|name| name.starts_with(POD_SECURITY)));
+        asked.then_some(
+            "this server does not enforce pod security: labels pod-security.kubernetes.io/* have no effect",
+        )
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, namespace: &mut Value) -> Result<()> {

@@ -158,7 +158,7 @@ fn immutable_data(new: &Value, old: &Value, members: &[&str]) -> Vec<FieldError>
 pub(crate) struct Endpoints;
 
 impl Strategy for Endpoints {
-    fn warning(&self) -> Option<&'static str> {
+    fn warning(&self, _: &Value) -> Option<&'static str> {
         Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     }
 
