@@ -22,8 +22,6 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 
-pub use crate::sync_loop::{Admission, Rejection};
-
 use crate::node_status::pressure::Pressure;
 use crate::pod_config::is_static_pod;
 use preemption::{Preemption, Shortage};
@@ -47,6 +45,24 @@ pub struct Situation<'a> {
     pub pressures: &'a BTreeSet<Pressure>,
     /// All pods that were admitted and have not ended. The pod in question may be among them.
     pub others: &'a [Arc<Pod>],
+}
+
+/// How a pod can run here.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Admission {
+    /// At once.
+    Now,
+    /// Once others are gone.
+    After(Preemption),
+}
+
+/// Why a pod cannot run here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// One word, such as `OutOfcpu`; upstream's.
+    pub reason: String,
+    /// For people.
+    pub message: String,
 }
 
 /// Why a pod has no place on the node.

@@ -9,14 +9,14 @@ use k8s_openapi::api::core::v1::Pod;
 use steersman_api::Uid;
 
 use super::parts::Parts;
-use crate::admission::{self, Policy, Situation};
+use crate::admission::{self, Admission, Policy, Rejection, Situation};
 use crate::blocking::blocking;
 use crate::cgroups::remove_patiently;
 use crate::container::{ContainerId, ContainerState, RuntimePod, SandboxState};
 use crate::kuberuntime::manager::garbage::PodStates;
 use crate::node_status::NodeStatus;
 use crate::pleg::PodLister;
-use crate::sync_loop::{Admission, Agent, CleanUp, ContainerRemover, OnNode, Rejection};
+use crate::sync_loop::{Agent, CleanUp, ContainerRemover, OnNode};
 
 /// Admits pods, and tidies up after those that are gone.
 pub(super) struct Caretaker {

@@ -15,9 +15,9 @@ use super::metrics::Metrics;
 use super::resources::{is_resized, operations};
 use super::{PodResources, Store, messages, order};
 use crate::admission::preemption::Preemption;
+use crate::admission::{Admission, Rejection};
 use crate::events::{EventType, Events, pod_reference};
 use crate::pod_workers::uid_of;
-use crate::sync_loop::{Admission, Rejection};
 
 /// From the moment that a resize begins to wait to the first time that it is looked at without cause.
 const FIRST_RETRY: Duration = Duration::from_secs(30);

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
 use steersman_api::Uid;
 
-use crate::admission::preemption::Preemption;
+use crate::admission::{Admission, Rejection};
 use crate::container::RuntimePod;
 
 /// Decides and does what is not about the order of things.
@@ -34,24 +34,6 @@ pub trait Agent: Send + Sync + 'static {
     /// Pods go on coming meanwhile: one may come under a uid of the list, if it is a static pod that has a fixed one. So right
     /// before each removal [`States`](crate::pod_workers::States) should be asked once more.
     async fn clean_up(&self, work: CleanUp);
-}
-
-/// How a pod can run here.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Admission {
-    /// At once.
-    Now,
-    /// Once others are gone.
-    After(Preemption),
-}
-
-/// Why a pod cannot run here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rejection {
-    /// One word, such as `OutOfcpu`; upstream's.
-    pub reason: String,
-    /// For people.
-    pub message: String,
 }
 
 /// What there is on the node.

@@ -8,10 +8,11 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use steersman_api::Uid;
 
 use super::active_deadline;
-use super::agent::{Admission, CleanUp, OnNode, Rejection};
+use super::agent::{CleanUp, OnNode};
 use super::held::MakeRoom;
 use super::housekeeping::{self, Observed};
 use super::run::Parts;
+use crate::admission::{Admission, Rejection};
 use crate::allocation::Trigger;
 use crate::allocation::resources::in_use;
 use crate::events::{EventType, pod_reference};

@@ -24,7 +24,7 @@ pub mod runtime_state;
 #[cfg(test)]
 mod tests;
 
-pub use agent::{Admission, Agent, CleanUp, OnNode, Rejection};
+pub use agent::{Agent, CleanUp, OnNode};
 pub use container_deletor::{ContainerDeletor, ContainerRemover, Deletions};
 pub use held::Held;
 pub use metrics::Metrics;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::*;
+use crate::admission::{Admission, Rejection};
 use crate::allocation::{Metrics, Resizes, Store, Trigger};
 use crate::events::testing::Kept;
 use crate::pod_workers::uid_of;
-use crate::sync_loop::{Admission, Rejection};
 
 struct Course {
     resizes: Resizes,

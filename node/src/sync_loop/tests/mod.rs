@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::admission::preemption::Preemption;
+use crate::admission::{Admission, Rejection};
 use crate::allocation::{self, Resizes, Store};
 use crate::container::{ContainerId, ContainerState, ContainerStatus, PodStatus, RuntimePod};
 use crate::cri::v1;
