@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::names;
+
 /// The group of all who said who they are.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// The group that may do everything.
@@ -10,6 +12,27 @@ pub(crate) const MASTERS: &str = "system:masters";
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The name of all who did not.
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
+
+/// What the names of service accounts' users begin with; namespace, a colon and name follow.
+const OF_ACCOUNTS: &str = "system:serviceaccount:";
+/// The group of all service accounts.
+const ACCOUNTS: &str = "system:serviceaccounts";
+
+/// The user that a service account is.
+pub(crate) fn user_of_account(namespace: &str, name: &str) -> String {
+    format!("{OF_ACCOUNTS}{namespace}:{name}")
+}
+
+/// The namespace and the name of the service account that a user is, if they can be.
+pub(super) fn account_of_user(user: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user.strip_prefix(OF_ACCOUNTS)?.split_once(':')?;
+    (names::label(namespace).is_empty() && names::subdomain(name).is_empty()).then_some((namespace, name))
+}
+
+/// The groups of every service account of a namespace.
+pub(super) fn groups_of_accounts(namespace: &str) -> [String; 2] {
+    [ACCOUNTS.to_owned(), format!("{ACCOUNTS}:{namespace}")]
+}
 
 /// A user, as authentication found it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

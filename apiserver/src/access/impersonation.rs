@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 
-use super::identity::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
+use super::identity::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, account_of_user, groups_of_accounts};
 use super::{Attributes, Identity, Target};
 use crate::names;
 use crate::refusal::{Refusal, Result};
@@ -60,7 +60,7 @@ impl Impersonation {
             },
         };
         let authentication = "authentication.k8s.io";
-        let mut all = vec![match service_account(user) {
+        let mut all = vec![match account_of_user(user) {
             Some((namespace, name)) => on("", "serviceaccounts", "", namespace, name),
             None => on("", "users", "", "", user),
         }];
@@ -80,7 +80,7 @@ impl Impersonation {
         let Identity { user, uid, groups, extra } = &self.0;
         let only_a_user = uid.is_empty() && groups.is_empty() && extra.is_empty();
         let is_node = user.strip_prefix("system:node:").is_some_and(|name| names::subdomain(name).is_empty());
-        let mode = match (is_node, service_account(user).is_some()) {
+        let mode = match (is_node, account_of_user(user).is_some()) {
             (true, _) => "arbitrary-node",
             (_, true) => "serviceaccount",
             _ => "user-info",
@@ -94,9 +94,8 @@ impl Impersonation {
     /// Who is asked for from now on.
     pub(crate) fn identity(self) -> Identity {
         let Self(mut identity) = self;
-        if let (true, Some((namespace, _))) = (identity.groups.is_empty(), service_account(&identity.user)) {
-            identity.groups =
-                vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+        if let (true, Some((namespace, _))) = (identity.groups.is_empty(), account_of_user(&identity.user)) {
+            identity.groups = groups_of_accounts(namespace).into();
         }
         let also = match identity.user.as_str() {
             ANONYMOUS => Some(UNAUTHENTICATED),
@@ -108,12 +107,6 @@ impl Impersonation {
         }
         identity
     }
-}
-
-/// The namespace and the name of a service account.
-fn service_account(user: &str) -> Option<(&str, &str)> {
-    let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-    (names::label(namespace).is_empty() && names::subdomain(name).is_empty()).then_some((namespace, name))
 }
 
 /// With its `%41`; `None` if one of these is none, or the text is no Unicode.

@@ -24,7 +24,7 @@ pub(crate) use attributes::{Attributes, Target};
 pub(crate) use certificates::identity_of;
 pub(crate) use escalation::{attempt, missing};
 pub use identity::Identity;
-pub(crate) use identity::MASTERS;
+pub(crate) use identity::{MASTERS, user_of_account};
 pub(crate) use impersonation::Impersonation;
 pub use tokens::KeyError;
 pub(crate) use tokens::{Bound, Claims, ISSUER, Reference, Signer};
@@ -114,8 +114,7 @@ pub(crate) fn service_account(store: &Store, claims: &Claims, now: i64) -> Optio
     {
         return None;
     }
-    let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
-    let mut identity = Identity::authenticated(claims.sub.clone(), groups);
+    let mut identity = Identity::authenticated(claims.sub.clone(), identity::groups_of_accounts(namespace));
     identity.uid.clone_from(&serviceaccount.uid);
     let mut note = |name: &str, value: String| {
         identity.extra.insert(format!("authentication.kubernetes.io/{name}"), vec![value]);

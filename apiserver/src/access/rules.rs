@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Identity;
 use super::attributes::{Attributes, Target};
+use super::identity::user_of_account;
 use crate::object::{list_at, text_at};
 
 /// Whether a rule of a role (`rules[*]`) allows it.
@@ -48,7 +49,7 @@ pub(crate) fn is_subject(subject: &Value, who: &Identity, namespace: &str) -> bo
         "ServiceAccount" => {
             let own = text_at(subject, "namespace");
             let of = if own.is_empty() { namespace } else { &own };
-            !of.is_empty() && who.user == format!("system:serviceaccount:{of}:{name}")
+            !of.is_empty() && who.user == user_of_account(of, &name)
         }
         _ => false,
     }

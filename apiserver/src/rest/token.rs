@@ -11,7 +11,7 @@ use super::negotiate::Answered;
 use super::request::{Call, Request};
 use super::server::ApiServer;
 use super::subresource::body_of;
-use crate::access::{Bound, Claims, ISSUER, Reference};
+use crate::access::{Bound, Claims, ISSUER, Reference, user_of_account};
 use crate::field::FieldError;
 use crate::meta;
 use crate::object::{int_at, list_at, text_at};
@@ -65,7 +65,7 @@ impl ApiServer {
             jti: Uid::random().to_string(),
             bound,
             nbf: now.as_second(),
-            sub: format!("system:serviceaccount:{namespace}:{}", call.name),
+            sub: user_of_account(&namespace, &call.name),
         });
         asked["apiVersion"] = "authentication.k8s.io/v1".into();
         asked["kind"] = "TokenRequest".into();
