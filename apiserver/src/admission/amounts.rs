@@ -10,8 +10,10 @@ use crate::object::{at, list_at, str_at};
 /// Amounts by the names of resources.
 pub(super) type Amounts = BTreeMap<String, Quantity>;
 
-/// What of its pod may be said of the whole pod.
-const OF_WHOLE_PODS: [&str; 2] = ["cpu", "memory"];
+/// Whether that may be said of a whole pod.
+fn is_of_whole_pods(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
 
 /// Those of an object such as `{"cpu": "1"}`; what is no quantity is left out.
 pub(super) fn read(amounts: Option<&Value>) -> Amounts {
@@ -38,7 +40,7 @@ pub(super) fn add(sum: &mut Amounts, more: &Amounts) {
 }
 
 /// Raises what is less than in `least`.
-fn raise(amounts: &mut Amounts, least: &Amounts) {
+pub(super) fn raise(amounts: &mut Amounts, least: &Amounts) {
     for (name, amount) in least {
         let raised = amounts.entry(name.clone()).or_insert(*amount);
         if *amount > *raised {
@@ -71,7 +73,7 @@ pub(super) fn of_pod(spec: &Value, kind: &str) -> Amounts {
     raise(&mut sum, &starting);
     // What is said of the whole goes before what is said of its parts.
     let whole = read(at(spec, "resources").and_then(|resources| resources.get(kind)));
-    sum.extend(whole.into_iter().filter(|(name, _)| OF_WHOLE_PODS.contains(&name.as_str())));
+    sum.extend(whole.into_iter().filter(|(name, _)| is_of_whole_pods(name)));
     sum
 }
 
@@ -109,8 +111,11 @@ mod tests {
                 "cpu=3,memory=2Gi",
             ),
             (
-                json!({"containers": [container("1")], "resources": {"requests": {"cpu": "3", "x/y": "1"}}}),
-                "cpu=3",
+                json!({
+                    "containers": [container("1")],
+                    "resources": {"requests": {"cpu": "3", "hugepages-2Mi": "4Mi", "x/y": "1"}},
+                }),
+                "cpu=3,hugepages-2Mi=4Mi",
                 "cpu=1,memory=1Gi",
             ),
         ] {

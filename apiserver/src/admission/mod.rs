@@ -11,13 +11,14 @@
 //! | `PodResizeValidator` | [`resize`] |
 //! | `ResourceQuota` | [`quota`] |
 //!
-//! All of these are pure; this file looks up what they go by.
+//! All of these are pure; this file looks up what they go by, and [`recount`] what is used of quotas.
 
 mod amounts;
 mod certificates;
 mod classes;
 mod limit_range;
 mod quota;
+mod recount;
 mod resize;
 mod runtime_class;
 mod service_account;
@@ -36,6 +37,8 @@ use crate::refusal::{Refusal, Result};
 use crate::registry::Resource;
 use crate::rest::Settings;
 use crate::store::{Object, Store};
+
+pub(crate) use recount::{Recount, makes_difference};
 
 /// Where pods find the authority by which they know the API server.
 const ROOT_CA: &str = "kube-root-ca.crt";
@@ -237,21 +240,4 @@ fn list(store: &Store, table: &str, namespace: &str) -> Vec<Arc<Object>> {
 /// What everybody in a namespace, or in all of them, is held to: few objects, read often.
 fn values(objects: &[Arc<Object>]) -> impl Iterator<Item = &Value> {
     objects.iter().map(|object| object.kept())
-}
-
-/// Counts anew what is used of the quotas of a namespace, and writes what has changed. The caller sees to it that nothing is
-/// written meanwhile that counts for more.
-pub(crate) fn recount(store: &Store, namespace: &str, now: Timestamp) {
-    for quota in list(store, QUOTAS, namespace) {
-        let of_table = |table: &str| {
-            list(store, table, namespace).iter().map(|object| object.parsed()).collect::<Vec<_>>()
-        };
-        let value = quota.parsed();
-        let status = quota::recount(&value, now, of_table);
-        if !object::same(value.get("status"), Some(&status)) {
-            let mut counted = Value::clone(&value);
-            object::members(&mut counted).insert("status".to_owned(), status);
-            let _ = store.replace(&quota, counted);
-        }
-    }
 }

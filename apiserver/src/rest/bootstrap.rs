@@ -90,9 +90,9 @@ impl ApiServer {
         Ok(())
     }
 
-    /// An object was written: what follows from it?
-    pub(super) fn noticed(&self, object: &Object) {
-        self.note_usage(object, false);
+    /// An object was written, in the place of `old` if that is not none: what follows from it?
+    pub(super) fn noticed(&self, old: Option<&Object>, object: &Object) {
+        self.note_usage(old, Some(object));
         if object.resource.table == DEFINITIONS {
             self.serve_as_defined(&object.key.name);
             self.clean_up(object);
@@ -101,7 +101,7 @@ impl ApiServer {
 
     /// An object is gone: what follows from it?
     pub(super) fn vanished(&self, object: &Object) {
-        self.note_usage(object, true);
+        self.note_usage(Some(object), None);
         let resource = &object.resource;
         if resource.table == DEFINITIONS {
             self.serve_as_defined(&object.key.name);

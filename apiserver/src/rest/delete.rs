@@ -106,7 +106,7 @@ impl ApiServer {
                 Step::Remove => self.store().remove(&seen),
                 Step::Mark(new, Then::Wait) => match self.store().replace(&seen, new) {
                     Ok(marked) => {
-                        self.noticed(&marked);
+                        self.noticed(Some(&seen), &marked);
                         return Ok(Deleted::Held(marked));
                     }
                     Err(stale) => Err(stale),

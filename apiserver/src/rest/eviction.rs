@@ -128,7 +128,7 @@ impl ApiServer {
             let mut new = found.as_ref().clone();
             new["status"] = status;
             if let Ok(written) = self.store().replace(&budget, self.shown(&budget.resource, new)?) {
-                self.noticed(&written);
+                self.noticed(Some(&budget), &written);
                 return Ok(true);
             }
             let ObjectKey { namespace, name } = &budget.key;
@@ -169,7 +169,7 @@ impl ApiServer {
             }
             // Overtaken by another write: look again.
             if let Ok(written) = self.store().replace(&pod, new) {
-                self.noticed(&written);
+                self.noticed(Some(&pod), &written);
                 return Ok(written);
             }
         }

@@ -148,7 +148,7 @@ impl ApiServer {
             if deleting { refusal.while_deleting() } else { refusal }
         })?;
         charges.settle(self.store());
-        self.noticed(&added);
+        self.noticed(None, &added);
         Ok(added)
     }
 
@@ -360,7 +360,7 @@ impl ApiServer {
             check_weight(&new)?;
             let written = self.store().replace(seen, new)?;
             charges.settle(self.store());
-            self.noticed(&written);
+            self.noticed(Some(seen), &written);
             return Ok(written);
         }
         // The last finalizer of an object that was to go: it goes. Watches see its last stored state, as upstream.

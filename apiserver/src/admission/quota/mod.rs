@@ -5,22 +5,23 @@
 //! ```
 //!
 //! A quota is held to its status, as upstream: `hard` and `used` there are written by whoever counts
-//! ([`recount`]), and what is admitted is added to `used`.
+//! ([`Count`]), and what is admitted is added to `used`.
 
+mod count;
+mod resized;
 mod scopes;
 mod usage;
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::amounts::{self, Amounts};
 use crate::object::{at, list_at, text_at};
+pub(super) use count::Count;
 use scopes::is_in_scope;
-pub(super) use usage::Write;
-use usage::{Measured, tables};
+pub(super) use usage::{Measured, Write};
 
 /// A quota as it is held to.
 struct Quota<'a> {
@@ -108,26 +109,6 @@ pub(super) fn check(
         charged.insert(place, amounts::written(&used));
     }
     Ok(charged)
-}
-
-/// The status of a quota, with what the objects of its namespace use: upstream's controller's part. `list` lists those of a
-/// table.
-pub(super) fn recount(quota: &Value, now: jiff::Timestamp, list: impl Fn(&str) -> Vec<Arc<Value>>) -> Value {
-    let hard = amounts::read(at(quota, "spec.hard"));
-    let mut used = Amounts::new();
-    for table in tables(hard.keys().map(String::as_str)) {
-        let measured = Measured { table: &table, now };
-        let of_table = || hard.keys().filter(|name| measured.is_of(name));
-        used.extend(of_table().map(|name| (name.clone(), Default::default())));
-        for object in list(&table) {
-            if is_in_scope(quota, &measured, &object) {
-                let mut usage = measured.usage(&object);
-                usage.retain(|name, _| hard.contains_key(name));
-                amounts::add(&mut used, &usage);
-            }
-        }
-    }
-    serde_json::json!({"hard": amounts::written(&hard), "used": amounts::written(&used)})
 }
 
 /// Whether a quota says something of scopes.

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -83,6 +85,13 @@ fn what_is_admitted_is_counted_and_what_is_too_much_is_told() {
             "persistentvolumeclaims",
             json!({"spec": {"storageClassName": "slow", "resources": {"requests": {"storage": "2Gi"}}}}),
             Ok(None),
+        ),
+        (
+            json!({"requests.storage": "9"}),
+            json!({"requests.storage": "1"}),
+            "persistentvolumeclaims",
+            json!({"spec": {"resources": {"requests": {"storage": "1500m"}}}}),
+            Ok(Some(json!({"requests.storage": "3"}))),
         ),
         (
             json!({"requests.nvidia.com/gpu": "1"}),
@@ -172,14 +181,37 @@ fn a_quota_is_about_what_is_in_all_its_scopes() {
 #[test]
 fn what_is_there_is_counted_anew() {
     let hard = json!({"pods": "9", "cpu": "4", "count/pods": "9", "configmaps": "1", "made-up": "1"});
-    let quota = quota(hard, json!({"pods": "7"}));
-    let list = |table: &str| match table {
-        "pods" => vec![pod(json!({"cpu": "1500m"})), json!({"status": {"phase": "Succeeded"}})]
-            .into_iter()
-            .map(Arc::new)
-            .collect(),
-        _ => Vec::new(),
-    };
+    let mut count = Count::new(Arc::new(quota(hard, json!({"pods": "7"}))));
+    assert_eq!(count.tables(), ["configmaps", "pods"].map(str::to_owned).into());
+    let measured = Measured { table: "pods", now: NOW };
+    for pod in
+        [pod(json!({"cpu": "1500m"})), json!({"status": {"phase": "Succeeded"}}), pod(json!({"cpu": "2"}))]
+    {
+        count.add(&measured, &pod);
+    }
+    count.take_off(&measured, &pod(json!({"cpu": "2"})));
     let used = json!({"configmaps": "0", "count/pods": "2", "cpu": "1500m", "pods": "1"});
-    assert_eq!(recount(&quota, NOW, list)["used"], used);
+    assert_eq!(count.status()["used"], used);
+}
+
+#[test]
+fn a_pod_that_is_resized_uses_what_it_had_until_it_has_less() {
+    let resized = |asked: &str, has: &str, conditions: Value| {
+        let mut pod = pod(json!({"cpu": asked}));
+        let has = json!({"cpu": has});
+        let container = json!({"name": "a", "resources": {"requests": has}, "allocatedResources": has});
+        pod["status"] = json!({"conditions": conditions, "containerStatuses": [container]});
+        pod
+    };
+    let pending = |reason: &str| json!([{"type": "PodResizePending", "reason": reason}]);
+    for (pod, expected) in [
+        (pod(json!({"cpu": "1"})), "1"),
+        (resized("1", "2", json!([])), "2"),
+        (resized("1", "1", json!([])), "1"),
+        (resized("3", "2", pending("Deferred")), "3"),
+        (resized("3", "2", pending("Infeasible")), "2"),
+    ] {
+        let used = Measured { table: "pods", now: NOW }.usage(&pod);
+        assert_eq!(used["requests.cpu"].to_string(), expected, "{pod}");
+    }
 }

@@ -6,10 +6,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use steersman_api::Quantity;
 
+use super::resized::spec_of;
 use crate::admission::amounts::{self, Amounts};
 use crate::admission::classes::storage_of;
 use crate::object::{at, int_at, list_at, text_at};
 
+/// Objects that use more than their number says.
+const KNOWN: [&str; 3] = ["pods", "services", "persistentvolumeclaims"];
 /// Objects whose number had a name before all had one (`count/`).
 const ALIASES: [&str; 4] = ["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const OF_PODS: [&str; 10] = [
@@ -35,10 +38,10 @@ const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 const UNCOUNTED: [&str; 2] = ["events", "events.events.k8s.io"];
 
 /// Objects of one kind, and how they are measured.
-pub(super) struct Measured<'a> {
+pub(in crate::admission) struct Measured<'a> {
     /// Such as `pods`, `jobs.batch`.
-    pub(super) table: &'a str,
-    pub(super) now: Timestamp,
+    pub(in crate::admission) table: &'a str,
+    pub(in crate::admission) now: Timestamp,
 }
 
 /// A write of an object.
@@ -85,10 +88,9 @@ impl<'a> Write<'a> {
 
 /// The tables whose objects count for any of these names.
 pub(in crate::admission) fn tables<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
-    let known = ["pods", "services", "persistentvolumeclaims"];
     let table = |name: &str| {
-        let mut known = known.iter().chain(&ALIASES);
-        match known.find(|table| Measured { table, now: Timestamp::UNIX_EPOCH }.is_of(name)) {
+        let mut known = KNOWN.iter().chain(&ALIASES);
+        match known.find(|table| Measured::of_table(table).is_of(name)) {
             Some(table) => Some((*table).to_owned()),
             None => name.strip_prefix("count/").map(str::to_owned),
         }
@@ -108,7 +110,17 @@ fn is_extended(name: &str) -> bool {
         && (!native || name.starts_with("requests.deviceclass.resource.kubernetes.io/"))
 }
 
-impl Measured<'_> {
+impl<'a> Measured<'a> {
+    /// Objects of that table, as if nothing were over that ends with time.
+    pub(in crate::admission) fn of_table(table: &'a str) -> Self {
+        Self { table, now: Timestamp::MIN }
+    }
+
+    /// Whether it depends on what its objects say what they use.
+    pub(in crate::admission) fn looks_into_objects(&self) -> bool {
+        KNOWN.contains(&self.table)
+    }
+
     /// Whether its objects use some of that.
     pub(super) fn is_of(&self, name: &str) -> bool {
         if name.strip_prefix("count/") == Some(self.table) && !UNCOUNTED.contains(&self.table) {
@@ -184,9 +196,9 @@ impl Measured<'_> {
 }
 
 fn of_pod(pod: &Value) -> Amounts {
-    let spec = &pod["spec"];
-    let (mut requests, mut limits) = (amounts::of_pod(spec, "requests"), amounts::of_pod(spec, "limits"));
-    let mut overhead = amounts::read(at(spec, "overhead"));
+    let spec = spec_of(pod);
+    let (mut requests, mut limits) = (amounts::of_pod(&spec, "requests"), amounts::of_pod(&spec, "limits"));
+    let mut overhead = amounts::read(at(&spec, "overhead"));
     amounts::add(&mut requests, &overhead);
     overhead.retain(|name, _| limits.contains_key(name));
     amounts::add(&mut limits, &overhead);
@@ -231,7 +243,12 @@ fn of_service(service: &Value) -> Amounts {
 
 fn of_claim(claim: &Value) -> Amounts {
     let mut usage = Amounts::from([("persistentvolumeclaims".to_owned(), Quantity::new(1))]);
-    let size = |path: &str| amounts::read(at(claim, path)).get("storage").copied();
+    // Whole bytes: more than is asked for, if need be.
+    let size = |path: &str| {
+        let exact = *amounts::read(at(claim, path)).get("storage")?;
+        let whole = Quantity::new(exact.value());
+        Some(if exact < whole { whole } else { exact })
+    };
     if let Some(asked) = size("spec.resources.requests") {
         let most = size("status.allocatedResources").map_or(asked, |allocated| allocated.max(asked));
         usage.insert("requests.storage".to_owned(), most);

@@ -106,7 +106,7 @@ fn a_definition_that_serves_nothing_keeps_its_objects() {
     let mut unserved = seen.parsed().as_ref().clone();
     unserved["spec"]["versions"][0]["served"] = false.into();
     let unserved = server.store().replace(&seen, unserved).unwrap();
-    server.noticed(&unserved);
+    server.noticed(Some(&seen), &unserved);
     assert!(server.knobs().is_none());
     drop(server);
 
