@@ -623,6 +623,11 @@ async fn what_nobody_would_go_by_is_refused_and_so_is_a_change_to_it() {
     post(&server, &hooks, json!({"metadata": {"name": "a"}})).await.expect(201);
     let change = json!({"webhooks": hook});
     assert_eq!(patch(&server, MERGE_PATCH, &format!("{hooks}/a"), change).await.refusal(), no_hooks);
+    let mut ignored = hook.clone();
+    ignored[0]["failurePolicy"] = "Ignore".into();
+    let answer = post(&server, &hooks, json!({"metadata": {"name": "b"}, "webhooks": ignored})).await;
+    assert!(answer.headers["warning"].to_str().unwrap().contains("calls no admission webhooks"));
+    answer.expect(201);
 
     let bindings = format!("{GROUP}/validatingadmissionpolicybindings");
     let binding =

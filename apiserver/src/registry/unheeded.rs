@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::strategy::{Context, Strategy};
-use crate::object::{list_at, text_at};
+use crate::object::{at, list_at, same, str_at, text_at};
 use crate::refusal::{Refusal, Result};
 
 /// What nobody goes by.
@@ -24,7 +24,7 @@ impl Unheeded {
     /// What is not done that the object asks for.
     fn lacks(&self, object: &Value) -> Option<&'static str> {
         match self {
-            Self::Webhooks if !list_at(object, "webhooks").is_empty() => {
+            Self::Webhooks if !list_at(object, "webhooks").iter().all(may_be_missed) => {
                 Some("this server calls no admission webhooks")
             }
             Self::PolicyBinding => Some("this server evaluates no admission policies"),
@@ -32,6 +32,20 @@ impl Unheeded {
                 Some("this server passes no requests on to other API servers")
             }
             Self::Webhooks | Self::ApiService | Self::FlowControl => None,
+        }
+    }
+
+    /// Whether the object asks for something that `old` does not ask for.
+    fn adds(&self, object: &Value, old: &Value) -> bool {
+        match self {
+            Self::Webhooks => {
+                let known = list_at(old, "webhooks");
+                let is_known = |hook: &Value| known.iter().any(|known| same(Some(known), Some(hook)));
+                !list_at(object, "webhooks").iter().all(|hook| may_be_missed(hook) || is_known(hook))
+            }
+            Self::PolicyBinding | Self::ApiService | Self::FlowControl => {
+                !same(object.get("spec"), old.get("spec"))
+            }
         }
     }
 
@@ -46,16 +60,28 @@ impl Strategy for Unheeded {
         self.check(context, object)
     }
 
-    fn prepare_for_update(&self, context: &Context<'_>, object: &mut Value, _: &Value) -> Result<()> {
+    fn prepare_for_update(&self, context: &Context<'_>, object: &mut Value, old: &Value) -> Result<()> {
+        // What was stored before it was refused can be changed otherwise, and let go.
+        if at(old, "metadata.deletionTimestamp").is_some() || !self.adds(object, old) {
+            return Ok(());
+        }
         self.check(context, object)
     }
 
-    fn warning(&self, _: &Value) -> Option<&'static str> {
+    fn warning(&self, object: &Value) -> Option<&'static str> {
         match self {
             Self::FlowControl => Some("this server takes requests as they come: flow control has no effect"),
+            Self::Webhooks if !list_at(object, "webhooks").is_empty() && self.lacks(object).is_none() => {
+                Some("this server calls no admission webhooks: these have no effect")
+            }
             Self::Webhooks | Self::PolicyBinding | Self::ApiService => None,
         }
     }
+}
+
+/// Whether requests go on, upstream too, where that webhook can't be reached.
+fn may_be_missed(webhook: &Value) -> bool {
+    str_at(webhook, "failurePolicy") == Some("Ignore")
 }
 
 #[cfg(test)]
@@ -69,12 +95,32 @@ mod tests {
         for (kind, object, lacks) in [
             (Unheeded::Webhooks, json!({"webhooks": []}), false),
             (Unheeded::Webhooks, json!({"webhooks": [{"name": "a.b.c"}]}), true),
+            (Unheeded::Webhooks, json!({"webhooks": [{"failurePolicy": "Ignore"}]}), false),
+            (Unheeded::Webhooks, json!({"webhooks": [{"failurePolicy": "Ignore"}, {"name": "a"}]}), true),
             (Unheeded::PolicyBinding, json!({"spec": {"policyName": "p"}}), true),
             (Unheeded::ApiService, json!({"spec": {"group": "a", "version": "v1"}}), false),
             (Unheeded::ApiService, json!({"spec": {"service": {"name": "s"}}}), true),
             (Unheeded::FlowControl, json!({"spec": {"type": "Exempt"}}), false),
         ] {
             assert_eq!(kind.lacks(&object).is_some(), lacks, "{object}");
+        }
+    }
+
+    #[test]
+    fn a_change_may_leave_or_take_off_what_is_not_done_but_not_add_to_it() {
+        let hooks = |hooks: Value| json!({"webhooks": hooks});
+        let (a, b) = (json!({"name": "a"}), json!({"name": "b"}));
+        let binding = |policy: &str| json!({"spec": {"policyName": policy}});
+        for (kind, old, new, adds) in [
+            (Unheeded::Webhooks, hooks(json!([a])), hooks(json!([a])), false),
+            (Unheeded::Webhooks, hooks(json!([a, b])), hooks(json!([b])), false),
+            (Unheeded::Webhooks, hooks(json!([a])), hooks(json!([a, b])), true),
+            (Unheeded::Webhooks, hooks(json!([a])), hooks(json!([{"name": "a", "timeoutSeconds": 3}])), true),
+            (Unheeded::Webhooks, hooks(json!([])), hooks(json!([{"failurePolicy": "Ignore"}])), false),
+            (Unheeded::PolicyBinding, binding("p"), binding("p"), false),
+            (Unheeded::PolicyBinding, binding("p"), binding("q"), true),
+        ] {
+            assert_eq!(kind.adds(&new, &old), adds, "{old} {new}");
         }
     }
 }

@@ -312,6 +312,10 @@ impl Strategy for PersistentVolumeClaim {
         if object::text_at(old, "spec.volumeName").is_empty() {
             object::carry_over(&mut masked, &old["spec"], "volumeName");
         }
+        if may_get_class(claim, old, &mut errors) {
+            object::carry_over(&mut masked, &old["spec"], "storageClassName");
+        }
+        attributes_stay(claim, old, &mut errors);
         if !object::same(Some(&masked), Some(&old["spec"])) {
             let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
                 bound claims";
@@ -327,6 +331,42 @@ impl Strategy for PersistentVolumeClaim {
         }
         errors
     }
+}
+
+/// Named the class of a claim before there was a field for it.
+const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// Whether a claim without a class gets one by an update that it may get: any, but where it has an annotation only the class
+/// that this names. The annotation goes only as the field takes its place.
+fn may_get_class(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) -> bool {
+    let annotated =
+        |claim: &Value| claim["metadata"]["annotations"][CLASS_ANNOTATION].as_str().map(str::to_owned);
+    let named = |claim: &Value| object::str_at(claim, "spec.storageClassName").map(str::to_owned);
+    let (annotation, before) = (annotated(claim), annotated(old));
+    let gets = if named(old).is_none() { named(claim) } else { None };
+    let gets_annotated = gets.is_some() && gets == before;
+    if !(gets_annotated && annotation.is_none())
+        && annotation.as_deref().unwrap_or_default() != before.as_deref().unwrap_or_default()
+    {
+        let field = format!("metadata.annotations.{CLASS_ANNOTATION}");
+        errors.push(FieldError::immutable(field, &Value::from(annotation.unwrap_or_default())));
+    }
+    gets_annotated || (gets.is_some() && before.is_none())
+}
+
+/// Once a class of attributes is applied, a claim has one.
+fn attributes_stay(claim: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    const NAME: &str = "spec.volumeAttributesClassName";
+    let (new, before) = (object::str_at(claim, NAME), object::str_at(old, NAME));
+    let is_applied = object::str_at(old, "status.currentVolumeAttributesClassName").is_some();
+    let to = match new {
+        _ if !is_applied || new == before => return,
+        None => "nil",
+        Some("") => "empty string",
+        Some(_) => return,
+    };
+    let why = format!("update to {to} is forbidden when status.currentVolumeAttributesClassName is not nil");
+    errors.push(FieldError::forbidden(NAME, why));
 }
 
 /// The rules of pod templates.
@@ -383,5 +423,51 @@ impl Strategy for ReplicationController {
 
     fn field(&self, controller: &Value, field: &str) -> String {
         object::int_at(controller, field).unwrap_or(0).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(class: Option<&str>, annotation: Option<&str>) -> Value {
+        json!({"metadata": {"annotations": {CLASS_ANNOTATION: annotation}}, "spec": {"storageClassName": class}})
+    }
+
+    #[test]
+    fn a_claim_without_a_class_may_get_one_later() {
+        for (old, new, gets, faults) in [
+            ((None, None), (Some("a"), None), true, 0),
+            ((None, None), (None, None), false, 0),
+            ((Some("a"), None), (Some("b"), None), false, 0),
+            ((Some("a"), None), (None, None), false, 0),
+            ((None, Some("a")), (Some("a"), Some("a")), true, 0),
+            ((None, Some("a")), (Some("a"), None), true, 0),
+            ((None, Some("a")), (Some("b"), Some("a")), false, 0),
+            ((None, Some("a")), (None, None), false, 1),
+            ((None, None), (Some("a"), Some("a")), true, 1),
+        ] {
+            let mut errors = Vec::new();
+            let found = may_get_class(&claim(new.0, new.1), &claim(old.0, old.1), &mut errors);
+            assert_eq!((found, errors.len()), (gets, faults), "{old:?} {new:?}");
+        }
+    }
+
+    #[test]
+    fn a_class_of_attributes_that_is_applied_is_not_taken_away() {
+        let claim = |class: Option<&str>, applied: Option<&str>| {
+            let status = json!({"currentVolumeAttributesClassName": applied});
+            json!({"spec": {"volumeAttributesClassName": class}, "status": status})
+        };
+        for (old, new, faults) in [
+            (claim(Some("a"), Some("a")), claim(None, None), 1),
+            (claim(Some("a"), Some("a")), claim(Some(""), None), 1),
+            (claim(Some("a"), Some("a")), claim(Some("b"), None), 0),
+            (claim(Some("a"), None), claim(None, None), 0),
+        ] {
+            let mut errors = Vec::new();
+            attributes_stay(&new, &old, &mut errors);
+            assert_eq!(errors.len(), faults, "{old} {new}");
+        }
     }
 }
