@@ -56,6 +56,8 @@ where
     }
     let limit = server.settings().body_limit;
     let until = parts.extensions.get::<Deadline>().copied();
+    // What is asked has an end, even where the answer has none.
+    let until = until.or_else(|| Deadline::after(server.settings().request_timeout));
     let reading = Limited::new(body, limit).collect();
     let Some(read) = Deadline::met(until, reading).await else {
         return Ok(refuse(&Refusal::timed_out(), Format::Json));

@@ -30,8 +30,12 @@ impl Deadline {
             None | Some(Err(InvalidDuration::Negative(_))) => None,
             Some(Err(why)) => return Err(format!("invalid timeout specified in the request URL - {why}")),
         };
-        let least = asked.into_iter().chain(longest).min();
-        Ok(least.and_then(|least| Instant::now().checked_add(least)).map(Self))
+        Ok(Self::after(asked.into_iter().chain(longest).min()))
+    }
+
+    /// After that long, if there is an end.
+    pub(crate) fn after(longest: Option<Duration>) -> Option<Self> {
+        longest.and_then(|longest| Instant::now().checked_add(longest)).map(Self)
     }
 
     /// What the future comes to, if it does in time.

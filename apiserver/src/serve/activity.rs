@@ -72,6 +72,11 @@ impl Activity {
         UnderWay { number: state.next, activity: self.clone() }
     }
 
+    /// If nothing is under way, its time begins anew.
+    pub(super) fn stir(&self) {
+        self.0.lock().idle_since = Instant::now();
+    }
+
     /// Resolves once the connection has outstayed its welcome.
     pub(super) async fn overdue(&self, limits: &Limits) -> Overdue {
         loop {

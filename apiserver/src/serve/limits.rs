@@ -11,7 +11,7 @@ pub struct Limits {
     /// How long a client may take for its TLS handshake. Default: 32 seconds.
     pub handshake: Duration,
     /// How long a connection may be open without a request: nothing is sent, or a request begins and does not get past its
-    /// headers. Default: 90 seconds.
+    /// headers. Its client is told, as far as its protocol can, and has a few seconds more to take note. Default: 90 seconds.
     pub idle: Duration,
     /// How long a client may leave the answer to a request unread that is no watch, log or stream, as far as it is not on
     /// its way already. Its connection ends then. Default: 60 seconds.

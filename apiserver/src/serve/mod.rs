@@ -18,8 +18,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rustls::ServerConfig;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -27,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::limits::Limits;
 
-use self::activity::{Activity, Answering};
+use self::activity::{Activity, Answering, Overdue};
 use crate::access::{Identity, identity_of};
 use crate::in_memory::read_and_answer;
 use crate::rest::{ApiServer, Connection, Endless, Reset};
@@ -36,6 +37,10 @@ use crate::rest::{ApiServer, Connection, Endless, Reset};
 const STREAMS: u32 = 100;
 /// Between two lines of the log about connections that can't be had.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
+/// How long a peer may be silent until it is asked whether it is there, and between two such questions. Upstream's figures.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// How long a client whose connection was idle for too long has to take note that it ends.
+const LEAVING: Duration = Duration::from_secs(5);
 /// After a connection that could not be accepted: others must end first, mostly.
 const AFTER_FAILURE: Duration = Duration::from_millis(10);
 
@@ -114,6 +119,8 @@ async fn accept(serving: Serving, listener: TcpListener, ends: Ends) {
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) if connections.len() < most => {
                     let _ = stream.set_nodelay(true);
+                    // It is served even if the system can't find out that its peer is gone.
+                    let _ = keep_alive(&stream);
                     connections.spawn(serving.clone().connected(stream, peer.ip()));
                 }
                 Ok((_, peer)) => {
@@ -136,6 +143,12 @@ async fn accept(serving: Serving, listener: TcpListener, ends: Ends) {
         () = async { while connections.join_next().await.is_some() {} } => {}
     }
     connections.shutdown().await;
+}
+
+/// Has the system find out that a peer is gone without a word.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    let often = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
+    SockRef::from(stream).set_tcp_keepalive(&often)
 }
 
 /// Something that is told once in a while, however often it happens.
@@ -187,7 +200,7 @@ impl Serving {
     /// Answers what comes over a connection; all of it from `who`, if that is known. Where it changes its protocol, carries
     /// what follows.
     async fn serve(self, stream: impl Stream, peer: IpAddr, who: Option<Identity>) {
-        let Self { server, limits, drain, .. } = self;
+        let Self { server, mut limits, drain, .. } = self;
         let (connection, activity) = (Connection::with(peer), Activity::begin());
         // A request that ends with `Reset` takes its connection with it over HTTP/1.1, and its stream over HTTP/2.
         let service = service_fn(|mut request| {
@@ -212,23 +225,30 @@ impl Serving {
             builder.http2().keep_alive_interval(limits.ping).keep_alive_timeout(limits.pong);
         }
         let mut served = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
-        let mut overdue = pin!(async {
-            match limits {
-                Some(limits) => activity.overdue(&limits).await,
-                None => std::future::pending().await,
-            }
-        });
-        let mut draining = false;
+        let (mut draining, mut leaving) = (false, false);
         let ended = loop {
+            let overdue = async {
+                match &limits {
+                    Some(limits) => activity.overdue(limits).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 ended = served.as_mut() => break ended,
                 () = drain.cancelled(), if !draining => {
                     draining = true;
                     served.as_mut().graceful_shutdown();
                 }
-                why = overdue.as_mut() => {
-                    tracing::debug!(%why, "a connection was closed");
-                    return;
+                why = overdue => {
+                    if why != Overdue::Idle || leaving {
+                        tracing::debug!(%why, "a connection was closed");
+                        return;
+                    }
+                    // A request that is on its way is answered yet.
+                    leaving = true;
+                    activity.stir();
+                    limits = limits.map(|limits| Limits { idle: LEAVING.min(limits.idle), ..limits });
+                    served.as_mut().graceful_shutdown();
                 }
             }
         };

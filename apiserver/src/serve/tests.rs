@@ -42,7 +42,8 @@ async fn who_sends_nothing_or_half_a_request_is_cut_off() {
     for beginning in ["", "G", "GET / HTTP/1.1\r\nA: b", "PRI * HTTP/2.0\r\n\r\nSM"] {
         let (mut client, task) = connect(serving(), 1024);
         client.write_all(beginning.as_bytes()).await.unwrap();
-        assert_eq!(lasts(task).await, SECOND * 90, "{beginning:?}");
+        let lasted = lasts(task).await;
+        assert!(SECOND * 90 <= lasted && lasted <= SECOND * 90 + LEAVING, "{beginning:?}: {lasted:?}");
     }
 }
 
@@ -56,15 +57,43 @@ async fn a_header_that_trickles_in_is_no_request() {
             sleep(SECOND * 10).await;
         }
     });
-    assert_eq!(lasts(task).await, SECOND * 90);
+    assert_eq!(lasts(task).await, SECOND * 90 + LEAVING);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_idle_over_http2_is_told_that_the_connection_ends() {
+    let limits = Some(Limits { ping: SECOND * 1000, ..Limits::default() });
+    let (mut client, task) = connect(Serving { limits, ..serving() }, 1024);
+    let (frame_head, go_away) = (9, 7);
+    let no_settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    client.write_all(&no_settings).await.unwrap();
+    let (began, mut told) = (Instant::now(), Vec::new());
+    client.read_to_end(&mut told).await.unwrap();
+    assert_eq!(began.elapsed(), SECOND * 90 + LEAVING, "it takes no note");
+    let mut kinds = Vec::new();
+    let mut rest = told.as_slice();
+    while let Some(head) = rest.get(..frame_head) {
+        kinds.push(head[3]);
+        let len = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        rest = &rest[frame_head + len..];
+    }
+    assert!(kinds.contains(&go_away), "{kinds:?}");
+    lasts(task).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_trickles_in_is_refused_in_time() {
+    for request in ["POST /api/v1/namespaces".to_owned(), format!("GET {WATCH}")] {
+        refuses_what_trickles_in(&request).await;
+    }
+}
+
+async fn refuses_what_trickles_in(request: &str) {
     let (client, task) = connect(serving(), 1024);
     let (mut reads, mut writes) = tokio::io::split(client);
     let head =
-        "POST /api/v1/namespaces HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n";
+        format!("{request} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n");
     writes.write_all(head.as_bytes()).await.unwrap();
     let mut ticking = JoinSet::new();
     ticking.spawn(async move {
@@ -172,6 +201,17 @@ async fn what_is_under_way_is_answered_when_the_server_stops() {
     client.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
     assert_eq!(lasts(task).await, Duration::ZERO, "and no more is asked");
+}
+
+#[tokio::test]
+async fn the_system_looks_after_silent_peers() {
+    let listener = TcpListener::bind((LOCAL, 0)).await.unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    keep_alive(&stream).unwrap();
+    let socket = SockRef::from(&stream);
+    assert!(socket.keepalive().unwrap());
+    assert_eq!(socket.tcp_keepalive_time().unwrap(), SECOND * 15);
+    assert_eq!(socket.tcp_keepalive_interval().unwrap(), SECOND * 15);
 }
 
 /// One request over a connection that stays.
