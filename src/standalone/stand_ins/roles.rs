@@ -5,18 +5,32 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::core::{Selector, SelectorExt as _};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
+use steersman_client::fault::told;
 
 /// The manager of the rules that are gathered: upstream's controller's name.
 const MANAGER: &str = "clusterrole-aggregation-controller";
 
+/// Why not all roles have their rules.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// Nobody knows what there is.
+    #[error("cluster roles can't be listed: {}", told(.0))]
+    List(#[source] kube::Error),
+    /// Each of these names a role and says why. All others were written.
+    #[error("cluster roles can't be written: {}", .0.join("; "))]
+    Write(Vec<String>),
+}
+
 /// Gives every role that is made of others the rules that these have now.
 ///
 /// # Errors
-/// Roles can't be listed, or written; what was written stays so.
-pub(super) async fn gather(client: &kube::Client) -> Result<(), kube::Error> {
+/// Roles can't be listed, or some can't be written; what was written stays so.
+pub(super) async fn gather(client: &kube::Client) -> Result<(), Error> {
     let roles = Api::<ClusterRole>::all(client.clone());
-    let all = roles.list(&ListParams::default()).await?.items;
+    let all = roles.list(&ListParams::default()).await.map_err(Error::List)?.items;
+    let mut failed = Vec::new();
     for (name, rules) in plan(&all) {
         let role = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -24,17 +38,24 @@ pub(super) async fn gather(client: &kube::Client) -> Result<(), kube::Error> {
             "metadata": {"name": name},
             "rules": rules,
         });
-        roles.patch(name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(role)).await?;
+        // Names of roles may have letters that mean something else in a path.
+        let place = utf8_percent_encode(name, NON_ALPHANUMERIC).to_string();
+        let written = roles.patch(&place, &PatchParams::apply(MANAGER).force(), &Patch::Apply(role)).await;
+        if let Err(error) = written {
+            failed.push(format!("{name:?}: {}", told(&error)));
+        }
     }
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(Error::Write(failed)) }
 }
 
 /// The roles whose rules are not those of their parts, with the rules that they should have. Pure.
+///
+/// One after the other, each of what the others have by then: roles that are made of each other come to have the same.
 fn plan(roles: &[ClusterRole]) -> BTreeMap<&str, Vec<PolicyRule>> {
     let mut sorted: Vec<&ClusterRole> = roles.iter().collect();
     sorted.sort_by_key(|role| name_of(role));
-    let mut changed = BTreeMap::new();
-    for role in roles {
+    let mut changed: BTreeMap<&str, Vec<PolicyRule>> = BTreeMap::new();
+    for role in &sorted {
         let Some(aggregation) = &role.aggregation_rule else { continue };
         let mut rules: Vec<PolicyRule> = Vec::new();
         for selector in aggregation.cluster_role_selectors.iter().flatten() {
@@ -45,9 +66,13 @@ fn plan(roles: &[ClusterRole]) -> BTreeMap<&str, Vec<PolicyRule>> {
                 let labels = part.metadata.labels.as_ref().unwrap_or(&empty);
                 name_of(part) != name_of(role) && selector.matches(labels)
             };
-            for rule in sorted.iter().filter(is_part).flat_map(|part| part.rules.iter().flatten()) {
-                if !rules.contains(rule) {
-                    rules.push(rule.clone());
+            let rules_now = |part: &&ClusterRole| match changed.get(name_of(part)) {
+                Some(planned) => planned.clone(),
+                None => part.rules.clone().unwrap_or_default(),
+            };
+            for rule in sorted.iter().filter(is_part).flat_map(rules_now) {
+                if !rules.contains(&rule) {
+                    rules.push(rule);
                 }
             }
         }
@@ -64,6 +89,10 @@ fn name_of(role: &ClusterRole) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
     use super::*;
 
     fn role(name: &str, label: &str, verbs: &[&str]) -> ClusterRole {
@@ -104,5 +133,64 @@ mod tests {
         let whole = made_of(role("sum", "", &["get"]), "part");
         assert!(plan(&[whole.clone(), role("a", "part", &["get"])]).is_empty());
         assert_eq!(plan(&[whole]), BTreeMap::from([("sum", Vec::new())]));
+    }
+
+    #[test]
+    fn roles_that_are_made_of_each_other_come_to_rest() {
+        let mut roles = [
+            made_of(role("a", "of-b", &["get"]), "of-a"),
+            made_of(role("b", "of-a", &["list"]), "of-b"),
+            role("c", "of-b", &["watch"]),
+        ];
+        for _ in 0..roles.len() {
+            let planned: BTreeMap<String, Vec<PolicyRule>> =
+                plan(&roles).into_iter().map(|(name, rules)| (name.to_owned(), rules)).collect();
+            for role in &mut roles {
+                if let Some(rules) = planned.get(name_of(role)) {
+                    role.rules = Some(rules.clone());
+                }
+            }
+        }
+        assert_eq!(plan(&roles), BTreeMap::new());
+        assert_eq!(verbs(roles[0].rules.as_deref().unwrap()), ["list", "watch"]);
+        assert_eq!(roles[0].rules, roles[1].rules);
+    }
+
+    #[tokio::test]
+    async fn a_role_that_can_not_be_written_keeps_no_other_from_it() {
+        let roles = [
+            made_of(role("a b?", "", &[]), "part"),
+            made_of(role("c", "", &[]), "part"),
+            role("part", "part", &["get"]),
+        ];
+        let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": roles});
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&written);
+        let client = kube::Client::new(
+            tower::service_fn(move |request: http::Request<kube::client::Body>| {
+                let path = request.uri().path().to_owned();
+                let (code, body) = match request.method() {
+                    &http::Method::GET => (200_u16, list.clone()),
+                    _ if path.ends_with("/c") => (200, json!({"metadata": {"name": "c"}})),
+                    _ => {
+                        let status =
+                            json!({"status": "Failure", "message": "no", "reason": "Forbidden", "code": 403});
+                        (403, status)
+                    }
+                };
+                if request.method() == http::Method::PATCH {
+                    noted.lock().push(path);
+                }
+                let body = kube::client::Body::from(body.to_string().into_bytes());
+                let answer = http::Response::builder().status(code).body(body);
+                std::future::ready(answer)
+            }),
+            "default",
+        );
+        let Err(Error::Write(failed)) = gather(&client).await else { panic!("one can't be written") };
+        assert_eq!(failed.len(), 1, "{failed:?}");
+        assert!(failed[0].starts_with("\"a b?\": "), "{failed:?}");
+        let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+        assert_eq!(*written.lock(), [format!("{path}/a%20b%3F"), format!("{path}/c")]);
     }
 }
