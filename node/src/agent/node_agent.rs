@@ -6,14 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, info_span};
 
 use super::error::Error;
 use super::options::{Connections, Options};
 use super::serving::{Registries, Serving};
 use super::settings::{check_machine, reserved};
-use crate::cgroups::hold;
-use crate::events::EventType;
+use crate::cgroups::{CgroupTree, hold};
+use crate::events::{EventType, Events};
 use crate::images::RuntimeImages;
 use crate::machine::{CgroupVersion, Facts, Machine};
 use crate::node_status::NodeStatus;
@@ -25,6 +28,9 @@ use crate::volumes::{Rights, share};
 const CGROUP_V1: &str = "cgroup v1 detected. cgroup v1 support is deprecated and will be removed in a future release. Please \
                          migrate to cgroup v2. More information at \
                          https://git.k8s.io/enhancements/keps/sig-node/5573-remove-cgroup-v1";
+
+/// How long an agent that does not start has to write why.
+const LAST_EVENTS: Duration = Duration::from_secs(1);
 
 /// Between two tries to reach a runtime that does not answer at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -70,7 +76,7 @@ impl Agent {
     /// A part can't be set up as the configuration asks; see [`Error`].
     pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
         let Some(runtime_name) = stop.run_until_cancelled(self.runtime_name()).await else { return Ok(()) };
-        let assembled = self.assemble(&runtime_name)?;
+        let mut assembled = self.assemble(&runtime_name)?;
         let (host, metrics) = (self.host(&assembled), assembled.server_metrics.clone());
         let registries = Registries { all: &self.registry, probes: &assembled.probe_registry };
         let serving = Serving::bind(&self.options, &self.connections, host, metrics, registries).await?;
@@ -78,15 +84,37 @@ impl Agent {
         if stop.run_until_cancelled(settled).await.is_none() {
             return Ok(());
         }
-        let (events, node) = (&assembled.parts.events, node_reference(&self.options.node_name));
-        if let Some((tree, _)) = &assembled.tree {
-            // Who keeps none for pods need not care.
-            if self.facts.cgroup_version == CgroupVersion::V1 {
-                events.event(&node, EventType::Warning, "CgroupV1", CGROUP_V1);
-            }
-            hold(tree, reserved(&self.options.configuration), events, &node).await?;
+        // Those that pods need to the end stop after the workers.
+        let (mut background, last) = (JoinSet::new(), CancellationToken::new());
+        if let Some(writer) = assembled.writer.take() {
+            background.spawn(writer.run(last.clone()).instrument(info_span!("events")));
         }
-        self.start(assembled, serving, stop).await
+        let (tree, events) = (assembled.tree.clone(), Arc::clone(&assembled.parts.events));
+        let started = async {
+            if let Some((tree, _)) = tree {
+                self.hold_daemons(&tree, &events).await?;
+            }
+            self.start(assembled, serving, &mut background, &last, stop).await
+        };
+        let ended = started.await;
+        if ended.is_err() {
+            last.cancel();
+            let written = timeout(LAST_EVENTS, async { while background.join_next().await.is_some() {} });
+            if written.await.is_err() {
+                tracing::warn!("Some events were not written in time");
+            }
+        }
+        ended
+    }
+
+    /// Holds the host's daemons to what is reserved for them. For nodes that keep groups for pods.
+    async fn hold_daemons(&self, tree: &Arc<CgroupTree>, events: &Events) -> Result<(), Error> {
+        let node = node_reference(&self.options.node_name);
+        // Who keeps none for pods need not care.
+        if self.facts.cgroup_version == CgroupVersion::V1 {
+            events.event(&node, EventType::Warning, "CgroupV1", CGROUP_V1);
+        }
+        Ok(hold(tree, reserved(&self.options.configuration), events, &node).await?)
     }
 
     /// The name that ids of containers begin with.

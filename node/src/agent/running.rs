@@ -27,28 +27,25 @@ use crate::status_manager::conditions::is_terminal;
 const LAST_WORDS: Duration = Duration::from_secs(8);
 
 impl Agent {
-    /// Starts everything, and ends it in order once `stop` is cancelled.
+    /// Starts everything, and ends it in order once `stop` is cancelled: what is in `background`, which `last` stops, at last.
     pub(super) async fn start(
         self,
         assembled: Assembled,
         serving: Serving,
+        background: &mut JoinSet<()>,
+        last: &CancellationToken,
         stop: CancellationToken,
     ) -> Result<(), Error> {
         let Assembled { parts, workers, sync_loop, caretaker, deletor, pleg, relists, .. } = assembled;
         let clients = self.connections.clients.clone();
         let sources = Sources::new(assembled.config.clone(), &self.options)?;
-        // Those that pods need to the end stop after the workers.
-        let last = CancellationToken::new();
-        let (mut tasks, mut background) = (JoinSet::new(), JoinSet::new());
+        let mut tasks = JoinSet::new();
 
-        serving.start(&mut background, &last);
+        serving.start(background, last);
         background.spawn(pleg.run(last.clone()).instrument(info_span!("pleg")));
         let hints = hints::follow(Arc::clone(&self.connections.runtime), relists, last.clone());
         background.spawn(hints.instrument(info_span!("container_events")));
         background.spawn(deletor.run(last.clone()).instrument(info_span!("container_deletor")));
-        if let Some(writer) = assembled.writer {
-            background.spawn(writer.run(last.clone()).instrument(info_span!("events")));
-        }
         if let Some(clients) = &clients {
             // Three statuses of two calls each bring a pod to Running.
             let configuration = &self.options.configuration;
@@ -58,7 +55,7 @@ impl Agent {
             let run = async move { statuses.run(client, stop).await };
             background.spawn(run.instrument(info_span!("status_manager")));
         }
-        self.start_node(&assembled.node_status, &assembled.live_node, &mut background, &last);
+        self.start_node(&assembled.node_status, &assembled.live_node, background, last);
         {
             let (runtime, images) =
                 (Arc::clone(&self.connections.runtime), Arc::clone(&self.connections.images));

@@ -153,13 +153,19 @@ impl Group<'_> {
 
     /// Sets the limits of a group that nobody is in yet: all of them, or it is an error.
     pub(super) fn limit_new(&self, limits: &Limits) -> Result<(), Error> {
-        self.set(limits, |_, _, error| Err(error))
+        self.set(limits, put_gently, |_, _, error| Err(error))
+    }
+
+    /// Sets the limits of a group that is in use and that somebody else has: all of them, or it is an error. Version 2 takes a
+    /// limit below what is in use, and makes it so, by killing at last; version 1 says no.
+    pub(super) fn limit_existing(&self, limits: &Limits) -> Result<(), Error> {
+        self.set(limits, put, |_, _, error| Err(error))
     }
 
     /// Sets the limits of a group that is in use. What is more than before is so at once. What is less waits, for the next
     /// call, as long as groups within have more, or more is in use: nothing is killed for a change of limits.
     pub(super) fn limit(&self, limits: &Limits) -> Result<(), Error> {
-        self.set(limits, |setting, folder, error| {
+        self.set(limits, put_gently, |setting, folder, error| {
             let waits = match (setting.controller, error.os_error()) {
                 ("cpu", Some(Errno::INVAL)) | ("memory", Some(Errno::BUSY)) => true,
                 _ => return Err(error),
@@ -172,6 +178,7 @@ impl Group<'_> {
     fn set(
         &self,
         limits: &Limits,
+        put: fn(&Path, &Setting) -> Result<(), Error>,
         refused: impl Fn(&Setting, &Path, Error) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut again = Vec::new();
@@ -268,12 +275,20 @@ fn put(folder: &Path, setting: &Setting) -> Result<(), Error> {
     if setting.optional && now.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return Ok(());
     }
-    // Version 2 would take a limit below what is in use, and kill for it.
-    if setting.file == "memory.max" && setting.value.parse().is_ok_and(|limit| in_use(folder) > limit) {
+    write(&path, &setting.value)
+}
+
+/// Likewise, but no limit below what is in use: version 2 would take it, and kill for it.
+fn put_gently(folder: &Path, setting: &Setting) -> Result<(), Error> {
+    let path = folder.join(&setting.file);
+    if setting.file == "memory.max"
+        && setting.value.parse().is_ok_and(|limit| in_use(folder) > limit)
+        && fs::read_to_string(&path).is_ok_and(|now| now.trim() != setting.value)
+    {
         let source = Errno::BUSY.into();
         return Err(Error::Write { path, value: setting.value.clone(), source });
     }
-    write(&path, &setting.value)
+    put(folder, setting)
 }
 
 /// The memory, in bytes, that a group of version 2 uses and that the kernel can't just take back, as it can what it keeps of

@@ -52,7 +52,7 @@ pub struct NotHeld {
 /// Holds groups to what is reserved for them, one after the other, up to one that can't be held; tells of each by an event.
 ///
 /// # Errors
-/// The group is not there, has more already, or the file system says no.
+/// The group is not there, or the file system says no; on version 1, also, its daemons use more memory than that.
 pub async fn hold(
     tree: &Arc<CgroupTree>,
     all: Vec<Reserved>,

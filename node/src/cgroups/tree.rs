@@ -124,17 +124,18 @@ impl CgroupTree {
         })
     }
 
-    /// Holds a group of the host's daemons to what is reserved for them.
+    /// Holds a group of the host's daemons to what is reserved for them, even where they use more memory now: version 2 makes
+    /// it so, and kills for it if it must.
     ///
     /// # Errors
-    /// The group is not there, its daemons use more memory than that, or the file system says no.
+    /// The group is not there, or the file system says no: version 1 does while its daemons use more memory than that.
     pub fn enforce_reserved(&self, reserved: &Reserved) -> Result<(), Error> {
         let path = format!("/{}", reserved.group.trim_matches('/'));
         let group = Group { hierarchies: &self.hierarchies, files: self.files.as_ref(), path };
         if !group.exists() {
             return Err(Error::NoGroup { group: reserved.group.clone() });
         }
-        self.metrics.update(|| group.limit_new(&reserved.limits()))
+        self.metrics.update(|| group.limit_existing(&reserved.limits()))
     }
 
     /// Sets the weights of the classes by the pods there are now. To be called from time to time, with all pods that are
