@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::Unfit;
+use crate::allocation::resources::in_use;
 use crate::node_status::capacity::is_extended_resource;
 use crate::resources::{CPU, HUGE_PAGES_PREFIX, MEMORY, ResourceList, amount, pod_requests, resource_list};
 
 const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 pub(super) const PODS: &str = "pods";
 
-/// All resources that are short, upstream's order: pods, processor time, memory, storage, the others by name.
+/// All resources that are short, upstream's order: pods, processor time, memory, storage, the others by name. Of the others
+/// counts what they still have, where that is more than what they are allocated.
 pub(super) fn unfit(pod: &Pod, node: &Node, others: &[&Pod]) -> Vec<Unfit> {
     let there = resource_list(node.status.as_ref().and_then(|status| status.allocatable.as_ref()));
     let (taken, capacity) = (as_i64(others.len()), amount(&there, PODS).value());
@@ -21,7 +23,7 @@ pub(super) fn unfit(pod: &Pod, node: &Node, others: &[&Pod]) -> Vec<Unfit> {
     }
     let requested = counted(&pod_requests(pod));
     let mut used = BTreeMap::new();
-    for (name, more) in others.iter().flat_map(|other| counted(&pod_requests(other))) {
+    for (name, more) in others.iter().flat_map(|other| counted(&in_use(other))) {
         let sum: &mut i64 = used.entry(name).or_default();
         *sum = sum.saturating_add(more);
     }

@@ -226,7 +226,7 @@ impl Resizes {
     /// Room was made for a resize: `pod`, as it was [looked at](Self::retry), is allocated what it asks for.
     pub fn grant(&self, pod: &Pod, trigger: Trigger) {
         let uid = uid_of(pod);
-        self.shared.state.lock().pending.retain(|pending| *pending != uid);
+        self.waits_no_longer(&uid);
         let before = self.of(&uid);
         self.begin(pod);
         self.count_accepted(&before, trigger);
@@ -303,13 +303,15 @@ impl Resizes {
         self.of(pod).list()
     }
 
-    /// Nothing of the pod runs any more: nothing is to be said of its resize.
+    /// Nothing of the pod runs any more: its resize is not looked at, and nothing is to be said of it.
     pub fn ended(&self, pod: &Uid) {
+        self.waits_no_longer(pod);
         self.change(pod, |conditions| *conditions = Conditions::default());
     }
 
     /// No source has the pod any more.
     pub fn forget(&self, pod: &Uid) {
+        self.waits_no_longer(pod);
         self.shared.allocated.remove(pod);
     }
 
@@ -322,6 +324,10 @@ impl Resizes {
         if state.conditions.len() != before {
             self.measure(&state);
         }
+    }
+
+    fn waits_no_longer(&self, pod: &Uid) {
+        self.shared.state.lock().pending.retain(|pending| pending != pod);
     }
 
     fn of(&self, pod: &Uid) -> Conditions {

@@ -131,8 +131,16 @@ fn highest(mut most: ResourceList, lists: [ResourceList; 2]) -> BTreeMap<String,
     most.into_iter().map(|(name, amount)| (name, api_quantity(amount))).collect()
 }
 
+/// Whether one pod asks for as much of processor time and memory as another, or for more.
+pub(crate) fn asks_for_as_much(pod: &Pod, other: &Pod) -> bool {
+    let (own, others) = (pod_requests(pod), pod_requests(other));
+    [CPU, MEMORY].iter().all(|name| amount(&own, name) >= amount(&others, name))
+}
+
 /// What a pod has at the moment, by its allocation and by its status, whichever is more: what it gives back it has until that
-/// is done.
+/// is done. Of init containers only those that run beside the others can be resized, and have a say by their status.
+///
+/// The status's allocation for the pod as a whole has its overhead in it, and overhead comes on top: upstream counts so.
 pub(crate) fn in_use(allocated: &Pod) -> ResourceList {
     let mut pod = allocated.clone();
     let status = allocated.status.as_ref();
@@ -142,14 +150,17 @@ pub(crate) fn in_use(allocated: &Pod) -> ResourceList {
     });
     let statuses: Vec<_> = statuses.collect();
     let Some(spec) = &mut pod.spec else { return ResourceList::new() };
-    for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
-        let Some(status) = statuses.iter().find(|status| status.name == container.name) else { continue };
+    let beside = |container: &&mut Container| container.restart_policy.as_deref() == Some("Always");
+    let init = spec.init_containers.iter_mut().flatten().filter(beside);
+    for container in spec.containers.iter_mut().chain(init) {
+        let status = statuses.iter().find(|status| status.name == container.name);
+        let Some(status) = status.filter(|status| status.resources.is_some()) else { continue };
         let lists = [requests(status.resources.as_ref()), resource_list(status.allocated_resources.as_ref())];
         let most = highest(requests(container.resources.as_ref()), lists);
         container.resources.get_or_insert_default().requests = Some(most);
     }
     if let Some(of_pod) = &mut spec.resources
-        && let Some(status) = status
+        && let Some(status) = status.filter(|status| status.resources.is_some())
     {
         let asked = requests(Some(of_pod));
         let mut lists =

@@ -14,7 +14,7 @@ use super::housekeeping::{self, Observed};
 use super::run::Parts;
 use crate::admission::{Admission, Rejection};
 use crate::allocation::Trigger;
-use crate::allocation::resources::in_use;
+use crate::allocation::resources::{asks_for_as_much, in_use};
 use crate::events::{EventType, pod_reference};
 use crate::kuberuntime::actions::ProbeResult;
 use crate::pleg::{EventKind, PodLifecycleEvent};
@@ -126,9 +126,13 @@ impl Parts {
         let waiting = self.resizes.has_pending();
         // One that went meanwhile needs nothing.
         if let Some((pod, trigger)) = self.held.take_growing() {
-            if let Some(wanted) = self.pods.pod(&uid_of(&pod)) {
-                self.resizes.grant(&pod, trigger);
-                if !Arc::ptr_eq(&self.resizes.allocated(&wanted), &wanted) {
+            if let Some(wanted) = self.growing(&uid_of(&pod)) {
+                let has_all = || Arc::ptr_eq(&self.resizes.allocated(&wanted), &wanted);
+                // What it took back meanwhile it does not get.
+                if !has_all() && asks_for_as_much(&wanted, &pod) {
+                    self.resizes.grant(&pod, trigger);
+                }
+                if !has_all() {
                     // It has changed meanwhile.
                     self.resizes.push(&uid_of(&wanted));
                 }
@@ -151,6 +155,19 @@ impl Parts {
         }
         let trigger = self.held.take_put_off()?;
         self.retry_resizes(trigger, all_heard)
+    }
+
+    /// The pod as its source has it, if it can still be resized: one that ends, or has ended, takes nothing more.
+    fn growing(&self, uid: &Uid) -> Option<Arc<Pod>> {
+        let states = self.workers.states();
+        let goes_on = |pod: &Arc<Pod>| {
+            // The worker of one that is deleted may not have heard of it yet.
+            pod.metadata.deletion_timestamp.is_none()
+                && !has_terminal_phase(pod)
+                && !states.is_pod_termination_requested(uid)
+                && !states.is_pod_known_terminated(uid)
+        };
+        self.pods.pod(uid).filter(goes_on)
     }
 
     /// Whether there is room for a pod as it is allocated, or is to be.
@@ -194,7 +211,7 @@ impl Parts {
             self.held.put_off(trigger);
             return None;
         }
-        let retried = self.resizes.retry(trigger, |uid| self.pods.pod(uid), |pod| self.admit(pod));
+        let retried = self.resizes.retry(trigger, |uid| self.growing(uid), |pod| self.admit(pod));
         for pod in retried.to_sync {
             self.tell(UpdateKind::Sync, pod);
         }

@@ -71,6 +71,20 @@ fn insufficient(resource: &str, requested: i64, used: i64, capacity: i64) -> Res
 }
 
 #[test]
+fn what_others_are_giving_back_is_not_free_yet() {
+    let mut other = asking(json!({ "cpu": "500m" }));
+    other.metadata.uid = Some("o".to_owned());
+    let pod = asking(json!({ "cpu": "1" }));
+    assert_eq!(admitted(&pod, std::slice::from_ref(&other)), Ok(()));
+    other.status = serde_json::from_value(json!({ "containerStatuses": [{
+        "name": "c", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+        "resources": { "requests": { "cpu": "1500m" } }, "allocatedResources": { "cpu": "500m" },
+    }] }))
+    .unwrap();
+    assert_eq!(admitted(&pod, &[other]), insufficient("cpu", 1000, 1500, 2000));
+}
+
+#[test]
 fn a_pod_needs_room_for_what_it_asks_for() {
     let other = |name: &str, requests: Value| {
         let mut other = asking(requests);

@@ -134,6 +134,13 @@ async fn a_resize_that_is_taken_back_or_whose_pod_goes_waits_no_longer() {
     course.resizes.changed(&small, &large);
     assert_eq!(course.retry(&[], "2"), [""; 0]);
     assert!(!course.resizes.has_pending());
+
+    course.resizes.changed(&small, &large);
+    course.resizes.ended(&"a".into());
+    assert!(!course.resizes.has_pending());
+    course.resizes.changed(&small, &large);
+    course.resizes.forget(&"a".into());
+    assert!(!course.resizes.has_pending());
 }
 
 #[tokio::test(start_paused = true)]

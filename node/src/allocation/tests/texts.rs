@@ -4,7 +4,9 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::allocation::conditions::{Conditions, Pending};
-use crate::allocation::resources::{api_quantity, in_use, is_resized, operation, operations};
+use crate::allocation::resources::{
+    api_quantity, asks_for_as_much, in_use, is_resized, operation, operations,
+};
 use crate::allocation::{PodResources, messages, order};
 
 #[test]
@@ -87,6 +89,41 @@ fn what_is_given_back_is_in_use_until_it_is_done() {
     .unwrap();
     assert_eq!(cpu(&as_a_whole), "4");
     assert!(!in_use(&as_a_whole).contains_key("memory"), "its containers ask for none");
+}
+
+#[test]
+fn only_what_can_be_resized_has_more_than_it_is_allocated() {
+    let status = |resources: Option<Value>| {
+        json!({
+            "name": "i", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+            "resources": resources, "allocatedResources": { "cpu": "4" },
+        })
+    };
+    let told = Some(json!({ "requests": { "cpu": "3" } }));
+    for (policy, resources, cpu) in
+        [(Some("Always"), told.clone(), "5"), (Some("Always"), None, "2"), (None, told, "1")]
+    {
+        let container = |name: &str| json!({ "name": name, "resources": { "requests": { "cpu": "1" } } });
+        let mut init = container("i");
+        init["restartPolicy"] = policy.into();
+        let mut pod = whole("u", json!({ "containers": [container("c")], "initContainers": [init] }));
+        let statuses = json!({ "initContainerStatuses": [status(resources.clone())] });
+        pod.status = serde_json::from_value(statuses).unwrap();
+        assert_eq!(api_quantity(in_use(&pod)["cpu"]).0, cpu, "{policy:?} {resources:?}");
+    }
+}
+
+#[test]
+fn one_pod_asks_for_as_much_as_another_if_it_does_of_all() {
+    let asking = |cpu: &str, memory: &str| {
+        let requests = json!({ "cpu": cpu, "memory": memory });
+        whole("u", json!({ "containers": [{ "name": "c", "resources": { "requests": requests } }] }))
+    };
+    for (cpu, memory, expected) in
+        [("1", "1Gi", true), ("2", "1Gi", true), ("2", "2Gi", true), ("2", "1Mi", false), ("0", "1Gi", false)]
+    {
+        assert_eq!(asks_for_as_much(&asking(cpu, memory), &asking("1", "1Gi")), expected, "{cpu} {memory}");
+    }
 }
 
 #[test]

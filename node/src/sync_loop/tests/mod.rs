@@ -37,7 +37,7 @@ use crate::pod_config::annotations::{CONFIG_MIRROR, CONFIG_SOURCE};
 use crate::pod_config::{PodConfig, PodOperation, PodUpdate, Source};
 use crate::pod_manager::PodManager;
 use crate::pod_workers::{
-    self, PodStatuses, PodSyncer, PodWorkers, States, SyncFailure, Synced, Termination, uid_of,
+    self, PodStatuses, PodSyncer, PodWorkers, States, SyncFailure, Synced, Termination, Update, uid_of,
 };
 use crate::probes::ProbeUpdate;
 use crate::startup_latency::StartupLatency;

@@ -172,3 +172,53 @@ async fn one_that_goes_while_room_is_made_for_it_holds_up_nobody() {
     assert!(!done.contains(&"sync a=2".to_owned()), "{done:?}");
     rig.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_ends_is_not_resized_and_nobody_goes_for_it() {
+    let large = || asking(pod("a"), "2");
+    for (killed, update) in [(false, deleted(large())), (false, in_phase(large(), "Failed")), (true, large())]
+    {
+        let rig = Rig::new();
+        rig.tell(PodOperation::Add, &[asking(pod("a"), "1"), pod("b"), pod("c")]).await;
+        rig.done().await;
+        rig.world.victims.lock().insert(("a".into(), "b".into()));
+        if killed {
+            rig.workers.update(Update::kill(Arc::new(asking(pod("a"), "1"))));
+        }
+        rig.tell(PodOperation::Update, &[update]).await;
+        rig.tell(PodOperation::Remove, &[pod("c")]).await;
+        let done = rig.done_after(200).await;
+        let not = |what: &str| !done.iter().any(|done| done.starts_with(what));
+        assert!(not("admit") && not("terminate b") && not("sync a=2"), "{killed}: {done:?}");
+        assert!(!rig.resizes.has_pending());
+        rig.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_wants_no_more_once_there_is_room_does_not_get_it() {
+    for (update, looked_at, started) in [
+        (deleted(asking(pod("a"), "2")), false, false),
+        (in_phase(asking(pod("a"), "2"), "Failed"), false, false),
+        (asking(pod("a"), "1"), false, false),
+        (asking(pod("a"), "500m"), true, true),
+        (asking(pod("a"), "2"), false, true),
+    ] {
+        let rig = Rig::new();
+        rig.tell(PodOperation::Add, &[asking(pod("a"), "1"), asking(pod("b"), "1")]).await;
+        rig.done().await;
+        rig.world.victims.lock().insert(("a".into(), "b".into()));
+        rig.world.stuck.lock().insert("b".into());
+        rig.tell(PodOperation::Update, &[asking(pod("a"), "2")]).await;
+        assert_eq!(rig.done().await.first().map(String::as_str), Some("admit a=2 beside [b=1]"));
+        rig.world.victims.lock().clear();
+        rig.tell(PodOperation::Update, std::slice::from_ref(&update)).await;
+        let done = rig.done_after(50).await;
+        let case = format!("{}: {done:?}", sized(&update));
+        assert_eq!(done.iter().any(|done| done.starts_with("admit a")), looked_at, "{case}");
+        assert_eq!(rig.events.reasons().contains(&"ResizeStarted"), started, "{case}");
+        assert_eq!(done.contains(&"sync a=2".to_owned()), started && !looked_at, "{case}");
+        assert!(!rig.resizes.has_pending(), "{case}");
+        rig.stop().await;
+    }
+}
