@@ -102,7 +102,14 @@ fn to_json(data: &[u8]) -> Result<Value, Error> {
 
 /// Read from text, as the API server's are: a second reader of all that a pod can be is not worth its size.
 fn typed(pod: &Value) -> Result<Pod, Error> {
-    serde_json::from_str(&pod.to_string()).map_err(Error::Parse)
+    serde_json::from_str(&pod.to_string()).map_err(|error| Error::Parse(without_place(&error)))
+}
+
+/// The error without the place in a text that nobody has seen: it is one line, whatever the manifest is.
+fn without_place(error: &serde_json::Error) -> serde_json::Error {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    serde_json::Error::custom(text.strip_suffix(&place).unwrap_or(&text))
 }
 
 fn static_pod(mut pod: Value, origin: Origin<'_>, node_name: &str) -> Result<Pod, Error> {

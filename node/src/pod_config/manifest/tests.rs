@@ -201,3 +201,12 @@ fn a_static_pod_may_not_refer_to_what_only_the_api_server_has() {
         assert_eq!(reason(&text), format!("static pods may not reference {resource}"), "{part}");
     }
 }
+
+#[test]
+fn a_wrong_type_is_told_without_a_place_that_nobody_can_find() {
+    for (spec, what) in [("containers: 5", "5"), ("containers: [{name: c, stdin: 7}]", "7")] {
+        let reason = reason(&pod_with(spec));
+        let expected = format!("couldn't parse as pod: invalid type: integer `{what}`, expected ");
+        assert!(reason.starts_with(&expected) && !reason.contains(" at line "), "{reason}");
+    }
+}
