@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, Lifecycle, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Container, Lifecycle, LifecycleHandler, Pod, PodSpec};
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
@@ -32,21 +31,23 @@ pub(super) struct Killer {
     pub(super) stopping: Mutex<HashMap<ContainerId, Weak<StopHook>>>,
 }
 
-/// The hook before the stop of a container, shared by all who stop that at the same time: the first one runs it, and the
-/// others wait until it is done, or given up with the container.
+/// The hook before the stop of a container, shared by all who stop that at the same time: the first one that has time for it
+/// runs it, and the others wait until it is done, or the container has ended. If that one gives up in between, the next one
+/// runs it anew.
 #[derive(Debug, Default)]
 pub(super) struct StopHook {
-    begun: AtomicBool,
-    over: CancellationToken,
+    done: OnceCell<()>,
+    ended: CancellationToken,
 }
 
 impl StopHook {
     async fn run(&self, hook: impl Future<Output = ()>) {
-        if self.begun.swap(true, Ordering::AcqRel) {
-            return self.over.cancelled().await;
+        tokio::select! {
+            // First: nobody begins a hook in a container that has ended.
+            biased;
+            () = self.ended.cancelled() => {}
+            _ = self.done.get_or_init(|| hook) => {}
         }
-        let _over = self.over.clone().drop_guard();
-        hook.await;
     }
 }
 
@@ -128,7 +129,12 @@ impl Killer {
         let began = Instant::now();
         let left = || asked - i64::try_from(began.elapsed().as_secs()).unwrap_or(i64::MAX);
         let shared = self.hook_of(id);
-        let mut hook = pin!(shared.run(self.pre_stop(&pod, &container, id, grace)));
+        let mut hook = pin!(async {
+            let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
+            if let Some(hook) = hook.filter(|_| asked > 0) {
+                shared.run(self.pre_stop(&pod, &container, id, hook)).await;
+            }
+        });
         let hook_done = timeout(seconds(grace), &mut hook).await.is_ok();
         if !hook_done {
             info!(pod = pod_text(&pod), name, grace, "PreStop hook not completed in grace period");
@@ -158,6 +164,7 @@ impl Killer {
             }
             _ => debug!(pod = pod_text(&pod), name, %id, "Container exited normally"),
         }
+        shared.ended.cancel();
         if let Some(turns) = kill.turns {
             turns.ended(name);
         }
@@ -176,10 +183,8 @@ impl Killer {
         shared
     }
 
-    /// Runs the hook before the stop, where there is one and time for it.
-    async fn pre_stop(&self, pod: &Pod, container: &Container, id: &ContainerId, grace: i64) {
-        let hook = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
-        let Some(hook) = hook.filter(|_| grace > 0) else { return };
+    /// Runs the hook before the stop.
+    async fn pre_stop(&self, pod: &Pod, container: &Container, id: &ContainerId, hook: &LifecycleHandler) {
         if let Err(failure) = self.hooks.run(id, pod, container, hook).await {
             error!(pod = pod_text(pod), container = container.name, %failure, "PreStop hook failed");
             // Its message may hold what is secret.

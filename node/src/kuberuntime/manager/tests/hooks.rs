@@ -161,3 +161,58 @@ async fn a_hook_by_tcp_fails_as_upstreams_does() {
     assert_eq!(error.reason, "PostStartHookError");
     assert!(error.message.starts_with("Cannot run handler: invalid handler: "), "{error:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_hook_that_is_given_up_is_run_by_who_else_stops_the_container() {
+    let world = World::new();
+    let pod = pod(
+        &[("exec-delay", "10s")],
+        json!({"terminationGracePeriodSeconds": 60, "containers": [hooked("preStop", command())]}),
+    );
+    world.synced(&pod).await;
+    let began = Instant::now();
+    let other = async {
+        pass(1).await;
+        world.kill(&pod).await
+    };
+    let (first, other) = tokio::join!(tokio::time::timeout(seconds(3), world.kill(&pod)), other);
+    assert!(first.is_err() && other.is_ok());
+    assert_eq!(began.elapsed(), seconds(13), "all of the hook once the first gave up");
+    assert_eq!(world.count(Operation::ExecSync), 2);
+    assert!(world.said("FailedPreStopHook").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_hook_that_outlasts_its_container_is_not_begun_again() {
+    let world = World::new();
+    let pod = pod(
+        &[("exec-delay", "90s"), ("stop-delay", "1s")],
+        json!({"terminationGracePeriodSeconds": 10, "containers": [hooked("preStop", command())]}),
+    );
+    world.synced(&pod).await;
+    let (one, other) = tokio::join!(world.kill(&pod), world.kill(&pod));
+    assert!(one.is_ok() && other.is_ok());
+    assert_eq!(world.count(Operation::ExecSync), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_no_time_for_the_stop_hook_leaves_it_to_others() {
+    let world = World::new();
+    let hasty_and_patient = |grace: Option<i64>| {
+        let mut pod = pod(
+            &[("stop-delay", "5s")],
+            json!({"terminationGracePeriodSeconds": 60, "containers": [hooked("preStop", command())]}),
+        );
+        pod.metadata.deletion_grace_period_seconds = grace;
+        pod
+    };
+    let (hasty, patient) = (hasty_and_patient(Some(0)), hasty_and_patient(None));
+    world.synced(&patient).await;
+    let after = async {
+        pass(1).await;
+        world.kill(&patient).await
+    };
+    let (hasty, patient) = tokio::join!(world.kill(&hasty), after);
+    assert!(hasty.is_ok() && patient.is_ok());
+    assert_eq!(world.count(Operation::ExecSync), 1);
+}
