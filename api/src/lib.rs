@@ -7,6 +7,7 @@ pub mod duration;
 pub mod gvk;
 pub mod key;
 pub mod meta;
+pub mod names;
 pub mod owner;
 pub mod quantity;
 pub mod resource_version;

@@ -1,6 +1,9 @@
 //! Values of flags other than durations, as Go's pflag reads them.
 
 use std::fmt;
+use std::path::PathBuf;
+
+use super::pflag::Refusal;
 
 /// A flag that stands alone means true; otherwise one of Go's words for true and false.
 pub(crate) fn boolean(text: &str) -> Result<bool, String> {
@@ -14,6 +17,14 @@ pub(crate) fn boolean(text: &str) -> Result<bool, String> {
 /// The items of comma lists. An empty list has none.
 pub(crate) fn items(lists: &[String]) -> impl Iterator<Item = &str> {
     lists.iter().filter(|list| !list.is_empty()).flat_map(|list| list.split(','))
+}
+
+/// A path that does not depend on where the program was started: it is told to others, such as the container runtime.
+///
+/// # Errors
+/// It is empty, or nobody can tell where the program was started.
+pub(crate) fn absolute(flag: &str, path: PathBuf) -> Result<PathBuf, Refusal> {
+    std::path::absolute(&path).map_err(|why| Refusal::of_value(flag, &path.display().to_string(), why))
 }
 
 /// Where to serve: `127.0.0.1:8080`, `[::1]:8080`, `host:8080`, or `:8080` for all addresses of the machine.

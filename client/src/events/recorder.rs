@@ -7,7 +7,7 @@ use k8s_openapi::{
     api::core::v1::{Event, EventSource, ObjectReference},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
-use steersman_api::{ArcStr, GroupVersionKind, Meta, ResourceVersion};
+use steersman_api::{ArcStr, GroupVersionKind, Meta, ResourceVersion, names};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{Metrics, Writer, metrics::Dropped};
@@ -176,19 +176,7 @@ impl Occurrence {
 /// `system:node`). client-go: `GenerateEventName`.
 pub(super) fn event_name(object: &str, at: Timestamp) -> String {
     let name = format!("{object}.{:x}", at.as_nanosecond());
-    if is_dns_subdomain(&name) { name } else { uuid::Uuid::new_v4().to_string() }
-}
-
-/// RFC 1123: labels of lower-case letters, digits and inner dashes, joined by dots; at most 253 characters.
-fn is_dns_subdomain(name: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let label = |label: &str| {
-        let bytes = label.as_bytes();
-        bytes.iter().all(|&byte| inner(byte) || byte == b'-')
-            && bytes.first().is_some_and(|&byte| inner(byte))
-            && bytes.last().is_some_and(|&byte| inner(byte))
-    };
-    name.len() <= 253 && name.split('.').all(label)
+    if names::subdomain(&name).is_empty() { name } else { uuid::Uuid::new_v4().to_string() }
 }
 
 #[cfg(test)]

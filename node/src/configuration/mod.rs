@@ -14,7 +14,6 @@ mod error;
 mod eviction;
 mod feature_gates;
 mod kubelet_configuration;
-mod labels;
 mod load;
 mod sections;
 #[cfg(test)]
@@ -25,7 +24,6 @@ mod validate;
 pub use error::{Error, Fault, Origin};
 pub use eviction::{Amount, Signal, Threshold};
 pub use kubelet_configuration::KubeletConfiguration;
-pub use labels::{is_label_value, is_qualified_name};
 pub use load::{Loaded, Setting, Sources, load};
 pub use sections::{
     AnonymousAuthentication, Authentication, Authorization, AuthorizationMode, CgroupDriver,

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path};
 use std::time::Duration;
 
-use steersman_api::Quantity;
+use steersman_api::{Quantity, names};
 
 use super::error::Fault;
 use super::kubelet_configuration::KubeletConfiguration;
-use super::labels;
 use super::sections::Enforcement;
 use crate::cri::Endpoint;
 use crate::images::VerificationPolicy;
@@ -62,8 +61,13 @@ impl KubeletConfiguration {
             let path = format!("registerWithTaints[{at}]");
             let value = taint.value.as_deref().unwrap_or_default();
             let shown = format!("{}={value}:{}", taint.key, taint.effect);
-            faults.check(labels::is_qualified_name(&taint.key), &path, &shown, "the key is none of a taint");
-            faults.check(labels::is_label_value(value), &path, &shown, "the value is none of a taint");
+            faults.check(
+                names::qualified_name(&taint.key).is_empty(),
+                &path,
+                &shown,
+                "the key is none of a taint",
+            );
+            faults.check(names::label_value(value).is_empty(), &path, &shown, "the value is none of a taint");
             let effects = ["", "NoSchedule", "PreferNoSchedule", "NoExecute"];
             faults.check(effects.contains(&taint.effect.as_str()), &path, &shown, "unsupported taint effect");
             faults.check(taint.time_added.is_none(), &path, &shown, "timeAdded must not be set");

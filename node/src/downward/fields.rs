@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Pod;
+use steersman_api::names;
 
 use super::quote::quote;
 
@@ -71,8 +72,10 @@ pub fn metadata_value(pod: &Pod, field_path: &str) -> Result<String, String> {
     let meta = &pod.metadata;
     if let Some((path, key)) = subscripted(field_path) {
         let (map, valid) = match path {
-            "metadata.annotations" => (&meta.annotations, is_label_key(&key.to_lowercase())),
-            "metadata.labels" => (&meta.labels, is_label_key(key)),
+            "metadata.annotations" => {
+                (&meta.annotations, names::qualified_name(&key.to_lowercase()).is_empty())
+            }
+            "metadata.labels" => (&meta.labels, names::qualified_name(key).is_empty()),
             _ => return Err(format!("fieldPath {field_path:?} does not support subscript")),
         };
         if !valid {
@@ -101,22 +104,4 @@ fn subscripted(field_path: &str) -> Option<(&str, &str)> {
 fn lines(map: Option<&BTreeMap<String, String>>) -> String {
     let lines = map.into_iter().flatten().map(|(key, value)| format!("{key}={}", quote(value)));
     lines.collect::<Vec<_>>().join("\n")
-}
-
-/// Whether it is a name with an optional DNS subdomain before a slash.
-fn is_label_key(key: &str) -> bool {
-    let (prefix, name) = match key.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
-    };
-    let edges = |text: &str, edge: fn(&u8) -> bool| {
-        text.as_bytes().first().is_some_and(edge) && text.as_bytes().last().is_some_and(edge)
-    };
-    let name_fits = name.len() <= 63
-        && edges(name, u8::is_ascii_alphanumeric)
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
-    let lower = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let label_fits = |label: &str| edges(label, lower) && label.bytes().all(|b| lower(&b) || b == b'-');
-    let prefix_fits = |prefix: &str| prefix.len() <= 253 && prefix.split('.').all(label_fits);
-    name_fits && prefix.is_none_or(prefix_fits)
 }

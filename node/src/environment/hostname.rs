@@ -1,11 +1,10 @@
 //! Under which name a pod runs.
 
 use k8s_openapi::api::core::v1::Pod;
+use steersman_api::names;
 
 /// The longest host name, without its end mark.
 const MAX: usize = 63;
-const MAX_LABEL: usize = 63;
-const MAX_SUBDOMAIN: usize = 253;
 
 /// The pod's host name: `hostnameOverride`, `hostname` or its own name, of at most 63 characters; and its domain
 /// (`subdomain.namespace.svc.<cluster domain>`), empty where it has no `subdomain`.
@@ -16,12 +15,12 @@ pub fn hostname_and_domain(pod: &Pod, cluster_domain: &str) -> Result<(String, S
     let set = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let spec = pod.spec.as_ref();
     if let Some(name) = spec.and_then(|spec| spec.hostname_override.as_ref()) {
-        check("HostnameOverride", name, "a valid DNS subdomain", &subdomain_faults(name))?;
+        check("HostnameOverride", name, "a valid DNS subdomain", &names::subdomain(name))?;
         return Ok((truncated(pod, name)?, String::new()));
     }
     let hostname = match spec.and_then(|spec| set(&spec.hostname)) {
         Some(name) => {
-            check("Hostname", &name, "a valid DNS label", &label_faults(&name))?;
+            check("Hostname", &name, "a valid DNS label", &names::label(&name))?;
             name
         }
         None => pod.metadata.name.clone().unwrap_or_default(),
@@ -30,7 +29,7 @@ pub fn hostname_and_domain(pod: &Pod, cluster_domain: &str) -> Result<(String, S
     let Some(subdomain) = spec.and_then(|spec| set(&spec.subdomain)) else {
         return Ok((hostname, String::new()));
     };
-    check("Subdomain", &subdomain, "a valid DNS label", &label_faults(&subdomain))?;
+    check("Subdomain", &subdomain, "a valid DNS label", &names::label(&subdomain))?;
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     Ok((hostname, format!("{subdomain}.{namespace}.svc.{cluster_domain}")))
 }
@@ -55,47 +54,6 @@ fn truncated(pod: &Pod, hostname: &str) -> Result<String, String> {
     }
     tracing::debug!(pod = pod.metadata.name, hostname, truncated, "The pod's host name was too long");
     Ok(truncated.to_owned())
-}
-
-/// What keeps a text from being a DNS label of RFC 1123, as upstream's validation says it.
-fn label_faults(text: &str) -> Vec<String> {
-    let mut faults = too_long(text, MAX_LABEL);
-    if !is_label(text) {
-        faults.push(if text.split('.').all(is_label) {
-            "must not contain dots".to_owned()
-        } else {
-            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
-             with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
-             '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-                .to_owned()
-        });
-    }
-    faults
-}
-
-/// As [`label_faults`], for a subdomain.
-fn subdomain_faults(text: &str) -> Vec<String> {
-    let mut faults = too_long(text, MAX_SUBDOMAIN);
-    if !text.split('.').all(is_label) {
-        faults.push(
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
-             start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-             '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-                .to_owned(),
-        );
-    }
-    faults
-}
-
-fn too_long(text: &str, max: usize) -> Vec<String> {
-    let fault = (text.len() > max).then(|| format!("must be no more than {max} characters"));
-    fault.into_iter().collect()
-}
-
-fn is_label(text: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let edges = [text.as_bytes().first(), text.as_bytes().last()];
-    edges.iter().all(|edge| edge.is_some_and(|b| plain(*b))) && text.bytes().all(|b| plain(b) || b == b'-')
 }
 
 #[cfg(test)]

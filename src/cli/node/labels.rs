@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use steersman_node::configuration::{is_label_value, is_qualified_name};
+use steersman_api::names::{label_value, qualified_name};
 
 /// Labels of Kubernetes's own that a node may give itself.
 const OURS: [&str; 11] = [
@@ -40,7 +40,7 @@ pub(super) fn read(texts: &[String]) -> Result<BTreeMap<String, String>, String>
                 OURS.join(", "),
             ));
         }
-        if !is_qualified_name(key) || !is_label_value(value) {
+        if !qualified_name(key).is_empty() || !label_value(value).is_empty() {
             return Err(format!("invalid node label {key}={value}"));
         }
     }

@@ -18,7 +18,7 @@ use steersman_node::configuration::{self, GoDuration, KubeletConfiguration, LogF
 use steersman_node::kuberuntime::manager::garbage;
 
 use super::pflag::Refusal;
-use super::values::boolean;
+use super::values::{absolute, boolean};
 use crate::logging::{Format, Logging};
 
 /// What is to be run, checked.
@@ -201,11 +201,6 @@ fn hostname(given: Option<String>) -> Result<Option<String>, Refusal> {
         }
         name => Ok(Some(name)),
     }
-}
-
-/// Mounts are told to the runtime by their paths, which must not depend on where the agent was started.
-fn absolute(flag: &str, path: PathBuf) -> Result<PathBuf, Refusal> {
-    std::path::absolute(&path).map_err(|why| Refusal::of_value(flag, &path.display().to_string(), why))
 }
 
 fn node_ips(text: &str) -> Result<Vec<IpAddr>, String> {

@@ -1,5 +1,5 @@
 use super::{KubeletConfiguration, configuration, invalid, refused};
-use crate::configuration::{Enforcement, GoDuration, is_label_value, is_qualified_name};
+use crate::configuration::{Enforcement, GoDuration};
 
 #[test]
 fn values_that_cannot_be_are_named_with_the_reason() {
@@ -109,15 +109,4 @@ fn cgroup_v1_must_be_allowed() {
     assert_eq!(refusal, "failCgroupV1: this machine has cgroup v1, and it is set to refuse that");
     configuration("failCgroupV1: false").allows_cgroup_v1().unwrap();
     configuration("failCgroupV1: false\nsingleProcessOOMKill: false").allows_cgroup_v1().unwrap_err();
-}
-
-#[test]
-fn labels_are_qualified_names_and_values() {
-    for good in ["a", "a.b_c-D", "example.com/a", "0"] {
-        assert!(is_qualified_name(good), "{good}");
-    }
-    for bad in ["", "/a", "a/", "-a", "a b", "Example.com/a", "a/b/c", &"a".repeat(64)] {
-        assert!(!is_qualified_name(bad), "{bad}");
-    }
-    assert!(is_label_value("") && is_label_value("a.B") && !is_label_value("a.") && !is_label_value("a/b"));
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Volume};
+use steersman_api::names;
 
 /// One field that is not as it must be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,24 +24,26 @@ pub(super) fn joined(faults: &[Fault]) -> String {
 pub(super) fn faults(pod: &Pod) -> Vec<Fault> {
     let mut faults = Faults::default();
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    faults.unless(is_subdomain(name), "metadata.name", || format!("{name:?} {SUBDOMAIN}"));
+    faults.each("metadata.name", name, names::subdomain(name));
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    faults.unless(is_label(namespace), "metadata.namespace", || format!("{namespace:?} {LABEL}"));
+    faults.each("metadata.namespace", namespace, names::label(namespace));
     if let Some(spec) = &pod.spec {
         validate_spec(spec, &mut faults);
     }
     faults.0
 }
 
-const LABEL: &str = "must consist of lower case letters, digits and '-', begin and end with a letter or digit, and have \
-                     at most 63 characters";
-const SUBDOMAIN: &str = "must consist of lower case letters, digits, '-' and '.', each part begin and end with a letter \
-                         or digit, and have at most 253 characters";
-
 #[derive(Default)]
 struct Faults(Vec<Fault>);
 
 impl Faults {
+    /// All that is wrong with the value of a field, in upstream's words.
+    fn each(&mut self, field: &str, value: &str, whys: Vec<String>) {
+        for why in whys {
+            self.add(field, format!("Invalid value: {value:?}: {why}"));
+        }
+    }
+
     fn add(&mut self, field: impl Into<String>, reason: impl Into<String>) {
         self.0.push(Fault { field: field.into(), reason: reason.into() });
     }
@@ -83,7 +86,7 @@ fn validate_spec(spec: &PodSpec, faults: &mut Faults) {
     }
     for (field, text) in [("spec.hostname", &spec.hostname), ("spec.subdomain", &spec.subdomain)] {
         if let Some(text) = text.as_deref().filter(|text| !text.is_empty()) {
-            faults.unless(is_label(text), field, || format!("{text:?} {LABEL}"));
+            faults.each(field, text, names::label(text));
         }
     }
     let grace = spec.termination_grace_period_seconds.unwrap_or_default();
@@ -117,11 +120,11 @@ fn validate_spec(spec: &PodSpec, faults: &mut Faults) {
 }
 
 fn validate_volumes<'a>(volumes: &'a [Volume], faults: &mut Faults) -> BTreeSet<&'a str> {
-    let mut names = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for (at, volume) in volumes.iter().enumerate() {
         let field = format!("spec.volumes[{at}].name");
-        faults.unless(is_label(&volume.name), &field, || format!("{:?} {LABEL}", volume.name));
-        faults.unless(names.insert(volume.name.as_str()), &field, || format!("{:?} is taken", volume.name));
+        faults.each(&field, &volume.name, names::label(&volume.name));
+        faults.unless(seen.insert(volume.name.as_str()), &field, || format!("{:?} is taken", volume.name));
         if let Some(host) = &volume.host_path {
             let field = format!("spec.volumes[{at}].hostPath.path");
             faults.unless(!host.path.is_empty(), &field, || "is required".to_owned());
@@ -130,12 +133,12 @@ fn validate_volumes<'a>(volumes: &'a [Volume], faults: &mut Faults) -> BTreeSet<
             });
         }
     }
-    names
+    seen
 }
 
 fn validate_container(container: &Container, path: &str, volumes: &BTreeSet<&str>, faults: &mut Faults) {
     let name = &container.name;
-    faults.unless(is_label(name), format!("{path}.name"), || format!("{name:?} {LABEL}"));
+    faults.each(&format!("{path}.name"), name, names::label(name));
     let image = container.image.as_deref().unwrap_or_default();
     faults.unless(!image.is_empty(), format!("{path}.image"), || "is required".to_owned());
     faults.unless(image.trim() == image, format!("{path}.image"), || {
@@ -204,24 +207,4 @@ fn validate_ports(
             faults.unless(!taken, format!("{field}.hostPort"), || format!("{host_port} is taken"));
         }
     }
-}
-
-/// Whether a text is a DNS label (RFC 1123).
-fn is_label(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&text.len())
-        && text.bytes().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-}
-
-/// Whether a text is a DNS subdomain (RFC 1123).
-fn is_subdomain(text: &str) -> bool {
-    let part = |part: &str| {
-        !part.is_empty()
-            && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-            && !part.starts_with('-')
-            && !part.ends_with('-')
-    };
-    text.len() <= 253 && text.split('.').all(part)
 }
