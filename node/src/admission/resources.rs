@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 use super::Unfit;
-use crate::allocation::resources::in_use;
 use crate::node_status::capacity::is_extended_resource;
-use crate::resources::{CPU, HUGE_PAGES_PREFIX, MEMORY, ResourceList, amount, pod_requests, resource_list};
+use crate::resources::{
+    CPU, HUGE_PAGES_PREFIX, MEMORY, ResourceList, amount, in_use, pod_requests, resource_list,
+};
 
 const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 pub(super) const PODS: &str = "pods";

@@ -4,6 +4,7 @@
 //! restartable ones before it. A pod that has resources of its own as a whole overrules the sum of its containers', name by
 //! name; its overhead comes on top.
 
+mod in_use;
 mod qos_class;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use steersman_api::Quantity;
 
+pub(crate) use in_use::in_use;
 pub use qos_class::{QosClass, compute_qos_class, qos_class};
 
 /// Amounts by the resource's name.
@@ -32,6 +34,11 @@ pub fn resource_list(list: Option<&BTreeMap<String, ApiQuantity>>) -> ResourceLi
         .flatten()
         .filter_map(|(name, amount)| Some((name.clone(), amount.0.parse().ok()?)))
         .collect()
+}
+
+/// An amount as Kubernetes writes it.
+pub(crate) fn api_quantity(quantity: Quantity) -> ApiQuantity {
+    ApiQuantity(quantity.to_string())
 }
 
 /// What `requirements` ask for.

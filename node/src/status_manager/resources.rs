@@ -7,9 +7,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use steersman_api::Quantity;
 
 use super::statuses::{ObservedContainer, ObservedState};
-use crate::allocation::resources::api_quantity;
 use crate::container::ContainerResources;
-use crate::resources::{CPU, MEMORY, ResourceList, amount, pod_limits, pod_requests, resource_list};
+use crate::resources::{
+    CPU, MEMORY, ResourceList, amount, api_quantity, pod_limits, pod_requests, resource_list,
+};
 
 /// Thousandths of processor time: control groups tell no smaller request apart.
 const LEAST_CPU_REQUEST: i64 = 2;

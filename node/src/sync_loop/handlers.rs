@@ -14,7 +14,7 @@ use super::housekeeping::{self, Observed};
 use super::run::Parts;
 use crate::admission::{Admission, Rejection};
 use crate::allocation::Trigger;
-use crate::allocation::resources::{asks_for_as_much, in_use};
+use crate::allocation::resources::asks_for_as_much;
 use crate::events::{EventType, pod_reference};
 use crate::kuberuntime::actions::ProbeResult;
 use crate::pleg::{EventKind, PodLifecycleEvent};
@@ -23,7 +23,7 @@ use crate::pod_manager::Paired;
 use crate::pod_workers::status::has_terminal_phase;
 use crate::pod_workers::{Update, UpdateKind, uid_of};
 use crate::probes::{ProbeKind, ProbeUpdate};
-use crate::resources::{CPU, MEMORY, amount, qos_class};
+use crate::resources::{CPU, MEMORY, amount, in_use, qos_class};
 use crate::status_manager::conditions::{is_terminal, needs_readiness_reconciled};
 
 impl Parts {

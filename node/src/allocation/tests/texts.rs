@@ -4,10 +4,9 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::allocation::conditions::{Conditions, Pending};
-use crate::allocation::resources::{
-    api_quantity, asks_for_as_much, in_use, is_resized, operation, operations,
-};
+use crate::allocation::resources::{asks_for_as_much, is_resized, operation, operations};
 use crate::allocation::{PodResources, messages, order};
+use crate::resources::{api_quantity, in_use};
 
 #[test]
 fn an_allocation_takes_the_place_of_what_the_spec_says_where_they_differ() {
