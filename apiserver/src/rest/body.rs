@@ -9,7 +9,10 @@ use futures::Stream;
 use futures::stream::BoxStream;
 use http_body::{Body, Frame, SizeHint};
 
-use super::server::Reset;
+/// The connection broke, or the server is down: the client can't know what became of its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("connection reset by the server")]
+pub struct Reset;
 
 /// A piece of a body: slices that belong together, shared with whoever else sends them.
 pub(crate) type Piece = Vec<Bytes>;

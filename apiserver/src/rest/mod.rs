@@ -31,7 +31,7 @@ mod watch;
 mod write;
 
 pub(crate) use answer::{answer, refuse, unknown_path};
-pub use body::ResponseBody;
+pub use body::{Reset, ResponseBody};
 pub use connect::OutboundError;
 pub(crate) use connect::{Connection, Outbound};
 pub(crate) use deadline::{Deadline, Endless};
@@ -40,5 +40,4 @@ pub(crate) use read::object_bytes;
 pub use request::Verb;
 pub(crate) use request::{Call, Query, Request};
 pub(crate) use server::ApiServer;
-pub use server::Reset;
 pub use settings::Settings;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::admit::Routed;
 use super::answer::{refuse, status_format, unknown_path};
-use super::body::ResponseBody;
+use super::body::{Reset, ResponseBody};
 use super::connect::{self, Outbound};
 use super::deadline::Deadline;
 use super::negotiate::{self};
@@ -30,11 +30,6 @@ use crate::recorder::Recorder;
 use crate::refusal::Refusal;
 use crate::registry::{Context, Resource, Resources};
 use crate::store::{Journal, Loaded, OpenError, Store};
-
-/// The connection broke, or the server is down: the client can't know what became of its request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("connection reset by the server")]
-pub struct Reset;
 
 /// What a client gets.
 pub(crate) type Answer = std::result::Result<Response<ResponseBody>, Reset>;

@@ -6,6 +6,7 @@
 pub mod hash;
 pub mod id;
 pub mod pod;
+pub(crate) mod port;
 pub mod state;
 pub mod status;
 

@@ -15,11 +15,12 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::TokioExecutor;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+
+use crate::container::port;
 
 /// As the kubelet names itself to the servers of hooks; the numbers are of the API that is spoken.
 const AGENT: &str = "kube-lifecycle/1.36";
@@ -51,7 +52,7 @@ impl Target {
     /// Errors, in words: the port, the host or a header does not make a request.
     pub(super) fn new(get: &HTTPGetAction, container: &Container, host: &str) -> Result<Self, String> {
         let https = get.scheme.as_deref().is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"));
-        let port = port(&get.port, container)?;
+        let port = port::resolve(&get.port, container)?;
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let path = path(get.path.as_deref().unwrap_or_default());
         let scheme = if https { "https" } else { "http" };
@@ -94,26 +95,6 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.uri.fmt(f)
     }
-}
-
-/// The number of a port: itself, that of the container's port of this name, or written as text.
-fn port(port: &IntOrString, container: &Container) -> Result<u16, String> {
-    let number = match port {
-        IntOrString::Int(number) => *number,
-        IntOrString::String(name) => {
-            let mut named = container.ports.iter().flatten();
-            match named.find(|port| port.name.as_ref() == Some(name)) {
-                Some(port) => port.container_port,
-                None => {
-                    name.parse().map_err(|_| format!("strconv.Atoi: parsing {name:?}: invalid syntax"))?
-                }
-            }
-        }
-    };
-    u16::try_from(number)
-        .ok()
-        .filter(|port| *port > 0)
-        .ok_or_else(|| format!("invalid port number: {number}"))
 }
 
 /// A path with its query, with what a URI can't hold as it is written in percent signs.

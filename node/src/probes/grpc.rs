@@ -7,9 +7,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
 
-use super::port;
 use super::prober::{Attempt, Outcome, State};
 use crate::configuration::GoDuration;
+use crate::container::port;
 use crate::grpc::{Connection, decoded};
 use crate::runtime::Error;
 

@@ -19,7 +19,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::prober::{Attempt, Outcome, ProbeError, State, USER_AGENT};
-use super::{port, tcp};
+use super::tcp;
+use crate::container::port;
 
 /// So much of an answer is read, in bytes.
 const MAX_BODY: usize = 10 << 10;

@@ -11,7 +11,6 @@ mod grpc;
 mod http;
 mod manager;
 mod metrics;
-mod port;
 mod prober;
 mod readiness;
 mod tcp;

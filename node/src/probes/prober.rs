@@ -6,8 +6,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod, PodStatus, Probe};
 use rustls::ClientConfig;
 
-use super::{ProbeKind, exec, grpc, http, port, tcp, unverified};
-use crate::container::ContainerId;
+use super::{ProbeKind, exec, grpc, http, tcp, unverified};
+use crate::container::{ContainerId, port};
 use crate::events::{EventType, Events, container_reference};
 use crate::kuberuntime::actions::ProbeResult;
 use crate::runtime::RuntimeService;

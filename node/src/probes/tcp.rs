@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::port;
 use super::prober::{Attempt, Outcome, State};
+use crate::container::port;
 
 /// Opens a connection and closes it.
 pub(super) async fn probe(host: &str, port: u16, limit: Duration) -> Attempt {

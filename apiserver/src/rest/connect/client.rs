@@ -33,9 +33,8 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use super::target::Target;
 use super::tls::Outbound;
 use super::tunnel::Connection;
-use crate::rest::body::{Piece, ResponseBody};
+use crate::rest::body::{Piece, Reset, ResponseBody};
 use crate::rest::request::Request as OurRequest;
-use crate::rest::server::Reset;
 
 /// How long it may take to reach somebody; from upstream.
 const CONNECT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! The port that a probe names.
+//! The port that a probe or a hook names.
 
 use k8s_openapi::api::core::v1::Container;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 ///
 /// # Errors
 /// In words, for an event.
-pub(super) fn resolve(port: &IntOrString, container: &Container) -> Result<u16, String> {
+pub(crate) fn resolve(port: &IntOrString, container: &Container) -> Result<u16, String> {
     let number = match port {
         IntOrString::Int(number) => *number,
         IntOrString::String(name) => {
@@ -27,7 +27,7 @@ pub(super) fn resolve(port: &IntOrString, container: &Container) -> Result<u16, 
 }
 
 /// `host:port`, an IPv6 address in brackets.
-pub(super) fn join(host: &str, port: u16) -> String {
+pub(crate) fn join(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
