@@ -21,6 +21,8 @@ pub(super) struct Greeting<'a> {
     pub(super) kubeconfig: &'a Path,
     /// The node's name.
     pub(super) node: &'a str,
+    /// The port that the node serves.
+    pub(super) port: u16,
     /// Where the container runtime is; otherwise containers are simulated.
     pub(super) endpoint: Option<&'a str>,
 }
@@ -30,7 +32,7 @@ impl Greeting<'_> {
     pub(super) async fn say(&self, client: kube::Client) {
         let nodes = Api::<Node>::all(client);
         let ready = async {
-            while !nodes.get(self.node).await.is_ok_and(|node| is_ready(&node)) {
+            while !nodes.get(self.node).await.is_ok_and(|node| self.is_there(&node)) {
                 sleep(LOOK).await;
             }
         };
@@ -42,6 +44,16 @@ impl Greeting<'_> {
     }
 }
 
+impl Greeting<'_> {
+    /// Whether the node is ready, and this one: what another start of it has left says so too, with a port where nobody
+    /// listens any more.
+    fn is_there(&self, node: &Node) -> bool {
+        let endpoints = node.status.as_ref().and_then(|status| status.daemon_endpoints.as_ref());
+        let served = endpoints.and_then(|endpoints| endpoints.kubelet_endpoint.as_ref());
+        is_ready(node) && served.is_some_and(|endpoint| endpoint.port == i32::from(self.port))
+    }
+}
+
 struct Text<'a> {
     greeting: &'a Greeting<'a>,
     ready: bool,
@@ -49,7 +61,7 @@ struct Text<'a> {
 
 impl Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Greeting { kubeconfig, node, endpoint } = self.greeting;
+        let Greeting { kubeconfig, node, endpoint, .. } = self.greeting;
         let path = kubeconfig.display();
         writeln!(f, "\nKubernetes is at your service. The kubeconfig is {path}")?;
         match endpoint {
@@ -76,7 +88,7 @@ mod tests {
 
     #[test]
     fn it_says_what_is_not_as_it_should_be_and_quotes_for_the_shell() {
-        let greeting = Greeting { kubeconfig: Path::new("/it's/config"), node: "n", endpoint: None };
+        let greeting = Greeting { kubeconfig: Path::new("/it's/config"), node: "n", port: 1, endpoint: None };
         let text = Text { greeting: &greeting, ready: false }.to_string();
         assert!(text.contains("kubectl describe node n says why"), "{text}");
         assert!(text.contains("Containers are simulated"), "{text}");
@@ -85,5 +97,18 @@ mod tests {
         let text = Text { greeting: &greeting, ready: true }.to_string();
         assert!(text.contains("Containers run in unix:///run/c.sock."), "{text}");
         assert!(!text.contains("not ready"), "{text}");
+    }
+
+    #[test]
+    fn the_node_of_the_start_before_is_not_taken_for_this_one() {
+        let greeting = Greeting { kubeconfig: Path::new("/config"), node: "n", port: 2, endpoint: None };
+        for (status, port, there) in [("True", 2, true), ("True", 1, false), ("Unknown", 2, false)] {
+            let node = serde_json::json!({"metadata": {"name": "n"}, "status": {
+                "conditions": [{"type": "Ready", "status": status}],
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+            }});
+            assert_eq!(greeting.is_there(&serde_json::from_value(node).unwrap()), there, "{status} {port}");
+        }
+        assert!(!greeting.is_there(&Node::default()));
     }
 }

@@ -143,7 +143,7 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
         ca: server.ca(),
     };
     let name = plan.name();
-    let agent =
+    let (agent, port) =
         plan.agent(as_user(&format!("system:node:{name}")), event_metrics.clone(), metrics.clone())?;
     let clients = as_user("system:kube-controller-manager");
     let work = Work {
@@ -187,7 +187,7 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     parts.spawn(Box::pin(agent.run(of_node.clone())).instrument(info_span!("node")));
 
     let endpoint = options.container_runtime_endpoint.as_deref();
-    let greeting = Greeting { kubeconfig: &options.kubeconfig, node: &name, endpoint };
+    let greeting = Greeting { kubeconfig: &options.kubeconfig, node: &name, port, endpoint };
     let watching = as_user("system:admin").component("greeting");
     let greeted = async {
         greeting.say(watching).await;

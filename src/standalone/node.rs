@@ -40,7 +40,7 @@ impl Plan<'_> {
         self.name.map_or_else(hostname, str::to_owned)
     }
 
-    /// The agent.
+    /// The agent, and the port that it serves.
     ///
     /// # Errors
     /// The node can't be set up.
@@ -49,7 +49,7 @@ impl Plan<'_> {
         clients: Clients,
         event_metrics: events::Metrics,
         registry: Registry,
-    ) -> Result<Agent, Error> {
+    ) -> Result<(Agent, u16), Error> {
         let failed = |source| Error::Node { path: self.folder.to_owned(), source };
         fs::create_dir_all(self.folder).map_err(failed)?;
         let ca = self.folder.join("client-ca.crt");
@@ -61,7 +61,8 @@ impl Plan<'_> {
             None => simulated(self.folder),
         };
         // The API server looks it up: another node of this machine may have the usual one.
-        configuration.port = free_port(configuration.address).map_err(Error::Port)?;
+        let port = free_port(configuration.address).map_err(Error::Port)?;
+        configuration.port = port;
         configuration.healthz_port = 0;
         configuration.authentication.x509.client_ca_file = Some(ca);
         // A machine for development is taken as it is, however full it may be.
@@ -94,7 +95,7 @@ impl Plan<'_> {
             runtime_metrics: runtime.metrics,
             event_metrics,
         };
-        Ok(Agent::new(options, connections, registry)?)
+        Ok((Agent::new(options, connections, registry)?, port))
     }
 }
 
