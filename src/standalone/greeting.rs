@@ -42,9 +42,7 @@ impl Greeting<'_> {
         let mut out = io::stdout().lock();
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
-}
 
-impl Greeting<'_> {
     /// Whether the node is ready, and this one: what another start of it has left says so too, with a port where nobody
     /// listens any more.
     fn is_there(&self, node: &Node) -> bool {

@@ -150,8 +150,7 @@ impl Admission<'_> {
         self.charge(&Write::create(&self.resource.table, object, self.now))
     }
 
-    /// Looks at another state of an object, through a subresource or none, once it is valid. `who` is set where not everybody
-    /// may do everything.
+    /// Looks at another state of an object, through a subresource or none, once it is valid.
     pub(crate) fn admit_change(&self, subresource: &str, new: &Value, old: &Value) -> Result<Charges> {
         let going = object::at(old, "metadata.deletionTimestamp").is_some();
         let ranges = || if going { Vec::new() } else { self.list(LIMIT_RANGES, self.namespace) };
