@@ -19,7 +19,7 @@ use super::parts::Parts;
 use crate::cgroups::{PodCgroups, remove_patiently};
 use crate::container::{ContainerResources, PodStatus, RuntimePod};
 use crate::events::{EventType, pod_reference};
-use crate::kuberuntime::actions::restart_policy::{RestartPolicy, should_all_containers_restart};
+use crate::kuberuntime::actions::restart_policy::{RestartOfAll, RestartPolicy};
 use crate::kuberuntime::manager::{RunningPod, SyncInputs};
 use crate::kuberuntime::sync_result::{PodSyncResult, SyncAction};
 use crate::node_info::NodeInfo;
@@ -28,7 +28,7 @@ use crate::pod_config::mirror::{self, MirrorPlan};
 use crate::pod_workers::{PodSyncer, SyncFailure, Synced, Termination, uid_of};
 use crate::probes::ProbeKind;
 use crate::resources::qos_class;
-use crate::status_manager::conditions::is_terminal;
+use crate::status_manager::conditions::{ALL_CONTAINERS_RESTARTING, is_terminal, is_true};
 use crate::status_manager::phase::Stage;
 use crate::status_manager::{Eviction, Observed, generate};
 use crate::sync_loop::active_deadline;
@@ -66,6 +66,7 @@ impl Syncer {
             sandbox: observe::sandbox(pod, status),
             initialized: observe::initialized(pod, status),
             stage,
+            restart_of_all: RestartOfAll::of(pod, status, &old),
             pod_ips: &observe::pod_ips(&status.ips, &host_ips),
             host_ips: &host_ips,
             qos_class: qos_class(pod).as_str(),
@@ -197,7 +198,7 @@ impl PodSyncer for Syncer {
             .into_iter()
             .any(|container| container.state.as_ref().is_some_and(|state| state.running.is_some()));
         let ips = told.pod_ips.iter().flatten().map(|ip| ip.ip.clone()).collect();
-        let restart_all = should_all_containers_restart(pod, Some(status), Some(&told));
+        let restart_all = is_true(&told, ALL_CONTAINERS_RESTARTING);
         parts.statuses.set(pod, told);
 
         let on_host = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or_default();

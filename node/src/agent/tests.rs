@@ -22,6 +22,8 @@ use crate::kuberuntime::manager::garbage::Policy;
 use crate::runtime::simulated::{Fault, SimulatedConfig, SimulatedRuntime};
 use crate::runtime::{Operation, RuntimeService};
 
+mod restart_of_all;
+
 /// What these tests wait for comes within this.
 const SOON: Duration = Duration::from_secs(20);
 

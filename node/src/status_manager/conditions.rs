@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus};
 
 use super::statuses::{is_sidecar, status_of};
+use crate::kuberuntime::actions::restart_policy::{RestartOfAll, all_containers_could_restart};
 
 /// The pod was given to a node.
 pub const POD_SCHEDULED: &str = "PodScheduled";
@@ -26,6 +27,7 @@ const POD_COMPLETED: &str = "PodCompleted";
 const POD_FAILED: &str = "PodFailed";
 const CONTAINERS_NOT_READY: &str = "ContainersNotReady";
 const CONTAINERS_NOT_INITIALIZED: &str = "ContainersNotInitialized";
+const RESTART_ALL_CONTAINERS_STARTED: &str = "RestartAllContainersStarted";
 const READINESS_GATES_NOT_READY: &str = "ReadinessGatesNotReady";
 
 /// Whether a condition is the node's alone: what others write there is overwritten.
@@ -53,7 +55,7 @@ pub fn condition<'a>(status: &'a PodStatus, kind: &str) -> Option<&'a PodConditi
 }
 
 /// Whether a condition is there and true.
-pub(super) fn is_true(status: &PodStatus, kind: &str) -> bool {
+pub fn is_true(status: &PodStatus, kind: &str) -> bool {
     condition(status, kind).is_some_and(|condition| condition.status == "True")
 }
 
@@ -95,6 +97,26 @@ pub fn ready_to_start_containers(pod: &Pod, sandbox: Sandbox) -> PodCondition {
         Sandbox::Needed => "False",
     };
     new(pod, READY_TO_START_CONTAINERS, status, "", String::new())
+}
+
+/// Whether all containers are being removed to start over; told of those pods alone that may do so.
+pub fn all_containers_restarting(
+    pod: &Pod,
+    restart_of_all: RestartOfAll,
+    phase: &str,
+) -> Option<PodCondition> {
+    pod.spec.as_ref().filter(|spec| all_containers_could_restart(spec))?;
+    let mut condition = if is_terminal(Some(phase)) {
+        at_the_end(pod, ALL_CONTAINERS_RESTARTING, Some(phase))
+    } else if restart_of_all == RestartOfAll::Removing {
+        let message = "container exited with restart policy rule".to_owned();
+        new(pod, ALL_CONTAINERS_RESTARTING, "True", RESTART_ALL_CONTAINERS_STARTED, message)
+    } else {
+        new(pod, ALL_CONTAINERS_RESTARTING, "False", "", String::new())
+    };
+    // Alone among the node's conditions it follows no generation, as upstream.
+    condition.observed_generation = None;
+    Some(condition)
 }
 
 /// How a pod's sandbox is.

@@ -10,6 +10,7 @@ use super::resources;
 use super::statuses::{ObservedContainer, Role, StartFailure, container_statuses};
 
 use crate::container::ContainerResources;
+use crate::kuberuntime::actions::restart_policy::RestartOfAll;
 use crate::resources::pod_requests;
 
 /// What a pod's status is made from.
@@ -29,6 +30,8 @@ pub struct Observed<'a> {
     pub initialized: bool,
     /// Whether containers that end may start again.
     pub stage: Stage,
+    /// Whether all containers start over.
+    pub restart_of_all: RestartOfAll,
     /// The sandbox's addresses, of each family at most one, the node's first family first.
     pub pod_ips: &'a [String],
     /// The node's addresses, likewise; empty while they are not known.
@@ -61,7 +64,7 @@ pub fn generate(observed: &Observed<'_>, readiness: &dyn Fn(Role, &mut Container
     let from_source = pod.status.as_ref().unwrap_or(&empty);
     let of = |role: Role, old: &Option<Vec<ContainerStatus>>| {
         let old = old.as_deref().unwrap_or_default();
-        container_statuses(pod, role, old, observed.containers, observed.failures)
+        container_statuses(pod, role, old, observed.containers, observed.failures, observed.restart_of_all)
     };
     let mut init = of(Role::Init, &old.init_container_statuses);
     let mut ordinary = of(Role::Ordinary, &old.container_statuses);
@@ -90,6 +93,7 @@ pub fn generate(observed: &Observed<'_>, readiness: &dyn Fn(Role, &mut Container
     list.push(conditions::ready(pod, &list, Some(&known), Some(phase)));
     list.push(conditions::containers_ready(pod, Some(&known), Some(phase)));
     list.push(conditions::scheduled(pod));
+    list.extend(conditions::all_containers_restarting(pod, observed.restart_of_all, phase));
 
     let is_resizing = observed.resize.iter().any(|condition| condition.type_ == "PodResizeInProgress");
     let some = |statuses: Vec<ContainerStatus>| Some(statuses).filter(|statuses| !statuses.is_empty());

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec};
 
-use super::statuses::{is_sidecar, should_restart, status_of, terminated};
+use super::statuses::{RESTARTING_ALL, is_sidecar, should_restart, status_of, terminated};
 use crate::pod_config::is_static_pod;
 
 /// In which part of its life the node has a pod.
@@ -98,8 +98,6 @@ pub fn phase(pod: &Pod, statuses: &[ContainerStatus], stage: Stage, initialized:
 }
 
 fn count(container: &Container, spec: &PodSpec, statuses: &[ContainerStatus]) -> Count {
-    /// All containers of the pod restart in place, this one too, however it ended.
-    const RESTARTING_ALL: &str = "RestartingAllContainers";
     let Some(status) = status_of(statuses, &container.name) else { return Count::Unknown };
     let Some(state) = &status.state else { return Count::Unknown };
     if state.running.is_some() {

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::container::ContainerResources;
+use crate::kuberuntime::actions::restart_policy::RestartOfAll;
 
 /// Why a container waits that nothing kept from starting yet.
 const CONTAINER_CREATING: &str = "ContainerCreating";
@@ -17,6 +18,8 @@ const CONTAINER_CREATING: &str = "ContainerCreating";
 const POD_INITIALIZING: &str = "PodInitializing";
 /// Of a container that ended while nobody looked.
 pub(super) const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
+/// Of a container that was removed since all containers of its pod start over, however it ended.
+pub(super) const RESTARTING_ALL: &str = "RestartingAllContainers";
 /// Killed: what is reported where the exit code is lost.
 pub(super) const LOST_EXIT_CODE: i32 = 137;
 
@@ -156,13 +159,15 @@ pub(super) fn containers(spec: &PodSpec, role: Role) -> Vec<Container> {
 
 /// The statuses of the containers of one role: init containers in the order of the spec, others by name.
 ///
-/// `old` is what the pod's status said of them before: what the runtime has forgotten is taken from there.
+/// `old` is what the pod's status said of them before: what the runtime has forgotten is taken from there. Where all start
+/// over, what is missing was removed for that.
 pub fn container_statuses(
     pod: &Pod,
     role: Role,
     old: &[ContainerStatus],
     observed: &[ObservedContainer],
     failures: &BTreeMap<String, StartFailure>,
+    restart_of_all: RestartOfAll,
 ) -> Vec<ContainerStatus> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let containers = containers(spec, role);
@@ -176,12 +181,13 @@ pub fn container_statuses(
         let attempts: Vec<_> =
             newest_first.iter().filter(|seen| seen.name == container.name).copied().collect();
         let mut status = match attempts.split_first() {
+            None if restart_of_all != RestartOfAll::NotAsked => of_removed(container, old, waiting_for),
             None => of_missing(container, old, waiting_for, pod.metadata.deletion_timestamp.is_some()),
             Some((latest, earlier)) => {
-                let mut status = of_observed(container, latest, old, role);
+                let mut status = of_observed(container, latest, old, role, restart_of_all);
                 if let Some(previous) = earlier.first() {
                     // Of the attempt before the latest, what the runtime says of it counts.
-                    status.last_state = of_observed(container, previous, old, role).state;
+                    status.last_state = of_observed(container, previous, old, role, restart_of_all).state;
                 }
                 status
             }
@@ -195,6 +201,35 @@ pub fn container_statuses(
     statuses
 }
 
+/// What is told of a container that the runtime has not: how it ended if that is known, else that it waits.
+fn as_before(container: &Container, old: Option<&ContainerStatus>, waiting_for: &str) -> ContainerStatus {
+    if let Some(ended) = old.filter(|old| terminated(old.state.as_ref()).is_some()) {
+        return ended.clone();
+    }
+    ContainerStatus {
+        name: container.name.clone(),
+        image: container.image.clone().unwrap_or_default(),
+        state: Some(waiting(waiting_for, None)),
+        volume_mounts: mounts(container),
+        restart_count: old.map_or(0, |old| old.restart_count),
+        last_state: old.and_then(|old| old.last_state.clone()),
+        ..ContainerStatus::default()
+    }
+}
+
+/// Of a container that the runtime has not any more, or not yet again, in a pod whose containers all start over.
+fn of_removed(container: &Container, old: Option<&ContainerStatus>, waiting_for: &str) -> ContainerStatus {
+    let mut status = as_before(container, old, waiting_for);
+    let begun = |old: &&ContainerStatus| old.state.as_ref().is_none_or(|state| state.waiting.is_none());
+    if let Some(old) = old.filter(begun) {
+        let message = "The container is removed because RestartAllContainers in place";
+        status.state = Some(waiting(RESTARTING_ALL, Some(message)));
+        status.last_state = Some(ended(LOST_EXIT_CODE, RESTARTING_ALL, message));
+        status.restart_count = old.restart_count + 1;
+    }
+    status
+}
+
 /// Of a container that the runtime has not, or not any more.
 fn of_missing(
     container: &Container,
@@ -202,19 +237,8 @@ fn of_missing(
     waiting_for: &str,
     deleted: bool,
 ) -> ContainerStatus {
-    let mut status = ContainerStatus {
-        name: container.name.clone(),
-        image: container.image.clone().unwrap_or_default(),
-        state: Some(waiting(waiting_for, None)),
-        volume_mounts: mounts(container),
-        ..ContainerStatus::default()
-    };
+    let mut status = as_before(container, old, waiting_for);
     let Some(old) = old else { return status };
-    if terminated(old.state.as_ref()).is_some() {
-        return old.clone();
-    }
-    status.restart_count = old.restart_count;
-    status.last_state.clone_from(&old.last_state);
     let ran = old.state.as_ref().is_some_and(|state| state.running.is_some());
     if ran && terminated(status.last_state.as_ref()).is_none() {
         // It ran, and nobody saw how it ended. Waiting alone would put the pod back to Pending.
@@ -234,6 +258,7 @@ fn of_observed(
     observed: &ObservedContainer,
     old: Option<&ContainerStatus>,
     role: Role,
+    restart_of_all: RestartOfAll,
 ) -> ContainerStatus {
     let mut status = ContainerStatus {
         name: observed.name.clone(),
@@ -287,7 +312,9 @@ fn of_observed(
         },
         ObservedState::Unknown if old_ran => {
             status.restart_count = old.map_or(0, |old| old.restart_count) + 1;
-            lost("The container could not be located when the pod was terminated")
+            let asked = restart_of_all != RestartOfAll::NotAsked;
+            let reason = if asked { RESTARTING_ALL } else { STATUS_UNKNOWN };
+            ended(LOST_EXIT_CODE, reason, "The container could not be located when the pod was terminated")
         }
         ObservedState::Created | ObservedState::Unknown => {
             ContainerState { waiting: Some(ContainerStateWaiting::default()), ..ContainerState::default() }

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodSpec, PodStatus};
 
 use super::conditions::is_terminal;
 use super::statuses::{is_sidecar, lost, should_restart, terminated};
+use crate::kuberuntime::actions::restart_policy::all_containers_could_restart;
 use crate::pod_config::is_static_pod;
 
 const NOT_LOCATED: &str = "The container could not be located when the pod was terminated";
@@ -85,10 +86,9 @@ pub(super) fn check_transition(
     new: &PodStatus,
 ) -> Result<(), IllegalTransition> {
     let init = spec.init_containers.as_deref().unwrap_or_default();
-    let restart_in_place = init.iter().chain(&spec.containers).any(|container| {
-        container.restart_policy_rules.iter().flatten().any(|rule| rule.action == "RestartAllContainers")
-    });
-    if matches!(spec.restart_policy.as_deref(), None | Some("" | "Always")) || restart_in_place {
+    if matches!(spec.restart_policy.as_deref(), None | Some("" | "Always"))
+        || all_containers_could_restart(spec)
+    {
         return Ok(());
     }
     let revived = |containers: &[k8s_openapi::api::core::v1::Container],

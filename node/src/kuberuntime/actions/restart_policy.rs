@@ -6,11 +6,10 @@ use k8s_openapi::api::core::v1::{
 };
 
 use crate::container::{ContainerState, PodStatus};
+use crate::status_manager::conditions::ALL_CONTAINERS_RESTARTING;
 
 const RESTART: &str = "Restart";
 const RESTART_ALL_CONTAINERS: &str = "RestartAllContainers";
-/// The condition of a pod whose containers are all starting over.
-const ALL_CONTAINERS_RESTARTING: &str = "AllContainersRestarting";
 
 /// When a container that ended is started again, as a pod's spec or a container's says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,9 +148,33 @@ pub fn should_all_containers_restart(
     })
 }
 
-/// Whether the restart of all containers has got as far as their removal: the runtime knows none any more.
-pub fn all_containers_removed(pod: &Pod, status: &PodStatus) -> bool {
-    all_containers(pod).all(|container| status.container(&container.name).is_none())
+/// Whether and how far all containers of a pod start over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestartOfAll {
+    /// Nothing asks for it.
+    NotAsked,
+    /// It is asked for, and the runtime still has containers from before.
+    Removing,
+    /// It is asked for, and the runtime has none of them any more: they may be made anew.
+    Removed,
+}
+
+impl RestartOfAll {
+    /// By what the runtime tells of the pod, and what its status said last.
+    pub fn of(pod: &Pod, status: &PodStatus, written: &ApiPodStatus) -> Self {
+        if !should_all_containers_restart(pod, Some(status), Some(written)) {
+            return Self::NotAsked;
+        }
+        let any_left = all_containers(pod).any(|container| status.container(&container.name).is_some());
+        if any_left { Self::Removing } else { Self::Removed }
+    }
+}
+
+/// Whether an end of one of the pod's containers may ask that all of them start over.
+pub fn all_containers_could_restart(spec: &PodSpec) -> bool {
+    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let mut rules = containers.flat_map(|container| container.restart_policy_rules.iter().flatten());
+    rules.any(|rule| rule.action == RESTART_ALL_CONTAINERS)
 }
 
 fn all_containers(pod: &Pod) -> impl Iterator<Item = &Container> {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{containers, ended, pod, read, running, waiting};
 use crate::container::ContainerResources;
+use crate::kuberuntime::actions::restart_policy::RestartOfAll;
 use crate::status_manager::conditions::Sandbox;
 use crate::status_manager::phase::Stage;
 use crate::status_manager::statuses::{
@@ -19,7 +20,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).unwrap()
 }
 
-fn seen(name: &str, attempt: i32, state: ObservedState) -> ObservedContainer {
+pub(super) fn seen(name: &str, attempt: i32, state: ObservedState) -> ObservedContainer {
     ObservedContainer {
         name: name.to_owned(),
         id: format!("containerd://{name}{attempt}"),
@@ -33,11 +34,11 @@ fn seen(name: &str, attempt: i32, state: ObservedState) -> ObservedContainer {
     }
 }
 
-fn runs() -> ObservedState {
+pub(super) fn runs() -> ObservedState {
     ObservedState::Running { started_at: at(1) }
 }
 
-fn exited(exit_code: i32) -> ObservedState {
+pub(super) fn exited(exit_code: i32) -> ObservedState {
     ObservedState::Exited {
         started_at: at(1),
         finished_at: at(2),
@@ -53,7 +54,7 @@ fn of_a(pod: &Pod, old: &[ContainerStatus], observed: &[ObservedContainer], fail
         ("a".to_owned(), StartFailure { reason: reason.to_owned(), message: "why".to_owned() })
     });
     let failures: BTreeMap<_, _> = failure.into_iter().collect();
-    let statuses = container_statuses(pod, Role::Ordinary, old, observed, &failures);
+    let statuses = container_statuses(pod, Role::Ordinary, old, observed, &failures, RestartOfAll::NotAsked);
     assert_eq!(statuses.len(), 1);
     serde_json::to_value(&statuses[0]).unwrap()
 }
@@ -141,7 +142,8 @@ fn a_container_that_could_not_be_started_waits_for_the_reason() {
 fn an_init_container_that_was_cleaned_up_has_succeeded_if_others_followed() {
     let pod = pod(json!({ "initContainers": containers(&["j", "i"]), "containers": containers(&["a"]) }));
     let of = |observed: &[ObservedContainer]| {
-        let statuses = container_statuses(&pod, Role::Init, &[], observed, &BTreeMap::new());
+        let statuses =
+            container_statuses(&pod, Role::Init, &[], observed, &BTreeMap::new(), RestartOfAll::NotAsked);
         let names: Vec<_> = statuses.iter().map(|status| status.name.as_str()).collect();
         assert_eq!(names, ["j", "i"], "in the order of the spec");
         serde_json::to_value(&statuses[0].state).unwrap()
@@ -179,6 +181,7 @@ fn ending(
             sandbox: Sandbox::Ready,
             initialized: true,
             stage,
+            restart_of_all: RestartOfAll::NotAsked,
             pod_ips: &pod_ips,
             host_ips: &host_ips,
             qos_class: "BestEffort",
@@ -293,6 +296,7 @@ fn resources_of(pod: &Pod, old: Value, given: ContainerResources, resize: &[&str
             sandbox: Sandbox::Ready,
             initialized: true,
             stage: Stage::Running,
+            restart_of_all: RestartOfAll::NotAsked,
             pod_ips: &[],
             host_ips: &[],
             qos_class: "Burstable",

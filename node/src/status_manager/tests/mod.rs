@@ -4,6 +4,7 @@ mod decisions;
 mod generated;
 mod phases;
 mod resources;
+mod restart_of_all;
 mod writes;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};

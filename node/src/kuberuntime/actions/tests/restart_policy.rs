@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::container::PodStatus;
 use crate::kuberuntime::actions::restart_policy::{
-    all_containers_removed, container_should_restart, should_all_containers_restart,
+    RestartOfAll, container_should_restart, should_all_containers_restart,
 };
 use crate::kuberuntime::actions::testing::{base, plain_init};
 
@@ -75,6 +75,12 @@ fn all_containers_restart_when_one_asks_by_its_end_or_the_pod_says_so() {
 #[test]
 fn a_pod_has_started_over_once_the_runtime_knows_no_container_of_it() {
     let scene = base().with_init(plain_init());
-    assert!(!all_containers_removed(&scene.pod, &scene.status));
-    assert!(all_containers_removed(&scene.pod, &PodStatus::default()));
+    let asked = |status| {
+        let written = json!({"conditions": [{"type": "AllContainersRestarting", "status": "True"}]});
+        RestartOfAll::of(&scene.pod, status, &serde_json::from_value(written).unwrap())
+    };
+    assert_eq!(asked(&scene.status), RestartOfAll::Removing);
+    assert_eq!(asked(&PodStatus::default()), RestartOfAll::Removed);
+    let nobody_asks = RestartOfAll::of(&scene.pod, &PodStatus::default(), &ApiPodStatus::default());
+    assert_eq!(nobody_asks, RestartOfAll::NotAsked);
 }
