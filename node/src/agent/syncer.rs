@@ -110,7 +110,7 @@ impl Syncer {
         let asked = Arc::clone(pod);
         let there = self.with_cgroups(move |cgroups| Ok(cgroups.exists(&asked))).await.unwrap_or_default();
         if running && !there {
-            let killed = self.parts.runtime.kill_pod(Some(pod), &RunningPod::from(status), None).await;
+            let killed = self.parts.runtime.kill_pod(pod, &RunningPod::from(status), None).await;
             match SyncFailure::of(&killed) {
                 None if runs_once(pod) => return Ok(()),
                 None => {}
@@ -252,7 +252,7 @@ impl PodSyncer for Syncer {
         }
         parts.statuses.set(pod, told);
         parts.probes.stop_liveness_and_startup(pod);
-        let killed = parts.runtime.kill_pod(Some(pod), &RunningPod::from(status), termination.grace).await;
+        let killed = parts.runtime.kill_pod(pod, &RunningPod::from(status), termination.grace).await;
         if let Some(failure) = SyncFailure::of(&killed) {
             self.warn(pod, "FailedKillPod", &format!("error killing pod: {failure}"));
             return Err(SyncFailure::new(format!("error killing terminating pod: {failure}")));
@@ -275,9 +275,12 @@ impl PodSyncer for Syncer {
     }
 
     async fn sync_terminating_runtime_pod(&self, pod: &RuntimePod) -> Result<(), SyncFailure> {
+        let (known, running) = (pod.to_api_pod(), RunningPod::from(pod));
         // Upstream's grace for what it knows nothing of.
-        let killed = self.parts.runtime.kill_pod(None, &RunningPod::from(pod), Some(1)).await;
-        SyncFailure::of(&killed).map_or(Ok(()), Err)
+        let killed = self.parts.runtime.kill_pod(&known, &running, Some(1)).await;
+        let Some(failure) = SyncFailure::of(&killed) else { return Ok(()) };
+        self.warn(&known, "FailedKillPod", &format!("error killing pod: {failure}"));
+        Err(failure)
     }
 
     async fn sync_terminated_pod(&self, pod: &Arc<Pod>, status: &PodStatus) -> Result<(), SyncFailure> {

@@ -23,6 +23,7 @@ use crate::runtime::simulated::{Fault, SimulatedConfig, SimulatedRuntime};
 use crate::runtime::{Operation, RuntimeService};
 
 mod restart_of_all;
+mod runtime_pods;
 
 /// What these tests wait for comes within this.
 const SOON: Duration = Duration::from_secs(20);

@@ -1,6 +1,8 @@
 //! What a list of the runtime's sandboxes and containers tells of one pod.
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use steersman_api::Uid;
 
 use super::id::ContainerId;
@@ -31,6 +33,25 @@ impl RuntimePod {
         container
             .map(|container| container.state)
             .or_else(|| sandbox().map(|sandbox| sandbox.state.as_container_state()))
+    }
+
+    /// The pod as far as the runtime tells: its containers have names and images, and are all ordinary ones.
+    pub fn to_api_pod(&self) -> Pod {
+        let containers = self.containers.iter().map(|container| Container {
+            name: container.name.clone(),
+            image: Some(container.image.clone()),
+            ..Container::default()
+        });
+        Pod {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                namespace: Some(self.namespace.clone()),
+                uid: Some(self.uid.to_string()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(PodSpec { containers: containers.collect(), ..PodSpec::default() }),
+            status: None,
+        }
     }
 
     /// The ids of its containers, then of its sandboxes.

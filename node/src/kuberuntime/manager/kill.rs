@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
-use super::spec::{container_spec, pod_text, reference};
+use super::spec::{IMPLICIT, container_spec, pod_text, reference};
 use crate::container::ContainerId;
 use crate::events::{EventType, Events};
 use crate::kuberuntime::actions::KillReason;
@@ -53,7 +53,7 @@ impl StopHook {
 
 /// A container to stop, and how.
 pub(super) struct Kill<'a> {
-    /// None where only the runtime knows of the pod: what is needed then is read from the container's annotations.
+    /// None for what is left over of any pod: what is needed then is read from the container's annotations.
     pub(super) pod: Option<&'a Pod>,
     pub(super) id: &'a ContainerId,
     pub(super) name: &'a str,
@@ -111,10 +111,11 @@ impl Killer {
                 })?;
                 (std::borrow::Cow::Borrowed(pod), container)
             }
-            None => {
-                let (pod, container) = self.restore(id).await?;
-                (std::borrow::Cow::Owned(pod), container)
-            }
+            None => match self.restore(id).await {
+                Ok((pod, container)) => (std::borrow::Cow::Owned(pod), container),
+                Err(failure) if failure.is_not_found() => return Ok(()),
+                Err(failure) => return Err(failure.to_string()),
+            },
         };
         let asked = kill
             .grace_override
@@ -200,8 +201,8 @@ impl Killer {
     }
 
     /// What is needed to stop a container, from its labels and annotations.
-    async fn restore(&self, id: &ContainerId) -> Result<(Pod, Container), String> {
-        let answer = self.runtime.container_status(&id.id).await.map_err(|error| error.to_string())?;
+    async fn restore(&self, id: &ContainerId) -> Result<(Pod, Container), crate::runtime::Error> {
+        let answer = self.runtime.container_status(&id.id).await?;
         let status = answer.status.unwrap_or_default();
         let labelled = LabelledInfo::from_labels(&status.labels);
         let annotated = AnnotatedInfo::from_annotations(&status.annotations);
@@ -226,6 +227,7 @@ impl Killer {
     }
 
     /// Tells an event of a container, in which ids give way to the name: they would keep events from being counted as one.
+    /// Of a container that the pod's spec does not name, nobody is told.
     pub(super) fn event(
         &self,
         pod: &Pod,
@@ -236,6 +238,9 @@ impl Killer {
         message: &str,
     ) {
         let involved = reference(pod, container);
+        if involved.field_path.as_ref().is_some_and(|path| path.starts_with(IMPLICIT)) {
+            return;
+        }
         if id.is_empty() {
             self.events.event(&involved, kind, reason, message);
         } else {

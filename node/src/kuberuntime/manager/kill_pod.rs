@@ -50,14 +50,14 @@ impl From<&RuntimePod> for RunningPod {
 impl Kuberuntime {
     /// Stops a pod: all containers side by side, each with its hook, its turn and its grace, and then every sandbox.
     ///
-    /// `pod` is none where only the runtime knows of it: hooks and graces are then read from the containers'
-    /// annotations. `grace_override` is in seconds, instead of those that the pod asks for: only where a pod must go.
+    /// `grace_override` is in seconds, instead of those that the pod asks for: only where a pod must go. A pod of which only
+    /// the runtime knows is [what that tells](RuntimePod::to_api_pod), without hooks.
     ///
     /// Where a step of the result failed, something may still run; to be called again. Whoever drops the call in the
     /// middle calls again as well.
     pub async fn kill_pod(
         &self,
-        pod: Option<&Pod>,
+        pod: &Pod,
         running: &RunningPod,
         grace_override: Option<i64>,
     ) -> PodSyncResult {
@@ -65,10 +65,10 @@ impl Kuberuntime {
         // They fail with their containers, which is no reason to stop those once more.
         self.records.abandon_post_start(&running.uid, &running.containers);
         let names: BTreeSet<String> = running.containers.iter().map(|(_, name)| name.clone()).collect();
-        let turns = Turns::new(pod.map(|pod| TerminationOrder::new(pod, &names)).unwrap_or_default());
+        let turns = Turns::new(TerminationOrder::new(pod, &names));
         let kills = running.containers.iter().map(|(id, name)| {
             self.killer.kill(Kill {
-                pod,
+                pod: Some(pod),
                 id,
                 name,
                 message: "",

@@ -4,6 +4,9 @@ use k8s_openapi::api::core::v1::{Container, EphemeralContainer, ObjectReference,
 
 use crate::events::container_reference;
 
+/// What the path of a container begins with that is not in its pod's spec.
+pub(super) const IMPLICIT: &str = "implicitly required container ";
+
 /// The spec of a container of any kind by its name; an ephemeral one in the form that all have.
 pub(crate) fn container_spec(pod: &Pod, name: &str) -> Option<Container> {
     let spec = pod.spec.as_ref()?;
@@ -65,7 +68,7 @@ fn field_path(pod: &Pod, name: &str) -> String {
             return format!("spec.ephemeralContainers{{{name}}}");
         }
     }
-    format!("implicitly required container {name}")
+    format!("{IMPLICIT}{name}")
 }
 
 /// A pod as messages name it: `name_namespace(uid)`.

@@ -92,7 +92,7 @@ impl Kuberuntime {
         result: &mut PodSyncResult,
     ) -> Result<(), ()> {
         if actions.kill_pod {
-            let killed = self.kill_pod(Some(pod), &RunningPod::from(status), None).await;
+            let killed = self.kill_pod(pod, &RunningPod::from(status), None).await;
             let all_stopped = killed.is_ok();
             result.steps.extend(killed.steps);
             if !all_stopped {

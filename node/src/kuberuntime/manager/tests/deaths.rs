@@ -7,7 +7,9 @@ use tokio::time::Instant;
 
 use super::world::{World, app, named, pod, seconds};
 use crate::container::SandboxState;
+use crate::kuberuntime::actions::KillReason;
 use crate::kuberuntime::manager::RunningPod;
+use crate::kuberuntime::manager::kill::Kill;
 use crate::kuberuntime::sync_result::SyncAction;
 use crate::runtime::simulated::Fault;
 use crate::runtime::{Code, Operation};
@@ -61,7 +63,7 @@ async fn who_does_not_end_by_itself_is_killed_after_its_grace() {
         world.synced(&pod).await;
         pod.metadata.deletion_grace_period_seconds = deletion;
         let running = RunningPod::from(&world.status(&pod).await);
-        let kill = world.kuberuntime.kill_pod(Some(&pod), &running, grace_override);
+        let kill = world.kuberuntime.kill_pod(&pod, &running, grace_override);
         assert_eq!(timed(kill).await, seconds(took), "{of_pod} {deletion:?} {grace_override:?}");
     }
 }
@@ -107,7 +109,32 @@ async fn a_sidecar_waits_no_longer_than_its_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_which_only_the_runtime_knows_is_stopped_as_its_annotations_say() {
+async fn a_pod_of_which_only_the_runtime_knows_is_stopped_without_its_hooks() {
+    let world = World::new();
+    let hook = json!({"lifecycle": {"preStop": {"exec": {"command": ["bye"]}}}});
+    let pod = pod(
+        &[("stop-delay", "never")],
+        json!({"terminationGracePeriodSeconds": 9, "containers": [app("a", hook), app("b", json!({}))]}),
+    );
+    world.synced(&pod).await;
+    let listed = world.listed(&pod).await.unwrap();
+    // One of them goes in between.
+    let gone = &listed.containers.iter().find(|container| container.name == "b").unwrap().id;
+    world.kuberuntime.remove_container(&gone.id).await.unwrap();
+    let (known, running) = (listed.to_api_pod(), RunningPod::from(&listed));
+    let began = Instant::now();
+    let killed = world.kuberuntime.kill_pod(&known, &running, Some(1)).await;
+    assert_eq!((killed.is_ok(), began.elapsed()), (true, seconds(1)), "{killed:?}");
+    assert_eq!(world.count(Operation::ExecSync), 0);
+    let mut said = world.said("Killing");
+    said.sort();
+    let stopping = |name: &str| (format!("spec.containers{{{name}}}"), format!("Stopping container {name}"));
+    assert_eq!(said, ["a", "b"].map(stopping));
+    assert_eq!(world.status(&pod).await.sandboxes[0].state, SandboxState::NotReady);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_over_is_stopped_as_its_annotations_say_and_nobody_is_told() {
     let world = World::new();
     let hook = json!({"lifecycle": {"preStop": {"exec": {"command": ["bye"]}}}});
     let pod = pod(
@@ -115,14 +142,19 @@ async fn a_pod_of_which_only_the_runtime_knows_is_stopped_as_its_annotations_say
         json!({"terminationGracePeriodSeconds": 9, "containers": [app("a", hook)]}),
     );
     world.synced(&pod).await;
-    let running = RunningPod::from(&world.listed(&pod).await.unwrap());
-    assert_eq!(timed(world.kuberuntime.kill_pod(None, &running, None)).await, seconds(9));
+    let id = world.container(&pod, "a").await.id;
+    let kill = async || {
+        let reason = KillReason::Unknown;
+        let (pod, grace_override, turns) = (None, None, None);
+        let kill = Kill { pod, id: &id, name: "a", message: "", reason, grace_override, turns };
+        world.kuberuntime.killer.kill(kill).await
+    };
+    let began = Instant::now();
+    assert_eq!((kill().await, began.elapsed()), (Ok(()), seconds(9)));
     assert_eq!(world.count(Operation::ExecSync), 1);
-    assert_eq!(
-        world.said("Killing"),
-        [("implicitly required container a".to_owned(), "Stopping container a".to_owned())]
-    );
-    assert_eq!(world.status(&pod).await.sandboxes[0].state, SandboxState::NotReady);
+    assert_eq!(world.said("Killing"), []);
+    world.kuberuntime.remove_container(&id.id).await.unwrap();
+    assert_eq!(kill().await, Ok(()), "what is gone is stopped");
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,7 +167,7 @@ async fn what_cannot_be_stopped_is_told_and_what_is_gone_is_fine() {
     world.simulated.inject_for("a", Operation::StopContainer, 1, fails(Code::Unknown));
     world.simulated.inject_for("b", Operation::StopContainer, 1, fails(Code::NotFound));
     world.simulated.inject(Operation::StopPodSandbox, 1, fails(Code::Unavailable));
-    let result = world.kuberuntime.kill_pod(Some(&pod), &running, None).await;
+    let result = world.kuberuntime.kill_pod(&pod, &running, None).await;
     let failed: Vec<_> = result
         .failures()
         .map(|step| (step.target.as_str(), step.error.as_ref().unwrap().reason.as_str()))

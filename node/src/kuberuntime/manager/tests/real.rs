@@ -45,7 +45,7 @@ async fn on_a_real_runtime(name: &str, spec: Value, case: impl AsyncFnOnce(&Worl
     let pod = named(&format!("{name}-{}", std::process::id()), &[], spec);
     let outcome = AssertUnwindSafe(case(&world, &pod)).catch_unwind().await;
     let running = RunningPod::from(&world.status(&pod).await);
-    let killed = world.kuberuntime.kill_pod(None, &running, Some(0)).await;
+    let killed = world.kuberuntime.kill_pod(&pod, &running, Some(0)).await;
     let uid = Uid::from(pod.metadata.uid.as_deref().unwrap());
     let status = world.status(&pod).await;
     world.kuberuntime.delete_containers(&status, None, 0).await;
@@ -142,10 +142,8 @@ async fn hooks_run_and_a_grace_of_a_second_is_one() {
         json!({"terminationGracePeriodSeconds": 1, "containers": [shell("a", "exec sleep 3600", more)]});
     on_a_real_runtime("hooks", spec, async |world, pod| {
         world.synced(pod).await;
-        // As one of which only the runtime knows.
-        let running = RunningPod::from(&world.listed(pod).await.unwrap());
         let began = Instant::now();
-        assert!(world.kuberuntime.kill_pod(None, &running, None).await.is_ok());
+        assert!(world.kill(pod).await.is_ok());
         let took = began.elapsed();
         assert!(took < Duration::from_secs(2), "{took:?}");
         let ended = world.container(pod, "a").await;

@@ -305,7 +305,7 @@ impl World {
     /// Stops the pod as its worker does.
     pub(super) async fn kill(&self, pod: &Pod) -> PodSyncResult {
         let running = RunningPod::from(&self.status(pod).await);
-        self.kuberuntime.kill_pod(Some(pod), &running, None).await
+        self.kuberuntime.kill_pod(pod, &running, None).await
     }
 
     /// The newest container of that name.
