@@ -19,7 +19,7 @@ use super::parts::Parts;
 use crate::cgroups::{PodCgroups, remove_patiently};
 use crate::container::{ContainerResources, PodStatus, RuntimePod};
 use crate::events::{EventType, pod_reference};
-use crate::kuberuntime::actions::restart_policy::{RestartOfAll, RestartPolicy};
+use crate::kuberuntime::actions::restart_policy::{RestartOfAll, runs_once};
 use crate::kuberuntime::manager::{RunningPod, SyncInputs};
 use crate::kuberuntime::sync_result::{PodSyncResult, SyncAction};
 use crate::node_info::NodeInfo;
@@ -112,7 +112,7 @@ impl Syncer {
         if running && !there {
             let killed = self.parts.runtime.kill_pod(pod, &RunningPod::from(status), None).await;
             match SyncFailure::of(&killed) {
-                None if runs_once(pod) => return Ok(()),
+                None if pod.spec.as_ref().is_none_or(runs_once) => return Ok(()),
                 None => {}
                 Some(failure) => {
                     tracing::error!(%failure, "a pod outside of its cgroup could not be stopped")
@@ -311,13 +311,4 @@ fn conclude(result: &PodSyncResult, restarted_all: bool) -> Result<Synced, SyncF
         return Err(SyncFailure { message, retry_in: Some(Duration::ZERO), told: true });
     }
     Ok(if result.steps.is_empty() { Synced::GoesOn } else { Synced::Changed })
-}
-
-/// Whether none of the pod's containers may start a second time.
-fn runs_once(pod: &Pod) -> bool {
-    let Some(spec) = &pod.spec else { return true };
-    let of_pod = RestartPolicy::of_pod(spec);
-    let restarts =
-        |container| RestartPolicy::of_container(container).unwrap_or(of_pod) != RestartPolicy::Never;
-    !spec.containers.iter().any(restarts)
 }

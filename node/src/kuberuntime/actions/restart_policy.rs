@@ -76,6 +76,20 @@ pub fn container_should_restart(container: &Container, spec: &PodSpec, exit_code
     RestartPolicy::of_container(container).unwrap_or_else(|| RestartPolicy::of_pod(spec)).restarts(exit_code)
 }
 
+/// Whether none of a pod's containers may start a second time, however it ends: neither by a policy nor by a rule.
+pub fn runs_once(spec: &PodSpec) -> bool {
+    let never = |policy| policy == RestartPolicy::Never;
+    let may_restart = |container: &Container| match container.restart_policy {
+        Some(_) => {
+            let mut rules = container.restart_policy_rules.iter().flatten();
+            rules.any(|rule| rule.action == RESTART)
+                || !RestartPolicy::of_container(container).is_some_and(never)
+        }
+        None => false,
+    };
+    never(RestartPolicy::of_pod(spec)) && !spec.containers.iter().any(may_restart)
+}
+
 /// The first rule of the container that is for `exit_code`.
 pub fn matching_rule(container: &Container, exit_code: i32) -> Option<&ContainerRestartRule> {
     container.restart_policy_rules.iter().flatten().find(|rule| {

@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::container::PodStatus;
 use crate::kuberuntime::actions::restart_policy::{
-    RestartOfAll, container_should_restart, should_all_containers_restart,
+    RestartOfAll, container_should_restart, runs_once, should_all_containers_restart,
 };
 use crate::kuberuntime::actions::testing::{base, plain_init};
 
@@ -44,6 +44,25 @@ fn the_first_rule_that_matches_decides_then_the_containers_policy_then_the_pods(
         let spec = scene.pod.spec.as_ref().unwrap();
         let decided = container_should_restart(&spec.containers[0], spec, exit_code);
         assert_eq!(decided, restarts, "{pod} {own:?} {rules:?} {exit_code}");
+    }
+}
+
+#[test]
+fn a_pod_runs_once_if_neither_policies_nor_rules_restart_anything() {
+    for (pod, own, rules, once) in [
+        ("Never", None, vec![], true),
+        ("Never", Some("Never"), vec![], true),
+        ("Never", Some("Never"), vec![rule("Restart", "In", &[42])], false),
+        ("Never", Some("Never"), vec![rule("Other", "In", &[42])], true),
+        ("Never", None, vec![rule("Restart", "In", &[42])], true),
+        ("Never", Some("OnFailure"), vec![], false),
+        ("OnFailure", None, vec![], false),
+        ("Always", Some("Never"), vec![], false),
+    ] {
+        let scene = with_rules(base().policy(pod), own, &rules).but(|scene| {
+            scene.spec().containers.truncate(1);
+        });
+        assert_eq!(runs_once(scene.pod.spec.as_ref().unwrap()), once, "{pod} {own:?} {rules:?}");
     }
 }
 
