@@ -98,7 +98,8 @@ impl Syncer {
         Some(eviction)
     }
 
-    /// Makes the pod's cgroup, where pods have one, and keeps its limits true.
+    /// Makes the pod's cgroup, where pods have one, and keeps its limits true; those of a pod that is being resized change
+    /// with its containers.
     ///
     /// A pod whose containers run outside of it (it was begun under other settings) is stopped first, to start again inside.
     async fn ensure_cgroup(
@@ -106,10 +107,15 @@ impl Syncer {
         pod: &Arc<Pod>,
         status: &PodStatus,
         running: bool,
+        resizing: bool,
     ) -> Result<(), SyncFailure> {
         let asked = Arc::clone(pod);
         let there = self.with_cgroups(move |cgroups| Ok(cgroups.exists(&asked))).await.unwrap_or_default();
-        if running && !there {
+        let plan = plan_cgroup(running, there, resizing);
+        if plan == CgroupPlan::Leave {
+            return Ok(());
+        }
+        if plan == CgroupPlan::StopAndEnsure {
             let killed = self.parts.runtime.kill_pod(pod, &RunningPod::from(status), None).await;
             match SyncFailure::of(&killed) {
                 None if pod.spec.as_ref().is_none_or(runs_once) => return Ok(()),
@@ -182,7 +188,8 @@ impl PodSyncer for Syncer {
     ) -> Result<Synced, SyncFailure> {
         let parts = &self.parts;
         let uid = uid_of(pod);
-        parts.resizes.observe(pod, parts.runtime.is_resize_in_progress(pod, status));
+        let resizing = parts.runtime.is_resize_in_progress(pod, status);
+        parts.resizes.observe(pod, resizing);
         let told = self.api_status(pod, status, Stage::Running).await;
         let phase = told.phase.clone();
         if is_terminal(phase.as_deref()) {
@@ -207,7 +214,7 @@ impl PodSyncer for Syncer {
             return Err(SyncFailure::network_not_ready(error));
         }
         parts.objects.register(pod);
-        self.ensure_cgroup(pod, status, running).await?;
+        self.ensure_cgroup(pod, status, running, resizing).await?;
         self.reconcile_mirror(pod, mirror).await;
         self.make_folders(pod).await?;
         parts.volumes.mount(pod).await.map_err(|error| SyncFailure {
@@ -311,4 +318,46 @@ fn conclude(result: &PodSyncResult, restarted_all: bool) -> Result<Synced, SyncF
         return Err(SyncFailure { message, retry_in: Some(Duration::ZERO), told: true });
     }
     Ok(if result.steps.is_empty() { Synced::GoesOn } else { Synced::Changed })
+}
+
+/// What is to be done for a pod's cgroup before anything else of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CgroupPlan {
+    /// Make it, or keep its limits true.
+    Ensure,
+    /// Stop the containers, which run outside of it, and then make it.
+    StopAndEnsure,
+    /// Nothing.
+    Leave,
+}
+
+/// By whether containers run, the cgroup is there, and the pod is being resized: its limits shrink after its containers', if
+/// what is in use allows it at all.
+fn plan_cgroup(running: bool, there: bool, resizing: bool) -> CgroupPlan {
+    match (there, running) {
+        (true, _) if resizing => CgroupPlan::Leave,
+        (false, true) => CgroupPlan::StopAndEnsure,
+        _ => CgroupPlan::Ensure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_of_a_pod_that_is_resized_are_left_to_the_resize() {
+        use CgroupPlan::{Ensure, Leave, StopAndEnsure};
+        for (running, there, resizing, plan) in [
+            (true, true, true, Leave),
+            (false, true, true, Leave),
+            (true, true, false, Ensure),
+            (false, false, false, Ensure),
+            (false, false, true, Ensure),
+            (true, false, false, StopAndEnsure),
+            (true, false, true, StopAndEnsure),
+        ] {
+            assert_eq!(plan_cgroup(running, there, resizing), plan, "{running} {there} {resizing}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::io;
 use k8s_openapi::api::core::v1::Pod;
 use steersman_api::Uid;
 
-use super::PodCgroups;
+use super::{PodCgroups, PodMemory};
 use crate::container::ContainerResources;
 
 /// `cgroupsPerQOS: false`: the runtime puts containers where it likes, and each is limited by itself.
@@ -20,6 +20,14 @@ impl PodCgroups for Disabled {
 
     fn ensure(&self, _: &Pod) -> io::Result<()> {
         Ok(())
+    }
+
+    fn resize(&self, _: &Pod) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn memory(&self, _: &Pod) -> PodMemory {
+        PodMemory::default()
     }
 
     fn exists(&self, _: &Pod) -> bool {

@@ -11,7 +11,7 @@ use tracing::debug;
 
 use super::cpu::{milli_cpu_of_quota, milli_cpu_of_shares, shares_of_weight, weight_of_shares};
 use super::limits::{Limits, Setting};
-use super::{CgroupVersion, Error, Hierarchies};
+use super::{CgroupVersion, Error, Hierarchies, PodMemory};
 use crate::container::ContainerResources;
 
 /// Controllers without which pods can't be held to their limits, where the machine has them at all.
@@ -151,8 +151,9 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Sets the limits of a group that nobody is in yet: all of them, or it is an error.
-    pub(super) fn limit_new(&self, limits: &Limits) -> Result<(), Error> {
+    /// Sets the limits of a group: all of them, or it is an error. Nothing is killed for it: a limit below what is in use is
+    /// one.
+    pub(super) fn limit_all(&self, limits: &Limits) -> Result<(), Error> {
         self.set(limits, put_gently, |_, _, error| Err(error))
     }
 
@@ -234,6 +235,18 @@ impl Group<'_> {
             memory_request: None,
             memory_limit: memory.filter(|limit| *limit > 0),
         }
+    }
+
+    /// What memory it uses and may use. What it is to have is not for it to know.
+    pub(super) fn memory(&self) -> PodMemory {
+        let (used, limit) = match self.hierarchies.version {
+            CgroupVersion::V1 => ("memory.usage_in_bytes", "memory.limit_in_bytes"),
+            CgroupVersion::V2 => ("memory.current", "memory.max"),
+        };
+        let number = |file| self.get("memory", file)?.parse::<u64>().ok();
+        // Both without limit: `max` is no number, and version 1 has one for it.
+        let limit = number(limit).filter(|limit| *limit < UNLIMITED_V1.unsigned_abs());
+        PodMemory { used: number(used), limit, wanted: None }
     }
 
     /// Kills every process in it and in groups within, and removes it with those.

@@ -47,6 +47,24 @@ pub use reserved::{Extent, NotHeld, Reserved, Whose, hold};
 pub use tree::{CgroupSettings, CgroupTree};
 pub use upkeep::Upkeep;
 
+/// The memory of a pod's cgroup, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PodMemory {
+    /// What it uses, what the kernel keeps of files for it included; none where that is not known.
+    pub used: Option<u64>,
+    /// What it may use now; none without limit.
+    pub limit: Option<u64>,
+    /// What it is to be limited to by the pod's spec, if it is.
+    pub wanted: Option<u64>,
+}
+
+impl PodMemory {
+    /// The limit that it is to have, where that is less than it has.
+    pub fn lowered(&self) -> Option<u64> {
+        self.wanted.filter(|wanted| self.limit.is_none_or(|limit| *wanted < limit))
+    }
+}
+
 /// The control groups of this node's pods. Blocking calls: files of the cgroup file system are written.
 pub trait PodCgroups: Send + Sync + 'static {
     /// The cgroup of the pod as the runtime is told it (`cgroup_parent`): a path for the driver cgroupfs, a slice for
@@ -54,12 +72,21 @@ pub trait PodCgroups: Send + Sync + 'static {
     fn parent_of(&self, pod: &Pod) -> String;
 
     /// Makes the pod's cgroup where it is missing, and sets its limits. Idempotent, and cheap where nothing changed: to be
-    /// called at each sync. Limits that grow do so at once; one that shrinks stays for as long as the pod's containers have
-    /// or use more, so that changes may be made to pod and containers in either order.
+    /// called at each sync, unless the pod is being resized. Limits that grow do so at once; one that shrinks stays for as
+    /// long as the pod's containers have or use more, so that changes may be made to pod and containers in either order.
     ///
     /// # Errors
     /// The file system says no.
     fn ensure(&self, pod: &Pod) -> io::Result<()>;
+
+    /// Sets the limits of a pod's cgroup as the last step of a resize: all of them, or it is an error.
+    ///
+    /// # Errors
+    /// The file system says no, or a limit is below what the pod's containers have or use.
+    fn resize(&self, pod: &Pod) -> io::Result<()>;
+
+    /// How the pod's cgroup is held to its memory; nothing where the node keeps none.
+    fn memory(&self, pod: &Pod) -> PodMemory;
 
     /// Whether the pod's cgroup is there; true where the node keeps none.
     fn exists(&self, pod: &Pod) -> bool;

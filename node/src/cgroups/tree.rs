@@ -14,7 +14,7 @@ use super::limits::{Limits, PodLimitSettings};
 use super::metrics::Metrics;
 use super::name::{CgroupDriver, GroupName, pod_of_folder};
 use super::reserved::Reserved;
-use super::{Error, Hierarchies, PodCgroups};
+use super::{Error, Hierarchies, PodCgroups, PodMemory};
 use crate::container::ContainerResources;
 use crate::resources::{CPU, QosClass, ResourceList, amount, pod_requests, qos_class};
 
@@ -120,7 +120,7 @@ impl CgroupTree {
         self.metrics.update(|| {
             let group = self.group(&self.names.all);
             group.make()?;
-            group.limit_new(&limits)
+            group.limit_all(&limits)
         })
     }
 
@@ -193,7 +193,7 @@ impl CgroupTree {
         }
         self.metrics.create(|| {
             group.make()?;
-            group.limit_new(limits)
+            group.limit_all(limits)
         })
     }
 
@@ -234,6 +234,18 @@ impl PodCgroups for CgroupTree {
             }
         }
         Ok(self.create(&name, &Limits::of_pod(pod, &self.settings.pods))?)
+    }
+
+    fn resize(&self, pod: &Pod) -> io::Result<()> {
+        self.ensure(pod)?;
+        let (name, limits) = (self.pod(pod)?, Limits::of_pod(pod, &self.settings.pods));
+        Ok(self.metrics.update(|| self.group(&name).limit_all(&limits))?)
+    }
+
+    fn memory(&self, pod: &Pod) -> PodMemory {
+        let wanted = Limits::of_pod(pod, &self.settings.pods).memory;
+        let now = self.pod(pod).map(|name| self.group(&name).memory()).unwrap_or_default();
+        PodMemory { wanted, ..now }
     }
 
     fn exists(&self, pod: &Pod) -> bool {

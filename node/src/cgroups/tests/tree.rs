@@ -321,6 +321,38 @@ fn a_uid_that_names_no_group_is_refused() {
 }
 
 #[test]
+fn the_last_step_of_a_resize_fails_where_a_limit_stays() {
+    let machine = Machine::new(CgroupVersion::V2);
+    let tree = machine.prepared();
+    let (large, small) = (guaranteed("u", "500m", "64Mi"), guaranteed("u", "500m", "32Mi"));
+    tree.ensure(&large).unwrap();
+    machine.write("kubepods/podu", "memory.current", &(48 << 20).to_string());
+    let memory = |wanted| PodMemory { used: Some(48 << 20), limit: Some(64 << 20), wanted: Some(wanted) };
+    assert_eq!((tree.memory(&large), tree.memory(&large).lowered()), (memory(64 << 20), None));
+    assert_eq!((tree.memory(&small), tree.memory(&small).lowered()), (memory(32 << 20), Some(32 << 20)));
+    tree.ensure(&small).unwrap();
+    let error = tree.resize(&small).unwrap_err().to_string();
+    assert!(error.starts_with("write \"33554432\" to ") && error.contains("memory.max"), "{error}");
+    assert_eq!(machine.read("kubepods/podu", "memory.max"), (64 << 20).to_string());
+    machine.write("kubepods/podu", "memory.current", "0");
+    tree.resize(&small).unwrap();
+    assert_eq!(machine.read("kubepods/podu", "memory.max"), (32 << 20).to_string());
+    // Of a group without limit none is known, on version 1 by its number.
+    let unlimited = PodMemory { used: Some(0), limit: None, wanted: None };
+    for version in BOTH {
+        let machine = Machine::new(version);
+        let tree = machine.prepared();
+        tree.ensure(&best_effort("u")).unwrap();
+        let used = match version {
+            CgroupVersion::V1 => "memory.usage_in_bytes",
+            CgroupVersion::V2 => "memory.current",
+        };
+        machine.write("kubepods/besteffort/podu", used, "0");
+        assert_eq!(tree.memory(&best_effort("u")), unlimited);
+    }
+}
+
+#[test]
 fn a_node_without_groups_for_pods_leaves_all_to_the_runtime() {
     let pod = best_effort("u");
     assert_eq!(Disabled.parent_of(&pod), "");

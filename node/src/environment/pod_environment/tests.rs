@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use tempfile::TempDir;
 
 use super::*;
+use crate::cgroups::PodMemory;
 use crate::events::testing::{Kept, Said};
 use crate::objects::ObjectError;
 use crate::volumes::MountedVolume;
@@ -86,6 +87,14 @@ impl PodCgroups for Fakes {
 
     fn ensure(&self, _pod: &Pod) -> io::Result<()> {
         Ok(())
+    }
+
+    fn resize(&self, _pod: &Pod) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn memory(&self, _pod: &Pod) -> PodMemory {
+        PodMemory::default()
     }
 
     fn exists(&self, _pod: &Pod) -> bool {

@@ -1,7 +1,7 @@
 //! Changing the resources of what runs.
 //!
 //! Processor time and memory of running containers, and of the pod as a whole. What can't be done is refused with a clear
-//! error before anything is changed: to give a container less memory than it uses.
+//! error before anything is changed: to give pod or containers less memory than they use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +13,17 @@ use tracing::debug;
 use super::convert::resources_of;
 use super::records::uid;
 use super::sandbox::Sandbox;
-use super::spec::container_spec;
+use super::spec::{container_spec, pod_text};
 use super::{Kuberuntime, off_thread};
+use crate::allocation::PodResources;
+use crate::cgroups::PodCgroups;
 use crate::container::{ContainerStatus, PodStatus};
 use crate::cri::v1;
 use crate::kuberuntime::actions::PodActions;
 use crate::kuberuntime::actions::resize::ContainerToUpdate;
 use crate::kuberuntime::container_config::{container_resources, sandbox_overhead, sandbox_resources};
 use crate::runtime::Error;
+use crate::sync_loop::runtime_state::aggregate;
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
@@ -39,48 +42,65 @@ impl Kuberuntime {
         actions: &PodActions,
     ) -> Result<(), String> {
         let updates = &actions.containers_to_update;
-        for update in &updates.memory {
-            self.check_memory(pod, update).await?;
-        }
-        self.tell_sandbox(pod, sandbox).await?;
-        let uid = uid(pod);
-        let had: BTreeMap<String, ResourceRequirements> = status
-            .running()
-            .filter_map(|of| Some((of.name.clone(), self.records.actuated(&uid, &of.name)?)))
-            .collect();
-        self.ensure_cgroup(larger(pod, &had)).await?;
+        self.check_memory(pod, &updates.memory).await?;
+        let cpu_alone = updates.memory.is_empty() && !actions.update_pod_level_resources;
+        self.tell_sandbox(pod, sandbox, if cpu_alone { CPU } else { MEMORY }).await?;
+        let mut had = self.records.given(&uid(pod));
+        had.containers.retain(|name, _| status.running().any(|running| running.name == *name));
+        let between = larger(pod, &had);
+        self.with_cgroups(move |cgroups| cgroups.ensure(&between))
+            .await
+            .map_err(|error| error.to_string())?;
         for (updates, resource) in [(&updates.memory, MEMORY), (&updates.cpu, CPU)] {
             for update in updates {
                 self.update_container(pod, update, resource).await?;
             }
         }
-        self.ensure_cgroup(pod.clone()).await?;
+        let wanted = pod.clone();
+        self.with_cgroups(move |cgroups| cgroups.resize(&wanted)).await.map_err(|error| error.to_string())?;
         self.records.set_actuated_pod(pod);
         self.save_given().await
     }
 
-    /// Whether a container may get the memory that it is to have: not less than it uses.
-    async fn check_memory(&self, pod: &Pod, update: &ContainerToUpdate) -> Result<(), String> {
-        let (limit, had) = (update.desired.memory_limit, update.current.memory_limit);
-        if limit == 0 || (had != 0 && limit >= had) {
-            return Ok(());
+    /// Whether pod and containers may get the memory that they are to have: not less than they use. All that may not are
+    /// told.
+    ///
+    /// Upstream leaves out the pod where no container changes with it; version 2 of control groups would then kill.
+    async fn check_memory(&self, pod: &Pod, updates: &[ContainerToUpdate]) -> Result<(), String> {
+        let mut wrong = Vec::new();
+        let asked = pod.clone();
+        let of_pod = self.with_cgroups(move |cgroups| cgroups.memory(&asked)).await;
+        match (of_pod.lowered(), of_pod.used) {
+            (Some(_), None) => wrong.push("missing pod memory usage".to_owned()),
+            (Some(limit), Some(used)) if used >= limit => wrong
+                .push(format!("attempting to set pod memory limit ({limit}) below current usage ({used})")),
+            _ => {}
         }
-        let name = update.spec.of(pod).map(|container| container.name.as_str()).unwrap_or_default();
-        let wrong = |text: String| format!("cannot decrease memory limits: {text}");
-        let stats =
-            self.runtime.container_stats(&update.id.id).await.map_err(|error| wrong(error.to_string()))?;
-        let used = stats.memory.and_then(|memory| memory.usage_bytes.or(memory.working_set_bytes));
-        match used.map(|used| used.value) {
-            None => Err(wrong(format!("missing container {name:?} memory usage"))),
-            Some(used) if i64::try_from(used).is_ok_and(|used| used < limit) => Ok(()),
-            Some(used) => Err(wrong(format!(
-                "attempting to set container {name:?} memory limit ({limit}) below current usage ({used})"
-            ))),
+        for update in updates {
+            let (limit, had) = (update.desired.memory_limit, update.current.memory_limit);
+            if limit == 0 || (had != 0 && limit >= had) {
+                continue;
+            }
+            let name = update.spec.of(pod).map(|container| container.name.as_str()).unwrap_or_default();
+            let stats = self.runtime.container_stats(&update.id.id).await.map_err(|error| {
+                debug!(container = %update.id, %error, "a container's memory can't be read");
+                format!("unable to read memory usage for pod {:?}", pod_text(pod))
+            })?;
+            let used = stats.memory.and_then(|memory| memory.usage_bytes.or(memory.working_set_bytes));
+            match used.map(|used| used.value) {
+                None => wrong.push(format!("missing container {name:?} memory usage")),
+                Some(used) if i64::try_from(used).is_ok_and(|used| used < limit) => {}
+                Some(used) => wrong.push(format!(
+                    "attempting to set container {name:?} memory limit ({limit}) below current usage ({used})"
+                )),
+            }
         }
+        aggregate(wrong).map_or(Ok(()), |wrong| Err(format!("cannot decrease memory limits: {wrong}")))
     }
 
-    /// Tells the runtime what the pod as a whole is to have. Runtimes that don't want to know are left alone.
-    async fn tell_sandbox(&self, pod: &Pod, sandbox: &Sandbox) -> Result<(), String> {
+    /// Tells the runtime what the pod as a whole is to have, because of `resource`. Runtimes that don't want to know are
+    /// left alone.
+    async fn tell_sandbox(&self, pod: &Pod, sandbox: &Sandbox, resource: &str) -> Result<(), String> {
         let request = v1::UpdatePodSandboxResourcesRequest {
             pod_sandbox_id: sandbox.id.clone(),
             overhead: Some(sandbox_overhead(pod, &self.options.node)),
@@ -89,14 +109,21 @@ impl Kuberuntime {
         match self.runtime.update_pod_sandbox_resources(&request).await {
             // Some of containerd's versions say it so.
             Err(error) if error.is_unimplemented() || error.message().contains("not implemented") => Ok(()),
-            Err(error) => Err(format!("updatePodSandboxResources failed: {error}")),
+            Err(error) => Err(format!(
+                "failed to notify runtime for UpdatePodSandboxResources (resource={resource}); resize rejected: \
+                 updatePodSandboxResources failed for sanboxID {:?}: {error}",
+                sandbox.id
+            )),
             Ok(_) => Ok(()),
         }
     }
 
-    async fn ensure_cgroup(&self, pod: Pod) -> Result<(), String> {
+    async fn with_cgroups<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn PodCgroups) -> T + Send + 'static,
+    ) -> T {
         let cgroups = Arc::clone(&self.cgroups);
-        off_thread(move || cgroups.ensure(&pod)).await.map_err(|error| error.to_string())
+        off_thread(move || work(&*cgroups)).await
     }
 
     /// Changes one resource of one container, and leaves the other as it is.
@@ -179,35 +206,78 @@ fn with_resource(
     }
 }
 
-/// The pod with, of processor time and memory, the larger of what each of its containers has and is to have; without a limit
-/// where one of both has none.
-fn larger(pod: &Pod, had: &BTreeMap<String, ResourceRequirements>) -> Pod {
+/// The pod with, of processor time and memory, the larger of what it and each of its containers has and is to have; without a
+/// limit where one of both has none.
+fn larger(pod: &Pod, had: &PodResources) -> Pod {
     let mut larger = pod.clone();
     let Some(spec) = &mut larger.spec else { return larger };
     for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
-        let Some(had) = had.get(&container.name) else { continue };
-        let wanted = container.resources.get_or_insert_default();
-        let (mut limits, mut requests) =
-            (wanted.limits.clone().unwrap_or_default(), wanted.requests.clone().unwrap_or_default());
-        for resource in [CPU, MEMORY] {
-            let amount = |list: &Option<BTreeMap<String, Quantity>>| {
-                list.as_ref().and_then(|list| list.get(resource)).cloned()
-            };
-            match (amount(&had.limits), amount(&wanted.limits)) {
-                (Some(had), Some(wanted)) => limits.insert(resource.to_owned(), max(had, wanted)),
-                _ => limits.remove(resource),
-            };
-            if let Some(had) = amount(&had.requests) {
-                let more = amount(&wanted.requests).map_or(had.clone(), |wanted| max(had, wanted));
-                requests.insert(resource.to_owned(), more);
-            }
+        if let Some(had) = had.containers.get(&container.name) {
+            raise(container.resources.get_or_insert_default(), had);
         }
-        (wanted.limits, wanted.requests) = (Some(limits), Some(requests));
+    }
+    if let (Some(wanted), Some(had)) = (&mut spec.resources, &had.pod) {
+        raise(wanted, had);
     }
     larger
+}
+
+/// Makes `wanted` no less than `had`.
+fn raise(wanted: &mut ResourceRequirements, had: &ResourceRequirements) {
+    let (mut limits, mut requests) =
+        (wanted.limits.clone().unwrap_or_default(), wanted.requests.clone().unwrap_or_default());
+    for resource in [CPU, MEMORY] {
+        let amount = |list: &Option<BTreeMap<String, Quantity>>| {
+            list.as_ref().and_then(|list| list.get(resource)).cloned()
+        };
+        match (amount(&had.limits), amount(&wanted.limits)) {
+            (Some(had), Some(wanted)) => limits.insert(resource.to_owned(), max(had, wanted)),
+            _ => limits.remove(resource),
+        };
+        if let Some(had) = amount(&had.requests) {
+            let more = amount(&wanted.requests).map_or(had.clone(), |wanted| max(had, wanted));
+            requests.insert(resource.to_owned(), more);
+        }
+    }
+    (wanted.limits, wanted.requests) = (Some(limits), Some(requests));
 }
 
 fn max(one: Quantity, other: Quantity) -> Quantity {
     let read = |text: &Quantity| text.0.parse::<steersman_api::Quantity>().unwrap_or_default();
     if read(&one) >= read(&other) { one } else { other }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(whole: &str, container: &str) -> Pod {
+        let limits = |amount: &str| json!({"limits": {"cpu": amount, "memory": amount}});
+        let containers = json!([{"name": "a", "resources": limits(container)}]);
+        serde_json::from_value(
+            json!({"metadata": {}, "spec": {"resources": limits(whole), "containers": containers}}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_pod_has_the_larger_of_both_while_it_is_resized() {
+        for (had, wanted, between) in [
+            (pod("4", "2"), pod("3", "1"), pod("4", "2")),
+            (pod("3", "1"), pod("4", "2"), pod("4", "2")),
+            (pod("4", "1"), pod("3", "2"), pod("4", "2")),
+        ] {
+            let larger = PodResources::of(&larger(&wanted, &PodResources::of(&had)));
+            assert_eq!(
+                json!(larger)["PodLevelResources"]["limits"],
+                json!(PodResources::of(&between))["PodLevelResources"]["limits"]
+            );
+            assert_eq!(
+                json!(larger)["ContainerResources"]["a"]["limits"],
+                json!(PodResources::of(&between))["ContainerResources"]["a"]["limits"]
+            );
+        }
+    }
 }

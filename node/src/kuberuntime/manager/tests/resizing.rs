@@ -5,9 +5,11 @@ use serde_json::{Value, json};
 
 use super::world::{World, app, pod};
 use crate::allocation::{PodResources, Store};
+use crate::cgroups::PodMemory;
 use crate::container::ContainerResources;
 use crate::kuberuntime::sync_result::SyncAction;
-use crate::runtime::Operation;
+use crate::runtime::simulated::Fault;
+use crate::runtime::{Code, Operation};
 
 fn resources(cpu: &str, memory: &str) -> Value {
     let both = json!({"cpu": cpu, "memory": memory});
@@ -71,6 +73,65 @@ async fn less_memory_than_is_used_is_refused_and_nothing_changed() {
     assert_eq!(error.message, message);
     assert_eq!(world.container(&pod, "a").await.resources, amounts(250, 4096));
     assert_eq!(world.count(Operation::UpdateContainerResources), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_gets_no_less_memory_than_it_uses_and_all_that_is_wrong_is_told() {
+    let world = World::new();
+    let whole = |memory: &str| json!({"limits": {"memory": memory}, "requests": {"memory": "1024"}});
+    let app = app("a", json!({"resources": resources("250m", "4096")}));
+    let of = |memory: &str| {
+        pod(&[("memory-bytes", "3000")], json!({"resources": whole(memory), "containers": [app]}))
+    };
+    world.synced(&of("8192")).await;
+    let failure = async |pod: &Pod| {
+        let result = world.sync(pod).await;
+        result.failures().next().map(|step| step.error.clone().unwrap().message)
+    };
+    // Of the pod alone.
+    let of_pod = "attempting to set pod memory limit (5000) below current usage (5000)";
+    let memory = PodMemory { used: Some(5000), limit: Some(8192), wanted: Some(5000) };
+    *world.node.memory.lock() = memory;
+    assert_eq!(failure(&of("5000")).await.unwrap(), format!("cannot decrease memory limits: {of_pod}"));
+    // Of both.
+    let smaller = resized(&of("5000"), 0, resources("250m", "2048"));
+    let of_container = "attempting to set container \"a\" memory limit (2048) below current usage (3000)";
+    assert_eq!(
+        failure(&smaller).await.unwrap(),
+        format!("cannot decrease memory limits: [{of_pod}, {of_container}]")
+    );
+    *world.node.memory.lock() = PodMemory { used: None, ..memory };
+    assert_eq!(
+        failure(&of("5000")).await.unwrap(),
+        "cannot decrease memory limits: missing pod memory usage"
+    );
+    assert_eq!(world.count(Operation::UpdateContainerResources), 0);
+    assert_eq!(world.count(Operation::UpdatePodSandboxResources), 0);
+    assert!(world.node.cgroup.lock().is_empty());
+    // It is not taken for done.
+    *world.node.memory.lock() = PodMemory { used: Some(4999), ..memory };
+    assert_eq!(failure(&of("5000")).await, None);
+    assert_eq!(world.sync(&of("5000")).await.steps, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_refuses_a_resize_is_told_of() {
+    let world = World::new();
+    let pod = pod(&[], json!({"containers": [app("a", json!({"resources": resources("250m", "4096")}))]}));
+    let status = world.synced(&pod).await;
+    let sandbox = &status.sandboxes[0].id;
+    let refuses = Fault::Fails { code: Code::Internal, message: "no".into() };
+    for (cpu, memory, resource) in [("1", "4096", "cpu"), ("1", "8192", "memory")] {
+        world.simulated.inject(Operation::UpdatePodSandboxResources, 1, refuses.clone());
+        let result = world.sync(&resized(&pod, 0, resources(cpu, memory))).await;
+        assert_eq!(
+            result.failures().next().unwrap().error.clone().unwrap().message,
+            format!(
+                "failed to notify runtime for UpdatePodSandboxResources (resource={resource}); resize rejected: \
+                 updatePodSandboxResources failed for sanboxID \"{sandbox}\": rpc error: code = Internal desc = no"
+            )
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

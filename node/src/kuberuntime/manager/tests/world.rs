@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use crate::allocation::Store;
-use crate::cgroups::PodCgroups;
+use crate::cgroups::{PodCgroups, PodMemory};
 use crate::container::{ContainerStatus, PodStatus, RuntimePod};
 use crate::cri::{Client, v1};
 use crate::events::testing::Kept;
@@ -64,6 +64,8 @@ pub(super) struct Node {
     pub(super) ready: Mutex<u32>,
     /// The limits of processor time of all containers, each time the pod's cgroup was set.
     pub(super) cgroup: Mutex<Vec<Vec<String>>>,
+    /// How the pod's cgroup is held to its memory.
+    pub(super) memory: Mutex<PodMemory>,
 }
 
 impl Node {
@@ -134,6 +136,14 @@ impl PodCgroups for Node {
         };
         self.cgroup.lock().push(containers.map(limit).collect());
         Ok(())
+    }
+
+    fn resize(&self, pod: &Pod) -> io::Result<()> {
+        self.ensure(pod)
+    }
+
+    fn memory(&self, _pod: &Pod) -> PodMemory {
+        *self.memory.lock()
     }
 
     fn exists(&self, _pod: &Pod) -> bool {
