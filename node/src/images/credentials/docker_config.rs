@@ -1,10 +1,12 @@
 //! Docker's two forms of a file of logins.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 /// A login at a registry.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -39,14 +41,64 @@ pub enum Error {
 /// Logins by registry, with or without a path, as the file names them.
 pub(super) type Logins = BTreeMap<String, Login>;
 
-#[derive(Deserialize)]
-struct ConfigJson {
-    #[serde(default)]
-    auths: Option<BTreeMap<String, Entry>>,
+type Entries = BTreeMap<String, Option<Entry>>;
+
+/// An object as Go reads one: its members are named without regard to case, a later one goes before an earlier one, and
+/// `null` is what is not there.
+trait Members: Default {
+    /// What is expected, for messages.
+    const WHAT: &str;
+
+    /// Takes the value of a member, in lower case; passes over those that it does not know.
+    fn take<'de, A: MapAccess<'de>>(&mut self, name: &str, from: &mut A) -> Result<(), A::Error>;
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
+struct AsInGo<T>(PhantomData<T>);
+
+impl<'de, T: Members> Visitor<'de> for AsInGo<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(T::WHAT)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<T, A::Error> {
+        let mut read = T::default();
+        while let Some(name) = from.next_key::<String>()? {
+            read.take(&name.to_ascii_lowercase(), &mut from)?;
+        }
+        Ok(read)
+    }
+}
+
+#[derive(Default)]
+struct ConfigJson {
+    auths: Entries,
+}
+
+impl Members for ConfigJson {
+    const WHAT: &str = "a file of logins";
+
+    fn take<'de, A: MapAccess<'de>>(&mut self, name: &str, from: &mut A) -> Result<(), A::Error> {
+        match name {
+            "auths" => match from.next_value::<Option<Entries>>()? {
+                // Go goes on with the map it has.
+                Some(more) => self.auths.extend(more),
+                None => self.auths.clear(),
+            },
+            _ => _ = from.next_value::<IgnoredAny>()?,
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for ConfigJson {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(AsInGo(PhantomData))
+    }
+}
+
+#[derive(Default)]
 struct Entry {
     username: String,
     password: String,
@@ -54,15 +106,43 @@ struct Entry {
     auth: String,
 }
 
+impl Members for Entry {
+    const WHAT: &str = "a login";
+
+    fn take<'de, A: MapAccess<'de>>(&mut self, name: &str, from: &mut A) -> Result<(), A::Error> {
+        let member = match name {
+            "username" => &mut self.username,
+            "password" => &mut self.password,
+            "email" => &mut self.email,
+            "auth" => &mut self.auth,
+            _ => {
+                from.next_value::<IgnoredAny>()?;
+                return Ok(());
+            }
+        };
+        if let Some(text) = from.next_value()? {
+            *member = text;
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(AsInGo(PhantomData))
+    }
+}
+
 /// `config.json`: the logins are under `auths`.
 pub(super) fn parse_config_json(bytes: &[u8]) -> Result<Logins, Error> {
-    let config: ConfigJson = serde_json::from_slice(bytes).map_err(parse_error)?;
-    logins(config.auths.unwrap_or_default())
+    let config: Option<ConfigJson> = serde_json::from_slice(bytes).map_err(parse_error)?;
+    logins(config.unwrap_or_default().auths)
 }
 
 /// `.dockercfg`: nothing but logins.
 pub(super) fn parse_dockercfg(bytes: &[u8]) -> Result<Logins, Error> {
-    logins(serde_json::from_slice(bytes).map_err(parse_error)?)
+    let entries: Option<Entries> = serde_json::from_slice(bytes).map_err(parse_error)?;
+    logins(entries.unwrap_or_default())
 }
 
 /// serde's own message can quote the text, which is secret.
@@ -71,11 +151,11 @@ fn parse_error(error: serde_json::Error) -> Error {
     Error::Parse { line: error.line(), column: error.column() }
 }
 
-fn logins(entries: BTreeMap<String, Entry>) -> Result<Logins, Error> {
+fn logins(entries: Entries) -> Result<Logins, Error> {
     entries
         .into_iter()
         .map(|(registry, entry)| {
-            let login = login(&registry, entry)?;
+            let login = login(&registry, entry.unwrap_or_default())?;
             Ok((registry, login))
         })
         .collect()
@@ -96,8 +176,8 @@ fn login(registry: &str, Entry { username, password, email, auth }: Entry) -> Re
     Ok(Login { username: username.to_owned(), password: password.to_owned(), email })
 }
 
-impl std::fmt::Debug for Login {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Login").field("username", &self.username).finish_non_exhaustive()
     }
 }
@@ -118,6 +198,12 @@ mod tests {
             (r#"{"username": "u", "password": "p:q"}"#, login("u", "p:q")),
             (r#"{"username": "u", "password": "p", "auth": "dXNlcjpwYTpzcw=="}"#, login("user", "pa:ss")),
             (r#"{"unknown": 1}"#, login("", "")),
+            // As Go reads JSON.
+            (r#"{"username": "u", "password": "p", "email": null, "auth": null}"#, login("u", "p")),
+            (r#"{"Username": "u", "PASSWORD": "p"}"#, login("u", "p")),
+            (r#"{"username": "old", "password": "p", "Username": "u"}"#, login("u", "p")),
+            (r#"{"username": "u", "password": "p", "username": null}"#, login("u", "p")),
+            ("null", login("", "")),
         ] {
             let expected = Logins::from([("reg.io".to_owned(), expected)]);
             let old = format!(r#"{{"reg.io": {entry}}}"#);
@@ -125,7 +211,15 @@ mod tests {
             assert_eq!(parse_dockercfg(old.as_bytes()).unwrap(), expected, "{entry}");
             assert_eq!(parse_config_json(new.as_bytes()).unwrap(), expected, "{entry}");
         }
-        assert!(parse_config_json(br#"{"auths": null}"#).unwrap().is_empty());
+        for none in ["null", "{}", r#"{"auths": null}"#, r#"{"auths": {"reg.io": {}}, "auths": null}"#] {
+            assert!(parse_config_json(none.as_bytes()).unwrap().is_empty(), "{none}");
+        }
+        assert!(parse_dockercfg(b"null").unwrap().is_empty());
+        let both = parse_config_json(
+            br#"{"auths": {"one": {}, "two": {"auth": "!"}}, "Auths": {"two": {"username": "u"}}}"#,
+        );
+        let expected = [("one".to_owned(), login("", "")), ("two".to_owned(), login("u", ""))];
+        assert_eq!(both.unwrap(), Logins::from(expected));
     }
 
     #[test]
