@@ -28,7 +28,7 @@ pub enum Parallelism {
 pub struct Rate {
     /// Pulls a second in the long run. Zero or less: no limit.
     pub qps: f32,
-    /// Pulls at once after a quiet time.
+    /// Pulls at once after a quiet time. Zero: none ever.
     pub burst: u32,
 }
 
@@ -49,8 +49,8 @@ pub(super) struct Puller {
 /// A token bucket, as one instant: when it will be full again.
 struct Bucket {
     period: Duration,
-    /// How far `full_at` may lie ahead while a token is to be had.
-    tolerance: Duration,
+    /// How far `full_at` may lie ahead while a token is to be had; none for a bucket that holds none.
+    tolerance: Option<Duration>,
     full_at: Mutex<Instant>,
 }
 
@@ -92,6 +92,9 @@ impl Puller {
             Some(turns) => Some(turns.acquire().await.expect("the semaphore must never be closed")),
             None => None,
         };
+        if !self.bucket.as_ref().is_none_or(Bucket::take) {
+            return Err("pull QPS exceeded".to_owned());
+        }
         let began = Instant::now();
         let (image_ref, credential) = self.try_each(image, credentials, sandbox_config).await?;
         // Only for the event and the metric: not worth failing for.
@@ -113,13 +116,8 @@ impl Puller {
         let mut errors: Vec<String> = Vec::new();
         for credential in tries {
             let auth = credential.as_ref().map(Credential::auth);
-            let pulled = if self.bucket.as_ref().is_none_or(Bucket::take) {
-                let pull = self.service.pull_image(image, auth.as_ref(), Some(sandbox_config)).await;
-                pull.map_err(|error| error.to_string())
-            } else {
-                Err("pull QPS exceeded".to_owned())
-            };
-            match pulled {
+            let pulled = self.service.pull_image(image, auth.as_ref(), Some(sandbox_config)).await;
+            match pulled.map_err(|error| error.to_string()) {
                 Ok(image_ref) => return Ok((image_ref, credential)),
                 Err(error) if errors.contains(&error) => {}
                 Err(error) => errors.push(error),
@@ -136,7 +134,7 @@ impl Bucket {
     /// `None` for no limit.
     fn new(Rate { qps, burst }: Rate) -> Option<Self> {
         let period = (qps > 0.0).then(|| Duration::try_from_secs_f64(1.0 / f64::from(qps)).ok()).flatten()?;
-        let tolerance = period.saturating_mul(burst.saturating_sub(1));
+        let tolerance = burst.checked_sub(1).map(|more| period.saturating_mul(more));
         Some(Self { period, tolerance, full_at: Mutex::new(Instant::now()) })
     }
 
@@ -144,7 +142,8 @@ impl Bucket {
     fn take(&self) -> bool {
         let mut full_at = self.full_at.lock();
         let now = Instant::now();
-        let there = full_at.saturating_duration_since(now) <= self.tolerance;
+        let ahead = full_at.saturating_duration_since(now);
+        let there = self.tolerance.is_some_and(|tolerance| ahead <= tolerance);
         if there {
             *full_at = (*full_at).max(now) + self.period;
         }
@@ -164,5 +163,6 @@ mod tests {
         tokio::time::advance(Duration::from_millis(200)).await;
         assert!(bucket.take() && !bucket.take());
         assert!(Bucket::new(Rate { qps: 0.0, burst: 3 }).is_none());
+        assert!(!Bucket::new(Rate { qps: 5.0, burst: 0 }).unwrap().take());
     }
 }

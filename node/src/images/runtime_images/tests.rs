@@ -358,6 +358,14 @@ async fn pulls_beyond_the_rate_fail_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pull_counts_once_with_however_many_credentials() {
+    let rate = Rate { qps: 1.0, burst: 1 };
+    let world = World::new(Settings { rate, ..Default::default() }, &["two"]);
+    world.ensure("web:1", None, &[secret("one"), secret("two")]).await.unwrap();
+    assert_eq!(*world.registry.tried.lock(), ["one", "two"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn images_at_hand_are_listed() {
     let world = World::plain();
     world.runtime.add_image("web:1");
