@@ -183,21 +183,34 @@ impl Kuberuntime {
         let spec = v1::ImageSpec { image: container.image.clone().unwrap_or_default(), ..Default::default() };
         let status = self.image_service.image_status(&spec).await;
         let status = status.map_err(|error| wrong(error.message().to_owned()))?;
-        let termination_message = self.termination_message_file(pod, container).await.map_err(wrong)?;
-        let inputs = ContainerInputs {
+        let termination_message = self.termination_message_path(pod, container);
+        let image_user = ImageUser::of(status.image.as_ref());
+        let groups = self.helper.extra_supplemental_groups(pod);
+        let mut inputs = ContainerInputs {
             image_ref: &image,
             restart_count,
             options: &options,
-            image_user: &ImageUser::of(status.image.as_ref()),
+            image_user: &image_user,
             target_container: target.map(|target| target.id.id.as_str()),
             termination_message: termination_message.as_deref(),
-            extra_supplemental_groups: &self.helper.extra_supplemental_groups(pod),
+            extra_supplemental_groups: &groups,
             node: &self.options.node,
         };
-        let config = container_config(pod, container, &inputs).map_err(|error| wrong(error.to_string()))?;
+        let configure = |inputs: &ContainerInputs<'_>| {
+            container_config(pod, container, inputs).map_err(|error| wrong(error.to_string()))
+        };
+        let mut config = configure(&inputs)?;
         make_folder(self.log_folder(pod, name), 0o755).await.map_err(|error| {
             wrong(format!("create container log directory for container {name} failed: {error}"))
         })?;
+        // Not before all else is well, or each try would leave one.
+        if let Some(file) = &termination_message
+            && let Err(error) = make_termination_message(file.clone()).await.map_err(wrong)?
+        {
+            error!(pod = pod_text(pod), container = name, %error, "error on creating termination-log file");
+            inputs.termination_message = None;
+            config = configure(&inputs)?;
+        }
         Ok(config)
     }
 
@@ -239,30 +252,12 @@ impl Kuberuntime {
         )
     }
 
-    /// Makes the file that takes the container's termination message, under a name of its own for each incarnation; none
-    /// where the container has no path for it, or it can't be made, which does not stop the container.
-    ///
-    /// Fails, in words, where its folder can't be made.
-    async fn termination_message_file(
-        &self,
-        pod: &Pod,
-        container: &Container,
-    ) -> Result<Option<PathBuf>, String> {
-        if container.termination_message_path.as_ref().is_none_or(String::is_empty) {
-            return Ok(None);
-        }
+    /// Where the container's termination message is to go, under a name of its own for each incarnation; none where the
+    /// container has no path for it.
+    fn termination_message_path(&self, pod: &Pod, container: &Container) -> Option<PathBuf> {
+        container.termination_message_path.as_ref().filter(|path| !path.is_empty())?;
         let folder = self.options.root.pod_container(&uid(pod), &container.name);
-        make_folder(folder.clone(), 0o750).await?;
-        let file = folder.join(format!("{:08x}", rand::random::<u32>()));
-        let made = off_thread(move || {
-            // Whoever the container runs as may write to it, whatever the mask of this process.
-            File::create(&file)?.set_permissions(Permissions::from_mode(0o666))?;
-            Ok(file)
-        });
-        made.await.map(Some).or_else(|error: io::Error| {
-            error!(pod = pod_text(pod), container = container.name, %error, "error on creating termination-log file");
-            Ok(None)
-        })
+        Some(folder.join(format!("{:08x}", rand::random::<u32>())))
     }
 
     /// Links the log where collectors of the old way look for it.
@@ -281,6 +276,20 @@ impl Kuberuntime {
             warn!(pod = pod_text(pod), container = container.name, %error, "Failed to create legacy symbolic link");
         }
     }
+}
+
+/// Makes the file for a termination message. That it can't be made, within, does not stop the container.
+///
+/// Fails, in words, where its folder can't be made.
+async fn make_termination_message(file: PathBuf) -> Result<io::Result<()>, String> {
+    if let Some(folder) = file.parent() {
+        make_folder(folder.to_owned(), 0o750).await?;
+    }
+    let made = off_thread(move || {
+        // Whoever the container runs as may write to it, whatever the mask of this process.
+        File::create(&file)?.set_permissions(Permissions::from_mode(0o666))
+    });
+    Ok(made.await)
 }
 
 /// The names of files in a folder; none where the folder is not there.

@@ -117,11 +117,13 @@ async fn each_step_of_a_start_fails_with_its_own_reason() {
 #[tokio::test(start_paused = true)]
 async fn who_must_not_be_root_is_not_started_as_root() {
     let world = World::new();
-    let spec = json!({"securityContext": {"runAsNonRoot": true}});
+    let spec = json!({"securityContext": {"runAsNonRoot": true}, "terminationMessagePath": "/t"});
     let pod = pod(&[], json!({"containers": [app("a", spec)]}));
     let (_, _, error) = only_failure(&world.sync(&pod).await);
     assert_eq!(error.reason, "CreateContainerConfigError");
     assert!(error.message.starts_with("container has runAsNonRoot and image will run as root"), "{error:?}");
+    let files = world.folder.path().join("root/pods/uid-web/containers/a");
+    assert!(!files.exists(), "nothing is left of a try");
 }
 
 #[tokio::test(start_paused = true)]
