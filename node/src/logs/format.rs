@@ -129,7 +129,7 @@ impl Formatter {
         );
         let shown = wanted && self.options.since.is_none_or(|since| head.at >= since);
         if shown && self.options.timestamps && self.at_line_start {
-            self.show(format!("{:.9} ", head.at).as_bytes(), out);
+            self.show(format!("{} ", head.stamp()).as_bytes(), out);
         }
         self.position = Position::Text { shown, partial: head.partial };
     }

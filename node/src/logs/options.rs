@@ -11,7 +11,7 @@ pub struct LogOptions {
     pub limit_bytes: Option<u64>,
     /// Only lines of that time and later.
     pub since: Option<Timestamp>,
-    /// Each line begins with its time, to the nanosecond, in UTC.
+    /// Each line begins with its time, to the nanosecond, as far from UTC as it is written.
     pub timestamps: bool,
     /// What the container wrote to which stream.
     pub streams: Streams,

@@ -56,10 +56,22 @@ fn lines_are_shown_as_asked_however_they_come_in_pieces() {
 }
 
 #[test]
-fn stamps_are_shown_in_utc_to_the_nanosecond() {
-    let log = "2026-11-21T12:00:00.5+02:00 stdout F x\n";
-    let options = LogOptions { timestamps: true, ..options() };
-    assert_eq!(in_pieces(options, log, 100).unwrap(), "2026-11-21T10:00:00.500000000Z x\n");
+fn stamps_are_shown_as_written_to_the_nanosecond() {
+    for (written, shown) in [
+        ("2026-11-21T12:00:00.5+02:00", "2026-11-21T12:00:00.500000000+02:00"),
+        ("2026-11-21T12:00:00-03:30", "2026-11-21T12:00:00.000000000-03:30"),
+        ("2026-11-21T12:00:00.000000001-00:30", "2026-11-21T12:00:00.000000001-00:30"),
+        ("2026-11-21T12:00:00+00:00", "2026-11-21T12:00:00.000000000Z"),
+        ("2026-11-21T12:00:00.123456789Z", "2026-11-21T12:00:00.123456789Z"),
+    ] {
+        let options = LogOptions { timestamps: true, ..options() };
+        let log = format!("{written} stdout F x\n");
+        assert_eq!(in_pieces(options, &log, 100).unwrap(), format!("{shown} x\n"));
+    }
+    // It is the instant that counts.
+    let options = LogOptions { since: Some("2026-11-21T10:30:00Z".parse().unwrap()), ..options() };
+    let log = "2026-11-21T12:00:00+02:00 stdout F x\n2026-11-21T09:00:00-02:00 stdout F y\n";
+    assert_eq!(in_pieces(options, log, 100).unwrap(), "y\n");
 }
 
 #[test]
