@@ -1,11 +1,11 @@
 //! How long a container that keeps ending waits before it is started again (`CrashLoopBackOff`).
 
 use std::collections::HashMap;
-use std::fmt;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, Pod};
+use steersman_api::GoDuration;
 
 use super::go_json;
 use crate::container::{ContainerState, PodStatus};
@@ -160,20 +160,6 @@ pub fn message(delay: Duration, container: &str, pod: &Pod) -> String {
         "back-off {} restarting failed container={container} pod={name}_{namespace}({uid})",
         GoDuration(delay)
     )
-}
-
-/// A duration as Go prints it, in whole seconds: `10s`, `1m20s`, `1h0m0s`.
-struct GoDuration(Duration);
-
-impl fmt::Display for GoDuration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs();
-        match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-            (0, 0, seconds) => write!(f, "{seconds}s"),
-            (0, minutes, seconds) => write!(f, "{minutes}m{seconds}s"),
-            (hours, minutes, seconds) => write!(f, "{hours}h{minutes}m{seconds}s"),
-        }
-    }
 }
 
 #[cfg(test)]

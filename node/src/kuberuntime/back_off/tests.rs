@@ -81,9 +81,11 @@ fn what_would_start_over_is_forgotten() {
 #[test]
 fn messages_tell_the_wait_as_go_prints_it() {
     let pod = testing::base().pod;
-    for (seconds, text) in [(10, "10s"), (80, "1m20s"), (300, "5m0s"), (3600, "1h0m0s")] {
+    for (seconds, text) in
+        [(1.5, "1.5s"), (10.0, "10s"), (80.0, "1m20s"), (300.0, "5m0s"), (3600.0, "1h0m0s")]
+    {
         let expected = format!("back-off {text} restarting failed container=app pod=foo_foo-ns(12345678)");
-        assert_eq!(message(Duration::from_secs(seconds), "app", &pod), expected);
+        assert_eq!(message(Duration::from_secs_f64(seconds), "app", &pod), expected);
     }
 }
 
