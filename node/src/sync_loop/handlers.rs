@@ -83,10 +83,8 @@ impl Parts {
 
     /// Starts a pod with what it was allocated before, if it was; or refuses it. One that others must make room for is held.
     fn begin(&self, pod: Arc<Pod>) -> Option<MakeRoom> {
-        // A pod that ends, or has ended, takes nothing that it does not have already.
-        if self.workers.states().is_pod_termination_requested(&uid_of(&pod)) || has_terminal_phase(&pod) {
-            self.resizes.backfill(&pod);
-            self.tell(UpdateKind::Create, pod);
+        if self.is_over(&pod) {
+            self.begin_over(pod);
             return None;
         }
         let allocated = self.resizes.allocated(&pod);
@@ -99,6 +97,16 @@ impl Parts {
             Err(rejection) => self.reject(&pod, rejection),
         }
         None
+    }
+
+    /// Whether a pod ends, or has ended: it takes nothing that it does not have already.
+    fn is_over(&self, pod: &Pod) -> bool {
+        self.workers.states().is_pod_termination_requested(&uid_of(pod)) || has_terminal_phase(pod)
+    }
+
+    fn begin_over(&self, pod: Arc<Pod>) {
+        self.resizes.backfill(&pod);
+        self.tell(UpdateKind::Create, pod);
     }
 
     /// Starts a pod that is admitted with what it is allocated. A resize that it waits for is looked at later.
@@ -140,8 +148,12 @@ impl Parts {
             }
             self.held.put_off(trigger);
         } else if let Some(pod) = self.held.pop().and_then(|uid| self.pods.pod(&uid)) {
-            let allocated = self.resizes.allocated(&pod);
-            self.start(pod, &allocated);
+            if self.is_over(&pod) {
+                self.begin_over(pod);
+            } else {
+                let allocated = self.resizes.allocated(&pod);
+                self.start(pod, &allocated);
+            }
         }
         let mut room = None;
         while room.is_none()

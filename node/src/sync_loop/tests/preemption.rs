@@ -84,6 +84,22 @@ async fn room_is_made_for_one_critical_pod_after_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_critical_pod_that_ends_while_room_is_made_for_it_takes_none() {
+    let rig = Rig::new();
+    rig.tell(PodOperation::Add, &[pod("a")]).await;
+    rig.done().await;
+    rig.needs("critical", "a");
+    rig.hang("a");
+    let critical = asking(pod("critical"), "1");
+    rig.tell(PodOperation::Add, std::slice::from_ref(&critical)).await;
+    rig.tell(PodOperation::Reconcile, &[in_phase(critical, "Failed")]).await;
+    rig.done_after(50).await;
+    let other = Arc::new(asking(pod("critical"), "2"));
+    assert!(Arc::ptr_eq(&rig.resizes.allocated(&other), &other), "nothing was allocated to it");
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_critical_pod_that_goes_while_room_is_made_for_it_never_starts() {
     let rig = Rig::new();
     rig.tell(PodOperation::Add, &[pod("a")]).await;
