@@ -20,6 +20,12 @@ pub enum Error {
     /// The configuration can't be followed on this machine.
     #[error("{0}")]
     Configuration(crate::configuration::Fault),
+    /// The runtime does not tell how it is configured.
+    #[error(transparent)]
+    RuntimeConfig(crate::runtime::Error),
+    /// The runtime makes control groups in a way that nobody knows.
+    #[error("runtime returned an unknown cgroup driver {0}")]
+    UnknownCgroupDriver(i32),
     /// Control groups can't be used as the configuration asks.
     #[error("control groups: {0}")]
     Cgroups(#[from] crate::cgroups::Error),

@@ -12,6 +12,7 @@
 
 mod assembly;
 mod caretaker;
+mod cgroup_driver;
 mod error;
 mod host;
 mod inspect;

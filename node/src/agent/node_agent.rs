@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info_span};
 
+use super::cgroup_driver;
 use super::error::Error;
 use super::options::{Connections, Options};
 use super::serving::{Registries, Serving};
@@ -74,8 +75,15 @@ impl Agent {
     ///
     /// # Errors
     /// A part can't be set up as the configuration asks; see [`Error`].
-    pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
+    pub async fn run(mut self, stop: CancellationToken) -> Result<(), Error> {
         let Some(runtime_name) = stop.run_until_cancelled(self.runtime_name()).await else { return Ok(()) };
+        let driver = cgroup_driver::told_by(&*self.connections.runtime, &self.registry);
+        match stop.run_until_cancelled(driver).await {
+            None => return Ok(()),
+            Some(Ok(None)) => {}
+            Some(Ok(Some(driver))) => self.options.configuration.cgroup_driver = driver,
+            Some(Err(error)) => return Err(error),
+        }
         let mut assembled = self.assemble(&runtime_name)?;
         let (host, metrics) = (self.host(&assembled), assembled.server_metrics.clone());
         let registries = Registries { all: &self.registry, probes: &assembled.probe_registry };

@@ -37,10 +37,15 @@ struct Rig {
 }
 
 impl Rig {
-    async fn start() -> Self {
+    /// No agent runs.
+    async fn new() -> Self {
         let runtime = SimulatedRuntime::new(SimulatedConfig::default());
         let (server, folder) = (TestServer::start().await, tempfile::tempdir().unwrap());
-        let mut rig = Self { server, runtime, folder, running: None };
+        Self { server, runtime, folder, running: None }
+    }
+
+    async fn start() -> Self {
+        let mut rig = Self::new().await;
         rig.start_agent();
         rig
     }
@@ -242,6 +247,17 @@ async fn a_call_that_hangs_holds_up_its_own_pod_alone() {
     rig.node_until("ready still", is_ready).await;
     assert!(rig.pods().get("ends-never").await.unwrap().metadata.deletion_timestamp.is_some());
     rig.stop_agent().await;
+}
+
+#[tokio::test]
+async fn a_runtime_whose_cgroup_driver_is_unknown_ends_the_start() {
+    let mut rig = Rig::new().await;
+    let linux = Some(v1::LinuxRuntimeConfiguration { cgroup_driver: 7 });
+    rig.runtime.set_runtime_config(v1::RuntimeConfigResponse { linux });
+    rig.start_agent();
+    let (_, mut running) = rig.running.take().unwrap();
+    let ended = tokio::time::timeout(SOON, running.join_next()).await.expect("the agent must end");
+    assert!(matches!(ended, Some(Ok(Err(Error::UnknownCgroupDriver(7))))), "{ended:?}");
 }
 
 #[tokio::test]

@@ -237,6 +237,11 @@ impl SimulatedRuntime {
         });
     }
 
+    /// Has the runtime tell this of how it is configured. At first its cgroup driver is `cgroupfs`.
+    pub fn set_runtime_config(&self, config: v1::RuntimeConfigResponse) {
+        self.0.shared.with(|state, _| state.config = config);
+    }
+
     /// Puts an image at hand.
     pub fn add_image(&self, name: &str) {
         self.0.shared.with(|state, _| state.images.add(name));

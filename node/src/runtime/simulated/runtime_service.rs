@@ -46,8 +46,7 @@ impl RuntimeService for SimulatedRuntime {
     }
 
     async fn runtime_config(&self) -> Result<v1::RuntimeConfigResponse> {
-        let linux = v1::LinuxRuntimeConfiguration { cgroup_driver: v1::CgroupDriver::Cgroupfs.into() };
-        let answer = async { Ok(v1::RuntimeConfigResponse { linux: Some(linux) }) };
+        let answer = async { Ok(self.with(|state, _| state.config)) };
         self.call(Operation::RuntimeConfig, Deadline::Default, Vec::new(), answer).await
     }
 

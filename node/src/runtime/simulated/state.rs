@@ -43,6 +43,7 @@ pub(super) struct State {
     pub(super) addresses: AddressPool,
     pub(super) images: Images,
     pub(super) conditions: Vec<v1::RuntimeCondition>,
+    pub(super) config: v1::RuntimeConfigResponse,
     pub(super) exec: Option<Arc<ExecHandler>>,
     /// Where streams are to be had.
     pub(super) streaming: Option<String>,
@@ -74,6 +75,11 @@ impl State {
             conditions: ["RuntimeReady", "NetworkReady"]
                 .map(|kind| v1::RuntimeCondition { r#type: kind.into(), status: true, ..Default::default() })
                 .to_vec(),
+            config: v1::RuntimeConfigResponse {
+                linux: Some(v1::LinuxRuntimeConfiguration {
+                    cgroup_driver: v1::CgroupDriver::Cgroupfs.into(),
+                }),
+            },
             exec: None,
             streaming: None,
             sandboxes: BTreeMap::new(),
