@@ -41,6 +41,15 @@ pub(crate) fn api_quantity(quantity: Quantity) -> ApiQuantity {
     ApiQuantity(quantity.to_string())
 }
 
+/// Writes the amounts of a list as Kubernetes does: what is the same is then written the same. A malformed one stays.
+pub(crate) fn write_canonically(list: &mut BTreeMap<String, ApiQuantity>) {
+    for amount in list.values_mut() {
+        if let Ok(parsed) = amount.0.parse() {
+            *amount = api_quantity(parsed);
+        }
+    }
+}
+
 /// What `requirements` ask for.
 pub fn requests(requirements: Option<&ResourceRequirements>) -> ResourceList {
     resource_list(requirements.and_then(|requirements| requirements.requests.as_ref()))

@@ -1,15 +1,21 @@
 //! The one form of a status, in which two of them can be compared. Pure.
 
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodCondition, PodStatus};
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStatus, Pod, PodCondition, PodStatus, ResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::conditions::{is_owned, is_shared};
+use crate::resources::write_canonically;
 
 /// The most bytes of termination messages of all containers of a pod.
 const MAX_POD_TERMINATION_MESSAGES: usize = 12 * 1024;
 
 /// Brings a status into the form that the API server keeps: stamps in whole seconds, messages of a length that fits,
-/// containers in order.
+/// amounts in its notation, containers in order.
 pub(super) fn normalize(pod: &Pod, status: &mut PodStatus) {
     let spec = pod.spec.as_ref();
     let containers = spec.map_or(0, |spec| {
@@ -37,7 +43,9 @@ pub(super) fn normalize(pod: &Pod, status: &mut PodStatus) {
         // Empty, set or not, is one thing to the API.
         container.last_state =
             container.last_state.take().filter(|state| *state != ContainerState::default());
+        normalize_resources(container.resources.as_mut(), container.allocated_resources.as_mut());
     }
+    normalize_resources(status.resources.as_mut(), status.allocated_resources.as_mut());
     let order: Vec<_> = spec
         .and_then(|spec| spec.init_containers.as_ref())
         .into_iter()
@@ -73,6 +81,16 @@ fn drop_empty(status: &mut PodStatus) {
 
 fn whole_seconds(time: &mut Time) {
     time.0 = jiff::Timestamp::from_second(time.0.as_second()).unwrap_or(time.0);
+}
+
+/// What a manifest says in its own way, such as `0.5Gi`, comes back in that of the API.
+fn normalize_resources(
+    resources: Option<&mut ResourceRequirements>,
+    allocated: Option<&mut BTreeMap<String, Quantity>>,
+) {
+    let of_resources = resources.map(|resources| [&mut resources.limits, &mut resources.requests]);
+    let lists = of_resources.into_iter().flatten().flatten().chain(allocated);
+    lists.for_each(write_canonically);
 }
 
 fn normalize_state(state: &mut ContainerState, message_length: usize) {

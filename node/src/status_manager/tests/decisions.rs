@@ -169,3 +169,25 @@ fn statuses_are_compared_in_one_form() {
     later.phase = Some("Running".to_owned());
     assert!(!same_by_node(&other, &later));
 }
+
+#[test]
+fn amounts_are_compared_as_such() {
+    let pod = a_pod();
+    let written = |memory: &str, cpu: &str| {
+        let list = json!({ "memory": memory, "cpu": cpu });
+        let resources = json!({ "requests": list, "limits": list });
+        let mut written = status(json!({
+            "containerStatuses": [{
+                "name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+                "resources": resources, "allocatedResources": list,
+            }],
+            "resources": resources, "allocatedResources": list,
+        }));
+        normalize(&pod, &mut written);
+        written
+    };
+    let as_in_the_manifest = written("0.5Gi", "1000m");
+    assert_eq!(as_in_the_manifest, written("512Mi", "1"));
+    assert_eq!(as_in_the_manifest.allocated_resources.as_ref().unwrap()["memory"].0, "512Mi");
+    assert_ne!(as_in_the_manifest, written("512Mi", "2"));
+}
