@@ -1,8 +1,9 @@
 //! What the sync loop leaves to the agent: who may run here, and what is left over.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
@@ -23,12 +24,14 @@ pub(super) struct Caretaker {
     parts: Arc<Parts>,
     policy: Policy,
     node_status: NodeStatus,
+    /// Whether pressure of the node counts: not while pods come that run already.
+    settled: AtomicBool,
 }
 
 impl Caretaker {
     /// With these parts; pods are admitted by `policy`, and by what the node is like.
     pub(super) fn new(parts: Arc<Parts>, policy: Policy, node_status: NodeStatus) -> Self {
-        Self { parts, policy, node_status }
+        Self { parts, policy, node_status, settled: AtomicBool::new(false) }
     }
 
     async fn remove_cgroup(&self, pod: &Uid) {
@@ -46,9 +49,14 @@ impl Caretaker {
 impl Agent for Caretaker {
     fn admit(&self, pod: &Arc<Pod>, others: &[Arc<Pod>]) -> Result<Admission, Rejection> {
         let node = self.parts.node.any_way();
-        let pressures = self.node_status.pressures();
+        let settled = self.settled.load(Ordering::Relaxed);
+        let pressures = if settled { self.node_status.pressures() } else { BTreeSet::new() };
         let situation = Situation { node: node.as_deref(), pressures: &pressures, others };
         admission::admit(pod, &self.policy, situation)
+    }
+
+    fn settled(&self) {
+        self.settled.store(true, Ordering::Relaxed);
     }
 
     fn keep_only(&self, possibly_running: &HashSet<Uid>) {

@@ -33,6 +33,8 @@ struct Rig {
     server: TestServer,
     runtime: SimulatedRuntime,
     folder: TempDir,
+    /// How little memory the next agent may have left.
+    least_memory: &'static str,
     running: Option<(CancellationToken, JoinSet<Result<(), Error>>)>,
 }
 
@@ -41,7 +43,7 @@ impl Rig {
     async fn new() -> Self {
         let runtime = SimulatedRuntime::new(SimulatedConfig::default());
         let (server, folder) = (TestServer::start().await, tempfile::tempdir().unwrap());
-        Self { server, runtime, folder, running: None }
+        Self { server, runtime, folder, least_memory: "1Mi", running: None }
     }
 
     async fn start() -> Self {
@@ -59,7 +61,7 @@ impl Rig {
             pod_logs_dir: root.join("logs"),
             static_pod_path: Some(root.join("manifests")),
             // How full the disk is here says nothing of the agent.
-            eviction_hard: [("memory.available".to_owned(), "1Mi".to_owned())].into(),
+            eviction_hard: [("memory.available".to_owned(), self.least_memory.to_owned())].into(),
             merge_default_eviction_settings: false,
             fail_cgroup_v1: false,
             fail_swap_on: false,
@@ -336,6 +338,43 @@ async fn containers_run_on_while_the_agent_is_away_and_no_result_is_lost() {
     let after = rig.phase("stays", "Running").await;
     assert_eq!(container_id(&after), before, "the container must be the same");
     assert_eq!(after.status.unwrap().container_statuses.unwrap()[0].restart_count, 0);
+    rig.stop_agent().await;
+}
+
+#[tokio::test]
+async fn a_node_that_runs_short_ends_no_pod_that_runs_when_its_agent_comes_back() {
+    let mut rig = Rig::start().await;
+    rig.create("stays", json!({})).await;
+    let before = container_id(&rig.phase("stays", "Running").await);
+    rig.stop_agent().await;
+    rig.least_memory = "99%";
+    rig.start_agent();
+    rig.node_until("short of memory", |node| {
+        let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.into_iter().any(|told| told.type_ == "MemoryPressure" && told.status == "True")
+    })
+    .await;
+    // Those that come soon may count as having been there.
+    let refused = async {
+        for number in 0.. {
+            let name = format!("new-{number}");
+            rig.create(&name, json!({})).await;
+            let begun = |pod: &Pod| {
+                let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+                matches!(phase, Some("Running" | "Failed"))
+            };
+            let status = rig.pod_until(&name, "begun or refused", begun).await.status.unwrap();
+            if status.phase.as_deref() == Some("Failed") {
+                return status.reason;
+            }
+        }
+        None
+    };
+    let refused = tokio::time::timeout(SOON, refused).await.expect("new pods must be refused");
+    assert_eq!(refused.as_deref(), Some("Evicted"));
+    let after = rig.pods().get("stays").await.unwrap();
+    assert_eq!(after.status.as_ref().unwrap().phase.as_deref(), Some("Running"));
+    assert_eq!(container_id(&after), before);
     rig.stop_agent().await;
 }
 

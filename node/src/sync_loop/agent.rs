@@ -20,6 +20,10 @@ pub trait Agent: Send + Sync + 'static {
     /// Why not: the pod fails with it.
     fn admit(&self, pod: &Arc<Pod>, others: &[Arc<Pod>]) -> Result<Admission, Rejection>;
 
+    /// The pods that were there before the agent was have been admitted, as far as their sources told of them in time. From now
+    /// on a node that runs short may refuse pods: before, it would end those that run.
+    fn settled(&self);
+
     /// Forgets what is kept in memory of all pods but these, such as their probes. Must not wait.
     fn keep_only(&self, possibly_running: &HashSet<Uid>);
 

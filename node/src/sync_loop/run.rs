@@ -38,6 +38,9 @@ const SYNC_PERIOD: Duration = Duration::from_secs(1);
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(2);
 /// Decisions of a housekeeping that take longer than this hold up pods.
 const HOUSEKEEPING_WARNING: Duration = Duration::from_secs(1);
+/// The latest time, from its first round, at which pods no longer count as having been there before the agent (upstream: the
+/// period of the eviction manager).
+const SETTLES_AFTER: Duration = Duration::from_secs(10);
 /// How long the loop rests while the runtime is not well: at first, and at most.
 const REST: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// A loop that was not begun anew for so long is stuck (upstream: twice the resync interval, five minutes at least).
@@ -137,6 +140,8 @@ struct Round {
     beside: FuturesUnordered<BoxFuture<'static, Beside>>,
     observing: bool,
     cleaning: bool,
+    /// When the agent is told that it has settled, at the latest; `None` once it was.
+    settles: Option<Instant>,
 }
 
 impl SyncLoop {
@@ -159,10 +164,11 @@ impl SyncLoop {
             beside: FuturesUnordered::new(),
             observing: false,
             cleaning: false,
+            settles: None,
         };
         let mut rest = REST.0;
         // At its very start nothing is known to be well yet.
-        let mut begun = false;
+        let (mut begun, mut entered) = (false, false);
         while !stop.is_cancelled() {
             if let Some(errors) = self.parts.runtime.errors() {
                 match std::mem::replace(&mut begun, true) {
@@ -174,6 +180,9 @@ impl SyncLoop {
                 continue;
             }
             (rest, begun) = (REST.0, true);
+            if !std::mem::replace(&mut entered, true) {
+                round.settles = Some(Instant::now() + SETTLES_AFTER);
+            }
             self.health.enter();
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -189,7 +198,9 @@ impl SyncLoop {
                     round.heard.insert(source);
                     let heard = self.inputs.config.seen_all_sources(&round.heard);
                     self.health.heard_all.store(heard, Ordering::Release);
+                    self.settle_once_admitted(&mut round);
                 }
+                () = until(round.settles) => self.settle(&mut round),
                 Some(event) = self.inputs.pod_events.recv() => self.parts.pod_changed(&event),
                 Some(update) = self.inputs.probes.next() => self.parts.probed(&update),
                 _ = round.sync.tick() => self.parts.sync_due(Timestamp::now()),
@@ -201,6 +212,19 @@ impl SyncLoop {
                 }
                 Some(done) = round.beside.next(), if !round.beside.is_empty() => self.follow(&mut round, done),
             }
+        }
+    }
+
+    /// Those that were there before are admitted once all sources were heard, and nobody is held.
+    fn settle_once_admitted(&self, round: &mut Round) {
+        if self.inputs.config.seen_all_sources(&round.heard) && self.parts.held.is_empty() {
+            self.settle(round);
+        }
+    }
+
+    fn settle(&self, round: &mut Round) {
+        if round.settles.take().is_some() {
+            self.parts.agent.settled();
         }
     }
 
@@ -236,6 +260,7 @@ impl SyncLoop {
             Beside::MadeRoom => {
                 let room = self.parts.room_made(self.inputs.config.seen_all_sources(&round.heard));
                 round.beside.extend(room.map(|room| self.make_room(room)));
+                self.settle_once_admitted(round);
             }
             Beside::Observed { on_node, known_before } => {
                 round.observing = false;

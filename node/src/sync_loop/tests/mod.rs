@@ -117,6 +117,8 @@ pub(super) struct World {
     stuck: Mutex<HashSet<Uid>>,
     kept: Mutex<HashSet<Uid>>,
     looks: Mutex<u32>,
+    /// Whether the pods that were there have been admitted.
+    settled: Mutex<bool>,
 }
 
 impl World {
@@ -141,6 +143,11 @@ impl Agent for World {
             return Ok(Admission::Now);
         }
         Ok(Admission::After(Preemption { victims, signal: "cpu".to_owned() }))
+    }
+
+    fn settled(&self) {
+        let before = std::mem::replace(&mut *self.settled.lock(), true);
+        assert!(!before, "that is told once");
     }
 
     fn keep_only(&self, possibly_running: &HashSet<Uid>) {

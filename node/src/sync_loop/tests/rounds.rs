@@ -67,6 +67,32 @@ async fn a_node_that_cannot_be_looked_at_is_looked_at_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn it_settles_once_the_pods_of_all_sources_are_admitted_or_some_time_has_passed() {
+    for all_are_heard in [true, false] {
+        let rig = Rig::unwell();
+        let silent = rig.config.source(Source::File);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        rig.say_ready();
+        rig.done_after(6).await;
+        rig.tell(PodOperation::Add, &[pod("a")]).await;
+        rig.done().await;
+        assert!(!*rig.world.settled.lock(), "a source may still tell of pods");
+        if all_are_heard {
+            silent.set(Vec::new()).await.unwrap();
+            let update = PodUpdate { pods: Vec::new(), op: PodOperation::Add, source: Source::File };
+            rig.updates.send(update).await.unwrap();
+            rig.done().await;
+        } else {
+            rig.done_after(3).await;
+            assert!(!*rig.world.settled.lock(), "the time counts from when the runtime was well");
+            rig.done_after(8).await;
+        }
+        assert!(*rig.world.settled.lock());
+        rig.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_ends_when_sources_can_say_nothing_any_more() {
     let Rig { updates, mut tasks, stop, .. } = Rig::new();
     drop(updates);
