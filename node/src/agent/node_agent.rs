@@ -76,15 +76,8 @@ impl Agent {
     /// # Errors
     /// A part can't be set up as the configuration asks; see [`Error`].
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), Error> {
-        let Some(runtime_name) = stop.run_until_cancelled(self.runtime_name()).await else { return Ok(()) };
-        let driver = cgroup_driver::told_by(&*self.connections.runtime, &self.registry);
-        match stop.run_until_cancelled(driver).await {
-            None => return Ok(()),
-            Some(Ok(None)) => {}
-            Some(Ok(Some(driver))) => self.options.configuration.cgroup_driver = driver,
-            Some(Err(error)) => return Err(error),
-        }
-        let mut assembled = self.assemble(&runtime_name)?;
+        let Some(runtime_name) = stop.run_until_cancelled(self.meet_runtime()).await else { return Ok(()) };
+        let mut assembled = self.assemble(&runtime_name?)?;
         let (host, metrics) = (self.host(&assembled), assembled.server_metrics.clone());
         let registries = Registries { all: &self.registry, probes: &assembled.probe_registry };
         let serving = Serving::bind(&self.options, &self.connections, host, metrics, registries).await?;
@@ -123,6 +116,15 @@ impl Agent {
             events.event(&node, EventType::Warning, "CgroupV1", CGROUP_V1);
         }
         Ok(hold(tree, reserved(&self.options.configuration), events, &node).await?)
+    }
+
+    /// Waits for the runtime, and follows what it says of its cgroup driver. Answers with its name.
+    pub(super) async fn meet_runtime(&mut self) -> Result<String, Error> {
+        let name = self.runtime_name().await;
+        if let Some(driver) = cgroup_driver::told_by(&*self.connections.runtime, &self.registry).await? {
+            self.options.configuration.cgroup_driver = driver;
+        }
+        Ok(name)
     }
 
     /// The name that ids of containers begin with.

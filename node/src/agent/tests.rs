@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{Agent, Connections, Error, Options};
-use crate::configuration::KubeletConfiguration;
+use crate::configuration::{CgroupDriver, KubeletConfiguration};
 use crate::cri::v1;
 use crate::kuberuntime::manager::garbage::Policy;
 use crate::runtime::simulated::{Fault, SimulatedConfig, SimulatedRuntime};
@@ -53,6 +53,12 @@ impl Rig {
     }
 
     fn start_agent(&mut self) {
+        let (agent, stop, mut running) = (self.agent(), CancellationToken::new(), JoinSet::new());
+        running.spawn(agent.run(stop.clone()));
+        self.running = Some((stop, running));
+    }
+
+    fn agent(&self) -> Agent {
         let root = self.folder.path();
         let configuration = KubeletConfiguration {
             port: 0,
@@ -90,11 +96,7 @@ impl Rig {
             runtime_metrics: crate::runtime::Metrics::new(),
             event_metrics: steersman_client::events::Metrics::new(),
         };
-        let agent = Agent::new(options, connections, Registry::new()).unwrap();
-        let stop = CancellationToken::new();
-        let mut running = JoinSet::new();
-        running.spawn(agent.run(stop.clone()));
-        self.running = Some((stop, running));
+        Agent::new(options, connections, Registry::new()).unwrap()
     }
 
     async fn stop_agent(&mut self) {
@@ -249,6 +251,17 @@ async fn a_call_that_hangs_holds_up_its_own_pod_alone() {
     rig.node_until("ready still", is_ready).await;
     assert!(rig.pods().get("ends-never").await.unwrap().metadata.deletion_timestamp.is_some());
     rig.stop_agent().await;
+}
+
+#[tokio::test]
+async fn the_runtimes_cgroup_driver_goes_before_the_configurations() {
+    let rig = Rig::new().await;
+    let mut agent = rig.agent();
+    assert_eq!(agent.options.configuration.cgroup_driver, CgroupDriver::Cgroupfs);
+    let linux = Some(v1::LinuxRuntimeConfiguration { cgroup_driver: v1::CgroupDriver::Systemd.into() });
+    rig.runtime.set_runtime_config(v1::RuntimeConfigResponse { linux });
+    agent.meet_runtime().await.unwrap();
+    assert_eq!(agent.options.configuration.cgroup_driver, CgroupDriver::Systemd);
 }
 
 #[tokio::test]
