@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{AppArmorProfile, Pod, PodSpec};
 
-use super::{Rejection, rejection};
+use super::Rejection;
 
 /// The annotation by which profiles were named before there was a field for it; the container's name follows.
 const ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -16,7 +16,7 @@ pub(super) fn check(pod: &Pod, enabled: bool) -> Result<(), Rejection> {
     if !profiles.iter().any(confines) && !is_annotated(pod) {
         return Ok(());
     }
-    let refused = |why: &str| Err(rejection("AppArmor", format!("Cannot enforce AppArmor: {why}")));
+    let refused = |why: &str| Err(Rejection::new("AppArmor", format!("Cannot enforce AppArmor: {why}")));
     if !enabled {
         return refused("AppArmor is not enabled on the host");
     }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec};
 
-use super::{Rejection, rejection};
+use super::Rejection;
 use crate::node_status::system_info::DECLARED_FEATURES;
 
 const OS: &str = "kubernetes.io/os";
@@ -11,14 +11,14 @@ const OS: &str = "kubernetes.io/os";
 pub(super) fn check_operating_system(pod: &Pod) -> Result<(), Rejection> {
     let labelled = pod.metadata.labels.as_ref().and_then(|labels| labels.get(OS));
     if labelled.is_some_and(|os| os != "linux") {
-        return Err(rejection(
+        return Err(Rejection::new(
             "PodOSSelectorNodeLabelDoesNotMatch",
             "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
         ));
     }
     let named = pod.spec.as_ref().and_then(|spec| spec.os.as_ref());
     if named.is_some_and(|os| os.name != "linux") {
-        return Err(rejection(
+        return Err(Rejection::new(
             "PodOSNotSupported",
             "Failed to admit pod as the OS field doesn't match node OS",
         ));
@@ -33,7 +33,7 @@ pub(super) fn check_supplemental_groups(pod: &Pod, node: &Node) -> Result<(), Re
     let features = node.status.as_ref().and_then(|status| status.features.as_ref());
     let supported = features.and_then(|features| features.supplemental_groups_policy).unwrap_or(false);
     if policy == Some("Strict") && !supported {
-        return Err(rejection(
+        return Err(Rejection::new(
             "SupplementalGroupsPolicyNotSupported",
             "SupplementalGroupsPolicy=Strict is not supported in this node",
         ));
@@ -57,7 +57,7 @@ pub(super) fn check_declared(pod: &Pod) -> Result<(), Rejection> {
         return Ok(());
     }
     let message = format!("Pod requires node features that are not available: {}", lacking.join(", "));
-    Err(rejection("PodFeatureUnsupported", message))
+    Err(Rejection::new("PodFeatureUnsupported", message))
 }
 
 fn restarts_all(spec: &PodSpec) -> bool {

@@ -63,6 +63,8 @@ pub struct Rejection {
     pub reason: String,
     /// For people.
     pub message: String,
+    /// Whether nothing but the node's labels is against the pod: a newer Node may have others.
+    pub by_labels: bool,
 }
 
 /// Why a pod has no place on the node.
@@ -81,7 +83,8 @@ enum Unfit {
 pub fn admit(pod: &Pod, policy: &Policy, situation: Situation<'_>) -> Result<Admission, Rejection> {
     pressure::check(pod, situation.pressures)?;
     policy.sysctls.check(pod)?;
-    let node = situation.node.ok_or_else(|| rejection("InvalidNodeInfo", "Kubelet cannot get node info."))?;
+    let node =
+        situation.node.ok_or_else(|| Rejection::new("InvalidNodeInfo", "Kubelet cannot get node info."))?;
     features::check_operating_system(pod)?;
     features::check_supplemental_groups(pod, node)?;
     let admission = check_place(pod, node, situation.others)?;
@@ -109,7 +112,9 @@ fn check_place(pod: &Pod, node: &Node, others: &[Arc<Pod>]) -> Result<Admission,
     }
     // Of a critical pod, what making room would not help comes first.
     let first = if critical { resources } else { 0 };
-    unfit.into_iter().nth(first).map_or(Ok(Admission::Now), |unfit| Err(unfit.into()))
+    let by_labels = unfit.iter().all(Unfit::is_by_labels);
+    let refuse = |unfit| Err(Rejection { by_labels, ..Rejection::from(unfit) });
+    unfit.into_iter().nth(first).map_or(Ok(Admission::Now), refuse)
 }
 
 /// Which pods go, so that the others' place is enough.
@@ -121,7 +126,7 @@ fn make_room(pod: &Pod, others: &[&Arc<Pod>], unfit: &[Unfit]) -> Result<Admissi
             "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of pods \
              to preempt: {error}"
         );
-        rejection("UnexpectedAdmissionError", message)
+        Rejection::new("UnexpectedAdmissionError", message)
     })?;
     Ok(Admission::After(Preemption { victims, signal }))
 }
@@ -133,6 +138,10 @@ fn is_elsewhere(pod: &Pod, node: &Node) -> Option<Unfit> {
 }
 
 impl Unfit {
+    fn is_by_labels(&self) -> bool {
+        matches!(self, Self::Predicate(node_affinity::NAME, _))
+    }
+
     /// How much of a resource is missing, if one is.
     fn shortage(&self) -> Option<Shortage> {
         let Self::Insufficient { resource, requested, used, capacity } = self else { return None };
@@ -144,8 +153,8 @@ impl Unfit {
 impl From<Unfit> for Rejection {
     fn from(unfit: Unfit) -> Self {
         match unfit {
-            Unfit::Predicate(name, what) => rejection(name, format!("Predicate {name} failed: {what}")),
-            Unfit::Insufficient { resource, requested, used, capacity } => rejection(
+            Unfit::Predicate(name, what) => Rejection::new(name, format!("Predicate {name} failed: {what}")),
+            Unfit::Insufficient { resource, requested, used, capacity } => Rejection::new(
                 format!("OutOf{resource}"),
                 format!(
                     "Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: \
@@ -156,8 +165,11 @@ impl From<Unfit> for Rejection {
     }
 }
 
-fn rejection(reason: impl Into<String>, message: impl Into<String>) -> Rejection {
-    Rejection { reason: reason.into(), message: message.into() }
+impl Rejection {
+    /// For something else than the node's labels.
+    pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason: reason.into(), message: message.into(), by_labels: false }
+    }
 }
 
 /// Whether the system depends on the pod: a static one, a mirror of one, or one of the system's priorities.

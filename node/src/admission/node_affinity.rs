@@ -6,12 +6,15 @@ use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm
 
 use super::Unfit;
 
+/// What the scheduler calls this.
+pub(super) const NAME: &str = "NodeAffinity";
+
 type Labels = BTreeMap<String, String>;
 
 /// A pod that does not want to be on a node like this is not let in.
 pub(super) fn unfit(pod: &Pod, node: &Node) -> Option<Unfit> {
     let wanted = selects(pod, node) && is_required(pod, node);
-    (!wanted).then_some(Unfit::Predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector"))
+    (!wanted).then_some(Unfit::Predicate(NAME, "node(s) didn't match Pod's node affinity/selector"))
 }
 
 fn selects(pod: &Pod, node: &Node) -> bool {

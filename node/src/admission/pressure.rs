@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Pod, Taint};
 
-use super::{Rejection, is_critical, rejection, taints};
+use super::{Rejection, is_critical, taints};
 use crate::node_status::pressure::Pressure;
 use crate::resources::{QosClass, qos_class};
 
@@ -24,5 +24,5 @@ pub(super) fn check(pod: &Pod, pressures: &BTreeSet<Pressure>) -> Result<(), Rej
         }
     }
     let listed = pressures.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-    Err(rejection("Evicted", format!("The node had condition: [{listed}]. ")))
+    Err(Rejection::new("Evicted", format!("The node had condition: [{listed}]. ")))
 }

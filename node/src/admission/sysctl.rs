@@ -4,7 +4,7 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{Rejection, rejection};
+use super::Rejection;
 
 /// Settings that harm no other pod, and the kernel since which each belongs to a namespace (`0.0`: since ever).
 const SAFE: [(&str, [u32; 2]); 12] = [
@@ -86,7 +86,7 @@ impl Allowlist {
         let (net, ipc) = (spec.host_network == Some(true), spec.host_ipc == Some(true));
         for setting in settings {
             self.check_one(&setting.name, net, ipc)
-                .map_err(|error| rejection("SysctlForbidden", format!("forbidden sysctl: {error}")))?;
+                .map_err(|error| Rejection::new("SysctlForbidden", format!("forbidden sysctl: {error}")))?;
         }
         Ok(())
     }

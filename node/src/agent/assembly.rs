@@ -253,7 +253,7 @@ impl Agent {
             sysctls: Allowlist::new(&self.facts.kernel_version, &configuration.allowed_unsafe_sysctls)?,
             app_armor: admission::app_armor_enabled(),
         };
-        let caretaker = Arc::new(Caretaker::new(Arc::clone(&parts), policy, node_status.clone()));
+        let caretaker = Arc::new(Caretaker::new(Arc::clone(&parts), policy, node_status.clone(), client));
         let remover: Arc<dyn sync_loop::ContainerRemover> = Arc::<Caretaker>::clone(&caretaker);
         let (deletor, deletions) = ContainerDeletor::new(
             relists.statuses().clone(),

@@ -24,14 +24,21 @@ pub(super) struct Caretaker {
     parts: Arc<Parts>,
     policy: Policy,
     node_status: NodeStatus,
+    /// The API server, if there is one.
+    client: Option<kube::Client>,
     /// Whether pressure of the node counts: not while pods come that run already.
     settled: AtomicBool,
 }
 
 impl Caretaker {
     /// With these parts; pods are admitted by `policy`, and by what the node is like.
-    pub(super) fn new(parts: Arc<Parts>, policy: Policy, node_status: NodeStatus) -> Self {
-        Self { parts, policy, node_status, settled: AtomicBool::new(false) }
+    pub(super) fn new(
+        parts: Arc<Parts>,
+        policy: Policy,
+        node_status: NodeStatus,
+        client: Option<kube::Client>,
+    ) -> Self {
+        Self { parts, policy, node_status, client, settled: AtomicBool::new(false) }
     }
 
     async fn remove_cgroup(&self, pod: &Uid) {
@@ -53,6 +60,13 @@ impl Agent for Caretaker {
         let pressures = if settled { self.node_status.pressures() } else { BTreeSet::new() };
         let situation = Situation { node: node.as_deref(), pressures: &pressures, others };
         admission::admit(pod, &self.policy, situation)
+    }
+
+    async fn read_node(&self) {
+        let Some(client) = &self.client else { return self.node_status.observe_initial().await };
+        if let Err(error) = self.node_status.read(client).await {
+            tracing::error!(%error, "Failed to synchronously fetch node info");
+        }
     }
 
     fn settled(&self) {

@@ -244,7 +244,7 @@ impl Resizes {
             self.change(&uid, |conditions| conditions.pending = None);
             return Considered::Refused;
         }
-        let Rejection { reason, message } = match admit(pod) {
+        let Rejection { reason, message, .. } = match admit(pod) {
             Ok(Admission::Now) => {
                 self.begin(pod);
                 return Considered::Allocated;

@@ -161,6 +161,16 @@ impl NodeStatus {
         self.parts().live_node.set_initial(node);
     }
 
+    /// Reads the Node, and has it known to others.
+    ///
+    /// # Errors
+    /// There is none, or it can't be read; what is known of it stays.
+    pub async fn read(&self, client: &kube::Client) -> Result<(), Error> {
+        let node = self.get(&Api::all(client.clone())).await?;
+        self.parts().live_node.saw(node);
+        Ok(())
+    }
+
     /// Keeps the Node object until `stop`. To be called once. `client` must neither limit nor retry.
     pub async fn run(&self, client: kube::Client, stop: CancellationToken) {
         Box::pin(stop.run_until_cancelled(self.keep(&client))).await;

@@ -20,6 +20,9 @@ pub trait Agent: Send + Sync + 'static {
     /// Why not: the pod fails with it.
     fn admit(&self, pod: &Arc<Pod>, others: &[Arc<Pod>]) -> Result<Admission, Rejection>;
 
+    /// Reads the Node anew, for those that follow. One that can't be read stays as it is known.
+    async fn read_node(&self);
+
     /// The pods that were there before the agent was have been admitted, as far as their sources told of them in time. From now
     /// on a node that runs short may refuse pods: before, it would end those that run.
     fn settled(&self);

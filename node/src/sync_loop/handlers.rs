@@ -9,7 +9,7 @@ use steersman_api::Uid;
 
 use super::active_deadline;
 use super::agent::{CleanUp, OnNode};
-use super::held::MakeRoom;
+use super::held::{MakeRoom, Need};
 use super::housekeeping::{self, Observed};
 use super::run::Parts;
 use crate::admission::{Admission, Rejection};
@@ -27,8 +27,8 @@ use crate::resources::{CPU, MEMORY, amount, in_use, qos_class};
 use crate::status_manager::conditions::{is_terminal, needs_readiness_reconciled};
 
 impl Parts {
-    /// A source said something. `all_heard` says whether all sources have spoken by now. Says whose room is to be made.
-    pub(super) fn config_changed(&self, update: PodUpdate, all_heard: bool) -> Option<MakeRoom> {
+    /// A source said something. `all_heard` says whether all sources have spoken by now. Says what those that are held need.
+    pub(super) fn config_changed(&self, update: PodUpdate, all_heard: bool) -> Option<Need> {
         let PodUpdate { pods, op, source } = update;
         tracing::debug!(%source, ?op, pods = pods.len(), "SyncLoop");
         if source == Source::Api {
@@ -64,7 +64,7 @@ impl Parts {
     }
 
     /// The oldest first: they keep their place when all pods are told of anew.
-    fn add(&self, mut pods: Vec<Arc<Pod>>, all_heard: bool) -> Option<MakeRoom> {
+    fn add(&self, mut pods: Vec<Arc<Pod>>, all_heard: bool) -> Option<Need> {
         pods.sort_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|created| created.0));
         let (mut room, waiting) = (None, self.resizes.has_pending());
         for pod in pods {
@@ -81,22 +81,50 @@ impl Parts {
         self.begun(waiting, all_heard).or(room)
     }
 
-    /// Starts a pod with what it was allocated before, if it was; or refuses it. One that others must make room for is held.
-    fn begin(&self, pod: Arc<Pod>) -> Option<MakeRoom> {
+    /// Starts a pod with what it was allocated before, if it was; or refuses it. One that others must make room for is held, and
+    /// so is one whom another Node than the one that is known might let in.
+    fn begin(&self, pod: Arc<Pod>) -> Option<Need> {
+        match self.try_begin(&pod) {
+            Ok(room) => room.map(Need::Room),
+            Err(rejection) if rejection.by_labels => {
+                self.held.push_first(&pod);
+                Some(Need::Node)
+            }
+            Err(rejection) => {
+                self.reject(&pod, rejection);
+                None
+            }
+        }
+    }
+
+    /// The same, by the Node that is known.
+    fn begin_by_known_node(&self, pod: &Arc<Pod>) -> Option<Need> {
+        let begun = self.try_begin(pod);
+        begun
+            .unwrap_or_else(|rejection| {
+                self.reject(pod, rejection);
+                None
+            })
+            .map(Need::Room)
+    }
+
+    fn try_begin(&self, pod: &Arc<Pod>) -> Result<Option<MakeRoom>, Rejection> {
+        let pod = Arc::clone(pod);
         if self.is_over(&pod) {
             self.begin_over(pod);
-            return None;
+            return Ok(None);
         }
         let allocated = self.resizes.allocated(&pod);
-        match self.admit(&allocated) {
-            Ok(Admission::Now) => self.start(pod, &allocated),
-            Ok(Admission::After(preemption)) => {
-                self.held.push_first(&pod);
-                return Some(MakeRoom { pod, preemption });
+        match self.admit(&allocated)? {
+            Admission::Now => {
+                self.start(pod, &allocated);
+                Ok(None)
             }
-            Err(rejection) => self.reject(&pod, rejection),
+            Admission::After(preemption) => {
+                self.held.push_first(&pod);
+                Ok(Some(MakeRoom { pod, preemption }))
+            }
         }
-        None
     }
 
     /// Whether a pod ends, or has ended: it takes nothing that it does not have already.
@@ -120,7 +148,7 @@ impl Parts {
     }
 
     /// Pods were started, and have their place. `waiting` says whether resizes waited before.
-    fn begun(&self, waiting: bool, all_heard: bool) -> Option<MakeRoom> {
+    fn begun(&self, waiting: bool, all_heard: bool) -> Option<Need> {
         self.resizes.save();
         if waiting || !self.resizes.has_pending() {
             return None;
@@ -129,8 +157,8 @@ impl Parts {
     }
 
     /// There is room for whom it was made: the pod that was to grow, or the first of those that wait. That one starts, and so do
-    /// the others, up to one that needs room made. What else is to grow is looked at when all have started.
-    pub(super) fn room_made(&self, all_heard: bool) -> Option<MakeRoom> {
+    /// the others, up to one that needs something. What else is to grow is looked at when all have started.
+    pub(super) fn room_made(&self, all_heard: bool) -> Option<Need> {
         let waiting = self.resizes.has_pending();
         // One that went meanwhile needs nothing.
         if let Some((pod, trigger)) = self.held.take_growing() {
@@ -155,15 +183,27 @@ impl Parts {
                 self.start(pod, &allocated);
             }
         }
-        let mut room = None;
-        while room.is_none()
+        self.begin_held(None, waiting, all_heard)
+    }
+
+    /// The Node is known as it is now, or can't be had: the first of those that wait starts or is refused, and the others follow.
+    pub(super) fn node_read(&self, all_heard: bool) -> Option<Need> {
+        let waiting = self.resizes.has_pending();
+        let first = self.held.pop().and_then(|uid| self.pods.pod(&uid));
+        let need = first.and_then(|pod| self.begin_by_known_node(&pod));
+        self.begin_held(need, waiting, all_heard)
+    }
+
+    /// Starts those that wait, up to one that needs something; none if somebody does already.
+    fn begin_held(&self, mut need: Option<Need>, waiting: bool, all_heard: bool) -> Option<Need> {
+        while need.is_none()
             && let Some(uid) = self.held.pop()
         {
-            room = self.pods.pod(&uid).and_then(|pod| self.begin(pod));
+            need = self.pods.pod(&uid).and_then(|pod| self.begin(pod));
         }
-        let room = self.begun(waiting, all_heard).or(room);
-        if room.is_some() {
-            return room;
+        let need = self.begun(waiting, all_heard).or(need);
+        if need.is_some() {
+            return need;
         }
         let trigger = self.held.take_put_off()?;
         self.retry_resizes(trigger, all_heard)
@@ -195,7 +235,7 @@ impl Parts {
     }
 
     /// A source changed a pod.
-    fn change(&self, pod: Arc<Pod>, all_heard: bool) -> Option<MakeRoom> {
+    fn change(&self, pod: Arc<Pod>, all_heard: bool) -> Option<Need> {
         let old = self.pods.pod(&uid_of(&pod));
         self.pods.set(pod.clone());
         let mut room = None;
@@ -210,7 +250,7 @@ impl Parts {
 
     /// Looks at the resizes that wait. Before all sources were heard there may be pods that have their place already; and while
     /// room is made it is for one only. Says whose room is to be made.
-    pub(super) fn retry_resizes(&self, trigger: Trigger, all_heard: bool) -> Option<MakeRoom> {
+    pub(super) fn retry_resizes(&self, trigger: Trigger, all_heard: bool) -> Option<Need> {
         if !self.resizes.has_pending() {
             return None;
         }
@@ -229,11 +269,11 @@ impl Parts {
         }
         let (pod, preemption) = retried.needs_room?;
         self.held.set_growing(&pod, trigger);
-        Some(MakeRoom { pod, preemption })
+        Some(Need::Room(MakeRoom { pod, preemption }))
     }
 
     fn reject(&self, pod: &Pod, rejection: Rejection) {
-        let Rejection { reason, message } = rejection;
+        let Rejection { reason, message, .. } = rejection;
         tracing::info!(
             pod = pod.metadata.name,
             uid = pod.metadata.uid,

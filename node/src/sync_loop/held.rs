@@ -1,4 +1,4 @@
-//! Pods that wait to be admitted, while room is made.
+//! Pods that wait to be admitted, while room is made or the Node is read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::admission::preemption::Preemption;
 use crate::allocation::Trigger;
 use crate::pod_workers::uid_of;
 
-/// Who waits while others end to make room. Nobody, most of the time.
+/// Who waits while others end to make room, or while the Node is read. Nobody, most of the time.
 ///
-/// Room is made for one at a time: for the first of the pods that came, or for a critical pod that is to grow. Until it is
-/// there no further pod is admitted, and no other may grow: what is free then is not known before. Pods that come meanwhile
+/// That is done for one at a time: for the first of the pods that came, or for a critical pod that is to grow. Until it is
+/// done no further pod is admitted, and no other may grow: what is free then is not known before. Pods that come meanwhile
 /// wait in their order. None of them gets a worker by another way, and nothing is tidied up meanwhile: it would hit what
 /// these pods have.
 #[derive(Debug, Default)]
@@ -27,6 +27,15 @@ struct Waiting {
     grows: Option<(Arc<Pod>, Trigger)>,
     /// Why resizes would have been looked at meanwhile, first.
     put_off: Option<Trigger>,
+}
+
+/// What the pods that are held wait for.
+#[derive(Debug)]
+pub(super) enum Need {
+    /// The first, or one that grows, needs room.
+    Room(MakeRoom),
+    /// The Node must be read anew: the labels that are known of it are against the first.
+    Node,
 }
 
 /// Room that is to be made.

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::agent::{Agent, CleanUp, OnNode};
 use super::container_deletor::Deletions;
-use super::held::{Held, MakeRoom};
+use super::held::{Held, MakeRoom, Need};
 use super::metrics::Metrics;
 use super::runtime_state::RuntimeState;
 use crate::admission::preemption;
@@ -128,6 +128,7 @@ enum Beside {
     Observed { on_node: Option<OnNode>, known_before: HashSet<Uid> },
     Cleaned,
     MadeRoom,
+    ReadNode,
 }
 
 /// What the loop keeps from round to round.
@@ -136,7 +137,7 @@ struct Round {
     housekeeping: Interval,
     /// The sources of which an update came through.
     heard: BTreeSet<crate::pod_config::Source>,
-    /// At most one look at the node, one removal and one making of room at a time.
+    /// At most one look at the node, one removal and one need at a time.
     beside: FuturesUnordered<BoxFuture<'static, Beside>>,
     observing: bool,
     cleaning: bool,
@@ -193,8 +194,8 @@ impl SyncLoop {
                     };
                     let source = update.source;
                     let heard = self.inputs.config.seen_all_sources(&round.heard);
-                    let room = self.parts.config_changed(update, heard);
-                    round.beside.extend(room.map(|room| self.make_room(room)));
+                    let need = self.parts.config_changed(update, heard);
+                    round.beside.extend(need.map(|need| self.meet(need)));
                     round.heard.insert(source);
                     let heard = self.inputs.config.seen_all_sources(&round.heard);
                     self.health.heard_all.store(heard, Ordering::Release);
@@ -207,8 +208,8 @@ impl SyncLoop {
                 _ = round.housekeeping.tick() => self.observe(&mut round),
                 () = until(self.parts.resizes.due()) => {
                     let heard = self.inputs.config.seen_all_sources(&round.heard);
-                    let room = self.parts.retry_resizes(Trigger::Periodic, heard);
-                    round.beside.extend(room.map(|room| self.make_room(room)));
+                    let need = self.parts.retry_resizes(Trigger::Periodic, heard);
+                    round.beside.extend(need.map(|need| self.meet(need)));
                 }
                 Some(done) = round.beside.next(), if !round.beside.is_empty() => self.follow(&mut round, done),
             }
@@ -257,9 +258,13 @@ impl SyncLoop {
     fn follow(&self, round: &mut Round, done: Beside) {
         match done {
             Beside::Cleaned => round.cleaning = false,
-            Beside::MadeRoom => {
-                let room = self.parts.room_made(self.inputs.config.seen_all_sources(&round.heard));
-                round.beside.extend(room.map(|room| self.make_room(room)));
+            Beside::MadeRoom | Beside::ReadNode => {
+                let heard = self.inputs.config.seen_all_sources(&round.heard);
+                let need = match done {
+                    Beside::ReadNode => self.parts.node_read(heard),
+                    _ => self.parts.room_made(heard),
+                };
+                round.beside.extend(need.map(|need| self.meet(need)));
                 self.settle_once_admitted(round);
             }
             Beside::Observed { on_node, known_before } => {
@@ -276,6 +281,23 @@ impl SyncLoop {
                 }
             }
         }
+    }
+
+    fn meet(&self, need: Need) -> BoxFuture<'static, Beside> {
+        match need {
+            Need::Room(room) => self.make_room(room),
+            Need::Node => self.read_node(),
+        }
+    }
+
+    fn read_node(&self) -> BoxFuture<'static, Beside> {
+        let agent = self.parts.agent.clone();
+        Box::pin(async move {
+            if AssertUnwindSafe(agent.read_node()).catch_unwind().await.is_err() {
+                tracing::error!("Reading the node panicked");
+            }
+            Beside::ReadNode
+        })
     }
 
     /// Ends the pods that make room, all at once. What does not end in time goes on ending; nobody waits for it any longer.

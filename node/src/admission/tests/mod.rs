@@ -365,6 +365,21 @@ fn of_several_reasons_the_first_is_told_and_of_a_critical_pod_the_first_that_roo
 }
 
 #[test]
+fn only_what_the_nodes_labels_alone_are_against_may_fit_a_newer_node() {
+    let by_labels = |spec: Value| {
+        let (node, pressures) = (node(), BTreeSet::new());
+        let situation = Situation { node: Some(&node), pressures: &pressures, others: &[] };
+        admit(&pod("p", spec), &policy(), situation).unwrap_err().by_labels
+    };
+    let containers = json!([{ "name": "c" }]);
+    assert!(by_labels(json!({ "containers": containers, "nodeSelector": { "disk": "hdd" } })));
+    assert!(!by_labels(json!({ "containers": containers, "nodeName": "m" })));
+    assert!(!by_labels(json!({
+        "containers": containers, "nodeSelector": { "disk": "hdd" }, "nodeName": "m",
+    })));
+}
+
+#[test]
 fn without_a_node_nothing_is_admitted() {
     let situation = Situation { node: None, pressures: &BTreeSet::new(), others: &[] };
     let rejection = admit(&asking(json!({})), &policy(), situation).unwrap_err();

@@ -43,7 +43,7 @@ impl Course {
             if asked <= fits.parse().unwrap() {
                 return Ok(Admission::Now);
             }
-            Err(Rejection { reason: "OutOfcpu".to_owned(), message: "too little".to_owned() })
+            Err(Rejection::new("OutOfcpu", "too little"))
         };
         let retried = self.resizes.retry(Trigger::PodUpdated, find, admit);
         retried.to_sync.iter().map(|pod| uid_of(pod).to_string()).collect()

@@ -162,7 +162,7 @@ async fn a_housekeeping_kills_what_nobody_wants_and_removes_what_is_left() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_pod_that_is_deleted_goes_to_its_end() {
     let rig = Rig::new();
-    let refusal = Rejection { reason: "OutOfpods".to_owned(), message: "full".to_owned() };
+    let refusal = Rejection::new("OutOfpods", "full");
     rig.world.refuse.lock().insert("a".into(), refusal);
     rig.tell(PodOperation::Add, &[pod("a")]).await;
     assert_eq!(rig.done_after(3).await, ["admit a beside []"], "it is not started over either");

@@ -2,6 +2,7 @@
 
 mod deletions;
 mod housekeeping;
+mod labels;
 mod pods;
 mod preemption;
 mod resizes;
@@ -117,6 +118,8 @@ pub(super) struct World {
     stuck: Mutex<HashSet<Uid>>,
     kept: Mutex<HashSet<Uid>>,
     looks: Mutex<u32>,
+    /// What is against these pods is gone once the Node was read.
+    relabelled: Mutex<HashSet<Uid>>,
     /// Whether the pods that were there have been admitted.
     settled: Mutex<bool>,
 }
@@ -143,6 +146,15 @@ impl Agent for World {
             return Ok(Admission::Now);
         }
         Ok(Admission::After(Preemption { victims, signal: "cpu".to_owned() }))
+    }
+
+    async fn read_node(&self) {
+        self.say("read the node".to_owned());
+        if *self.asleep.lock() {
+            std::future::pending::<()>().await;
+        }
+        let relabelled = self.relabelled.lock();
+        self.refuse.lock().retain(|pod, _| !relabelled.contains(pod));
     }
 
     fn settled(&self) {

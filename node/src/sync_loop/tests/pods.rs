@@ -28,7 +28,7 @@ async fn new_pods_are_admitted_the_oldest_first_and_beside_those_that_are_active
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_refused_fails_and_is_not_run() {
     let rig = Rig::new();
-    let refusal = Rejection { reason: "OutOfexample.com/gpu".to_owned(), message: "no gpu".to_owned() };
+    let refusal = Rejection::new("OutOfexample.com/gpu", "no gpu");
     rig.world.refuse.lock().insert("a".into(), refusal);
     rig.tell(PodOperation::Add, &[pod("a"), pod("b")]).await;
     assert_eq!(rig.done().await, ["admit a beside []", "admit b beside []", "sync b"]);

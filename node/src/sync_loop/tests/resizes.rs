@@ -4,7 +4,7 @@ use super::*;
 
 impl Rig {
     fn refuse(&self, uid: &str) {
-        let rejection = Rejection { reason: "OutOfcpu".to_owned(), message: "no cpu".to_owned() };
+        let rejection = Rejection::new("OutOfcpu", "no cpu");
         self.world.refuse.lock().insert(uid.into(), rejection);
     }
 
