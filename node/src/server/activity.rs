@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// How long a connection may be idle of which nobody has been authenticated: also to shake hands and send its first request.
+/// How long a connection may be idle on which nobody has been let in: also to shake hands and send its first request.
 const STRANGER: Duration = Duration::from_secs(10);
 /// How long such a connection may be there at all, whatever it asks: what strangers may ask is answered within a moment.
 const STRANGER_LIFE: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ struct State {
     requests: usize,
     /// When the connection became idle, or stopped being so.
     since: Instant,
-    /// Somebody was authenticated on it.
+    /// Somebody was let in on it.
     known: bool,
     /// It is to end at once. Only strangers' are turned away.
     turned_away: bool,
@@ -55,12 +55,12 @@ impl Activity {
         Busy(self.clone())
     }
 
-    /// A request was somebody's.
-    pub(super) fn authenticated(&self) {
+    /// A request was somebody's who may do what it asks for.
+    pub(super) fn admitted(&self) {
         self.state.lock().known = true;
     }
 
-    /// Whether nobody was authenticated on it.
+    /// Whether nobody was let in on it.
     pub(super) fn is_strangers(&self) -> bool {
         !self.state.lock().known
     }
@@ -136,7 +136,7 @@ mod tests {
     async fn strangers_go_soon_others_later_and_who_is_served_stays() {
         assert!(about(lasts(&Activity::new()).await, STRANGER));
         let activity = Activity::new();
-        activity.authenticated();
+        activity.admitted();
         assert!(about(lasts(&activity).await, KNOWN));
         let busy = [activity.begin(), activity.begin()];
         assert!(about(lasts(&activity).await, BUSY));
@@ -178,12 +178,12 @@ mod tests {
             assert!(activity.turn_away());
         });
         assert!(about(lasted, STRANGER_LIFE / 2));
-        // Who has been authenticated meanwhile is no stranger.
+        // Who has been let in meanwhile is no stranger.
         let activity = Activity::new();
         let busy = activity.begin();
         let (lasted, ()) = tokio::join!(lasts(&activity), async {
             tokio::time::sleep(STRANGER_LIFE / 2).await;
-            activity.authenticated();
+            activity.admitted();
             assert!(!activity.turn_away());
             tokio::time::sleep(STRANGER_LIFE).await;
             drop(busy);

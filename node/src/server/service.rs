@@ -49,7 +49,7 @@ pub struct Parts {
     pub probe_registry: Registry,
     /// What is served.
     pub handlers: Handlers,
-    /// Connections that may be open, tunnels included; for others, strangers' are closed, the oldest first, and where there is
+    /// Connections that may be open, tunnels included; for others, strangers' (on which nobody was let in) are closed, the oldest first, and where there is
     /// none they wait. Some 1,000 is plenty.
     pub max_connections: usize,
 }
@@ -138,11 +138,14 @@ impl Server {
                 return Err(if request.version() < Version::HTTP_2 { last(answer) } else { answer });
             }
         };
-        peer.activity.authenticated();
         self.auth.authorize(&user, method, path).await.map_err(|refusal| match refusal {
             Refusal::Forbidden(message) => text(StatusCode::FORBIDDEN, message),
             Refusal::Unknown(message) => text(StatusCode::INTERNAL_SERVER_ERROR, message),
-        })
+        })?;
+        if self.auth.makes_known(&user) {
+            peer.activity.admitted();
+        }
+        Ok(())
     }
 
     async fn serve<B: Body>(&self, peer: &Peer, request: Request<B>, leads_to: Route) -> Answer {

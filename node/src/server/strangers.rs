@@ -1,4 +1,4 @@
-//! Connections on which nobody has been authenticated yet, and who goes when there is no room.
+//! Connections on which nobody has been let in yet, and who goes when there is no room.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -19,7 +19,7 @@ impl Strangers {
         all.push_back(Arc::downgrade(connection));
     }
 
-    /// Has the oldest end at once, if there is one: whoever means to be authenticated has had the most time for it there.
+    /// Has the oldest end at once, if there is one: whoever has a right to something has had the most time for it there.
     pub(super) fn turn_one_away(&self) {
         let mut all = self.0.lock();
         while let Some(oldest) = all.pop_front() {
@@ -40,7 +40,7 @@ mod tests {
         let all = [0; 5].map(|_| Activity::new());
         all.iter().for_each(|one| strangers.add(one));
         let [known, gone, oldest, next, _] = all;
-        known.authenticated();
+        known.admitted();
         drop(gone);
         let turned_away = || [&known, &oldest, &next].map(|one| one.was_turned_away());
         strangers.turn_one_away();

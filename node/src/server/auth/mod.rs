@@ -173,6 +173,12 @@ impl Auth {
         }
     }
 
+    /// Whether the connection of a user who may do something is no stranger's any more. Anybody may be anonymous, so what a
+    /// reviewer lets that user do gives no claim to a place; where everybody may do everything, nobody is a stranger.
+    pub(super) fn makes_known(&self, user: &User) -> bool {
+        user.name != ANONYMOUS || matches!(self.access, Access::Everybody)
+    }
+
     /// Whether `user` may do what a request to `path` (decoded) asks for.
     pub(super) async fn authorize(&self, user: &User, method: &Method, path: &str) -> Result<(), Refusal> {
         let (verb, subresources) = (verb(method), subresources(path));

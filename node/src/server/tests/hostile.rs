@@ -52,7 +52,7 @@ async fn strangers_are_answered_once_and_their_bodies_are_not_waited_for() {
     healthy(&node).await;
 }
 
-/// A connection on which alice has been authenticated.
+/// A connection on which alice has been let in.
 async fn known(node: &Node) -> Client {
     let mut client = Client::over(node.connect(client_config(None)).await.unwrap()).await;
     assert_eq!(client.ask(request("GET", "/pods", "good")).await.0, 200);
@@ -107,6 +107,21 @@ async fn strangers_make_room_for_those_who_come() {
     }
     assert_eq!(known.ask(request("GET", "/healthz", "")).await.0, 200, "others stay");
     node.stop().await;
+}
+
+#[tokio::test]
+async fn who_may_do_nothing_takes_nobodys_place() {
+    let node = Node::start_with(|parts, auth| (parts.max_connections, auth.anonymous) = (3, true)).await;
+    node.reviewer.allow("system:anonymous", "metrics");
+    let mut places = Vec::new();
+    for (token, path, status) in [("other", "/pods", 403), ("", "/metrics", 200), ("other", "/metrics", 403)] {
+        let mut client = Client::over(node.connect(client_config(None)).await.unwrap()).await;
+        assert_eq!(client.ask(request("GET", path, token)).await.0, status);
+        places.push(client);
+    }
+    for _ in 0..3 {
+        places.push(tokio::time::timeout(PATIENCE, known(&node)).await.expect("there must be room"));
+    }
 }
 
 #[tokio::test]
