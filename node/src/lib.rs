@@ -26,6 +26,7 @@ pub mod pod_config;
 pub mod pod_manager;
 pub mod pod_workers;
 pub mod probes;
+mod redirect;
 mod regular_file;
 pub mod resources;
 pub mod root_dir;
@@ -34,4 +35,7 @@ pub mod server;
 pub mod startup_latency;
 pub mod status_manager;
 pub mod sync_loop;
+#[cfg(test)]
+mod testing;
+mod unverified;
 pub mod volumes;

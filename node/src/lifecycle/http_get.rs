@@ -3,7 +3,6 @@
 use std::error::Error as _;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, HOST, LOCATION, USER_AGENT};
@@ -15,12 +14,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::TokioExecutor;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 
 use crate::container::port;
+use crate::{redirect, unverified};
 
 /// As the kubelet names itself to the servers of hooks; the numbers are of the API that is spoken.
 const AGENT: &str = "kube-lifecycle/1.36";
@@ -79,14 +75,9 @@ impl Target {
     /// The same for another place of the same host, as an answer's headers ask for.
     fn redirected(&self, answer: &HeaderMap) -> Option<Self> {
         let location = answer.get(LOCATION)?.to_str().ok()?;
-        let uri: Uri = if location.starts_with('/') && !location.starts_with("//") {
-            let mut parts = self.uri.clone().into_parts();
-            parts.path_and_query = Some(location.parse().ok()?);
-            Uri::from_parts(parts).ok()?
-        } else {
-            location.parse().ok()?
-        };
-        (uri.host() == self.uri.host() && uri.scheme().is_some())
+        let uri = redirect::resolved(&self.uri, location)?;
+        uri.host()?
+            .eq_ignore_ascii_case(self.uri.host()?)
             .then(|| Self { uri, headers: self.headers.clone() })
     }
 }
@@ -132,15 +123,8 @@ fn headers(get: &HTTPGetAction) -> Result<HeaderMap, String> {
 
 impl HttpGet {
     pub(super) fn new() -> Self {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .expect("the provider must support the default versions of TLS")
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-            .with_no_client_auth();
-        let connector =
-            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+        let tls = HttpsConnectorBuilder::new().with_tls_config(unverified::client());
+        let connector = tls.https_or_http().enable_http1().build();
         Self(Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector))
     }
 
@@ -196,45 +180,4 @@ fn in_words(error: &Error) -> String {
         source = cause.source();
     }
     text
-}
-
-/// Takes every certificate: a hook's server is named by an address, and who signs for it is not known.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, cert, signed, known)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, signed, known)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -15,12 +15,13 @@ use k8s_openapi::api::core::v1::HTTPGetAction;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use super::prober::{Attempt, Outcome, ProbeError, State, USER_AGENT};
 use super::tcp;
 use crate::container::port;
+use crate::{redirect, unverified};
 
 /// So much of an answer is read, in bytes.
 const MAX_BODY: usize = 10 << 10;
@@ -35,12 +36,26 @@ struct Asked {
     host: Option<HeaderValue>,
 }
 
+/// The head of an answer, and what became of its body.
+struct Answer {
+    status: StatusCode,
+    location: Option<String>,
+    body: Result<Vec<u8>, Failed>,
+}
+
 /// Why there is no answer, in the words of Go.
 enum Failed {
     /// Before or while asking: the container is not well.
     Asking(String),
     /// While the answer was read: nothing is known.
     Reading(String),
+}
+
+/// TLS as probes speak it: HTTP/2 and HTTP/1.1, with any certificate.
+pub(super) fn tls() -> Arc<ClientConfig> {
+    let mut config = unverified::client();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Arc::new(config)
 }
 
 /// Asks, and says what the answer means: below 300 is good, below 400 too but odd.
@@ -57,17 +72,11 @@ pub(super) async fn probe(
         Ok(asked) => asked,
         Err(why) => return failed(&url, &why),
     };
-    // Where it was when it failed, for the message.
-    let answered = timeout(limit, asked.follow(tls)).await;
-    let place = asked.uri.to_string();
-    match answered {
-        Ok(Ok((status, body))) => Ok(judged(status, &body)),
-        Ok(Err(Failed::Asking(why))) => failed(&place, &why),
-        Ok(Err(Failed::Reading(why))) => Err(ProbeError::new(State::Failure, why)),
-        Err(_) => {
-            let why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
-            failed(&place, why)
-        }
+    match asked.follow(tls, Instant::now() + limit).await {
+        Ok((status, body)) => Ok(judged(status, &body)),
+        // Where it was when it failed.
+        Err(Failed::Asking(why)) => failed(&asked.uri.to_string(), &why),
+        Err(Failed::Reading(why)) => Err(ProbeError::new(State::Failure, why)),
     }
 }
 
@@ -141,23 +150,27 @@ impl Asked {
     }
 
     /// Asks, and asks again where the answer points, as long as that is the same host.
-    async fn follow(&mut self, tls: &Arc<ClientConfig>) -> Result<(StatusCode, Vec<u8>), Failed> {
+    async fn follow(
+        &mut self,
+        tls: &Arc<ClientConfig>,
+        deadline: Instant,
+    ) -> Result<(StatusCode, Vec<u8>), Failed> {
         let host = self.uri.host().unwrap_or_default().to_owned();
         for _ in 0..REDIRECTS {
             let scheme = self.uri.scheme_str().unwrap_or_default().to_owned();
-            let (status, location, body) = self.send(tls).await?;
-            let Some(location) = location.filter(|_| is_redirect(status)) else { return Ok((status, body)) };
-            let next = resolved(&self.uri, &location)
+            let Answer { status, location, body } = self.send(tls, deadline).await?;
+            let Some(location) = location.filter(|_| is_redirect(status)) else { return Ok((status, body?)) };
+            let next = redirect::resolved(&self.uri, &location)
                 .ok_or_else(|| Failed::Asking(format!("failed to parse Location header {location:?}")))?;
-            if next.host() != Some(host.as_str()) {
-                return Ok((status, body));
+            if !next.host().is_some_and(|next| next.eq_ignore_ascii_case(&host)) {
+                return Ok((status, body?));
             }
             if (scheme.as_str(), next.scheme_str()) != ("https", Some("http"))
                 && let Ok(referer) = HeaderValue::try_from(self.uri.to_string())
             {
                 self.headers.insert(header::REFERER, referer);
             }
-            if location.contains("://") {
+            if redirect::is_absolute(&location) {
                 self.host = None;
             }
             self.uri = next;
@@ -165,61 +178,59 @@ impl Asked {
         Err(Failed::Asking(format!("stopped after {REDIRECTS} redirects")))
     }
 
-    async fn send(&self, tls: &Arc<ClientConfig>) -> Result<(StatusCode, Option<String>, Vec<u8>), Failed> {
+    async fn send(&self, tls: &Arc<ClientConfig>, deadline: Instant) -> Result<Answer, Failed> {
+        let secure = match self.uri.scheme_str().unwrap_or_default() {
+            "http" => false,
+            "https" => true,
+            other => return Err(Failed::Asking(format!("unsupported protocol scheme {other:?}"))),
+        };
         let host = self.uri.host().unwrap_or_default();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let secure = self.uri.scheme_str() == Some("https");
         let port = self.uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        let stream = tcp::connect(bare, port).await.map_err(Failed::Asking)?;
+        let stream = before(deadline, tcp::connect(bare, port)).await?.map_err(Failed::Asking)?;
         if !secure {
-            return self.over_http1(stream).await;
+            return self.over_http1(stream, deadline).await;
         }
         let name = ServerName::try_from(bare.to_owned())
             .map_err(|_| Failed::Asking(format!("tls: {bare:?} is no name of a server")))?;
-        let stream = TlsConnector::from(Arc::clone(tls)).connect(name, stream).await;
-        let stream = stream.map_err(|error| Failed::Asking(error.to_string()))?;
+        let shaking = TlsConnector::from(Arc::clone(tls)).connect(name, stream);
+        let stream = before(deadline, shaking).await?.map_err(|error| Failed::Asking(error.to_string()))?;
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-            return self.over_http2(stream).await;
+            return self.over_http2(stream, deadline).await;
         }
-        self.over_http1(stream).await
+        self.over_http1(stream, deadline).await
     }
 
     async fn over_http1(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin,
-    ) -> Result<(StatusCode, Option<String>, Vec<u8>), Failed> {
-        let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = shaken.map_err(asking)?;
-        let mut request = Request::get(self.uri.path_and_query().map_or("/", |path| path.as_str()));
-        if let Some(headers) = request.headers_mut() {
-            headers.clone_from(&self.headers);
-            headers.insert(header::HOST, self.host_header());
-        }
-        let request =
-            request.body(Empty::<Bytes>::new()).map_err(|error| Failed::Asking(error.to_string()))?;
-        alongside(connection, async { read(sender.send_request(request).await.map_err(asking)?).await }).await
+        deadline: Instant,
+    ) -> Result<Answer, Failed> {
+        let shaking = hyper::client::conn::http1::handshake(TokioIo::new(stream));
+        let (mut sender, connection) = before(deadline, shaking).await?.map_err(asking)?;
+        let path = self.uri.path_and_query().map_or("/", |path| path.as_str());
+        let mut headers = self.headers.clone();
+        headers.insert(header::HOST, self.host_header());
+        let request = request(path, headers)?;
+        alongside(connection, answered(sender.send_request(request), deadline)).await
     }
 
     async fn over_http2(
         &self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    ) -> Result<(StatusCode, Option<String>, Vec<u8>), Failed> {
-        let io = TokioIo::new(stream);
-        let shaken = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await;
-        let (mut sender, connection) = shaken.map_err(asking)?;
+        deadline: Instant,
+    ) -> Result<Answer, Failed> {
+        let shaking = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+        let (mut sender, connection) = before(deadline, shaking).await?.map_err(asking)?;
         let mut parts = self.uri.clone().into_parts();
         if let Some(host) = self.host.as_ref().and_then(|host| host.to_str().ok()?.parse().ok()) {
             parts.authority = Some(host);
         }
         let uri = Uri::from_parts(parts).map_err(|error| Failed::Asking(error.to_string()))?;
-        let mut request = Request::get(uri);
-        if let Some(headers) = request.headers_mut() {
-            headers.clone_from(&self.headers);
-            headers.remove(header::CONNECTION);
-        }
-        let request =
-            request.body(Empty::<Bytes>::new()).map_err(|error| Failed::Asking(error.to_string()))?;
-        alongside(connection, async { read(sender.send_request(request).await.map_err(asking)?).await }).await
+        let mut headers = self.headers.clone();
+        headers.remove(header::CONNECTION);
+        let request = request(uri, headers)?;
+        alongside(connection, answered(sender.send_request(request), deadline)).await
     }
 
     fn host_header(&self) -> HeaderValue {
@@ -243,12 +254,41 @@ async fn alongside<T>(
     }
 }
 
-async fn read(answer: Response<Incoming>) -> Result<(StatusCode, Option<String>, Vec<u8>), Failed> {
-    let status = answer.status();
+fn request<U>(uri: U, headers: HeaderMap) -> Result<Request<Empty<Bytes>>, Failed>
+where
+    Uri: TryFrom<U>,
+    <Uri as TryFrom<U>>::Error: Into<http::Error>,
+{
+    let request = Request::get(uri).body(Empty::new());
+    let mut request = request.map_err(|error| Failed::Asking(error.to_string()))?;
+    *request.headers_mut() = headers;
+    Ok(request)
+}
+
+/// What comes of `work`, if it comes in time. All that happens before the head of an answer is there is so bounded.
+async fn before<T>(deadline: Instant, work: impl Future<Output = T>) -> Result<T, Failed> {
+    timeout_at(deadline, work).await.map_err(|_| {
+        let why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+        Failed::Asking(why.to_owned())
+    })
+}
+
+async fn answered(
+    sending: impl Future<Output = hyper::Result<Response<Incoming>>>,
+    deadline: Instant,
+) -> Result<Answer, Failed> {
+    let answer = before(deadline, sending).await?.map_err(asking)?;
     let location = answer.headers().get(header::LOCATION);
     let location = location.and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty());
-    let location = location.map(str::to_owned);
-    let mut body = answer.into_body();
+    let (status, location) = (answer.status(), location.map(str::to_owned));
+    let body = timeout_at(deadline, read(answer.into_body())).await.unwrap_or_else(|_| {
+        let why = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
+        Err(Failed::Reading(why.to_owned()))
+    });
+    Ok(Answer { status, location, body })
+}
+
+async fn read(mut body: Incoming) -> Result<Vec<u8>, Failed> {
     let mut read = Vec::new();
     while read.len() < MAX_BODY
         && let Some(frame) = body.frame().await
@@ -258,7 +298,7 @@ async fn read(answer: Response<Incoming>) -> Result<(StatusCode, Option<String>,
             read.extend_from_slice(&data[..data.len().min(MAX_BODY - read.len())]);
         }
     }
-    Ok((status, location, read))
+    Ok(read)
 }
 
 fn asking(error: hyper::Error) -> Failed {
@@ -274,31 +314,14 @@ fn told(error: &hyper::Error) -> String {
     while let Some(source) = innermost.source() {
         innermost = source;
     }
-    innermost.to_string()
+    match innermost.downcast_ref::<std::io::Error>() {
+        Some(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => "unexpected EOF".to_owned(),
+        _ => innermost.to_string(),
+    }
 }
 
 fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
-}
-
-/// Where an answer points: an address, or a path on the same server.
-fn resolved(from: &Uri, location: &str) -> Option<Uri> {
-    let location = location.split('#').next().unwrap_or_default();
-    if location.contains("://") {
-        return location.parse().ok().filter(|to: &Uri| to.host().is_some());
-    }
-    let (scheme, authority) = (from.scheme_str()?, from.authority()?);
-    if let Some(elsewhere) = location.strip_prefix("//") {
-        return format!("{scheme}://{elsewhere}").parse().ok();
-    }
-    let path = from.path();
-    let path = match location.as_bytes().first() {
-        Some(b'/') => location.to_owned(),
-        Some(b'?') => format!("{path}{location}"),
-        None => path.to_owned(),
-        Some(_) => format!("{}/{location}", path.rsplit_once('/').map_or("", |(folder, _)| folder)),
-    };
-    format!("{scheme}://{authority}{path}").parse().ok()
 }
 
 #[cfg(test)]
@@ -323,20 +346,6 @@ mod tests {
             (get("HTTP", "", "/to?url=http://elsewhere"), "http://10.0.0.1:80/to?url=http://elsewhere"),
         ] {
             assert_eq!(url(&get, "10.0.0.1", 80), expected);
-        }
-    }
-
-    #[test]
-    fn redirects_lead_to_addresses_or_paths() {
-        let from: Uri = "http://a:1/x/y?z".parse().unwrap();
-        for (location, expected) in [
-            ("/b", "http://a:1/b"),
-            ("b?c", "http://a:1/x/b?c"),
-            ("?c", "http://a:1/x/y?c"),
-            ("https://a:2/b#d", "https://a:2/b"),
-            ("//e/f", "http://e/f"),
-        ] {
-            assert_eq!(resolved(&from, location).unwrap().to_string(), expected, "{location}");
         }
     }
 }

@@ -16,7 +16,6 @@ mod readiness;
 mod tcp;
 #[cfg(test)]
 mod tests;
-mod unverified;
 mod updates;
 mod worker;
 

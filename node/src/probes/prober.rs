@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod, PodStatus, Probe};
 use rustls::ClientConfig;
 
-use super::{ProbeKind, exec, grpc, http, tcp, unverified};
+use super::{ProbeKind, exec, grpc, http, tcp};
 use crate::container::{ContainerId, port};
 use crate::events::{EventType, Events, container_reference};
 use crate::kuberuntime::actions::ProbeResult;
@@ -95,7 +95,7 @@ pub(super) struct Prober {
 
 impl Prober {
     pub(super) fn new(runtime: Arc<dyn RuntimeService>, events: Events) -> Self {
-        Self { runtime, events, tls: unverified::client() }
+        Self { runtime, events, tls: http::tls() }
     }
 
     /// Probes, and says what is now known of the container: success or failure.

@@ -20,8 +20,8 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::{outcome, read};
-use crate::probes::prober::{Attempt, State};
-use crate::probes::{http, unverified};
+use crate::probes::http;
+use crate::probes::prober::{Attempt, ProbeError, State};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -33,6 +33,9 @@ struct Server {
 }
 
 type Answers = fn(&str) -> String;
+
+/// At the end of an answer: what is missing does not come.
+const MORE: &str = "...";
 
 impl Server {
     async fn new(answers: Answers) -> Self {
@@ -72,7 +75,7 @@ impl Server {
     async fn probed_within(&self, mut get: Value, limit: Duration) -> Attempt {
         get["port"] = json!(self.address.port());
         let get: HTTPGetAction = read(get);
-        http::probe(&get, "127.0.0.1", self.address.port(), limit, &unverified::client()).await
+        http::probe(&get, "127.0.0.1", self.address.port(), limit, &http::tls()).await
     }
 
     fn requests(&self) -> Vec<String> {
@@ -111,11 +114,12 @@ async fn answer(
     let path = request.split(' ').nth(1).unwrap().to_owned();
     seen.lock().push(request);
     let answer = answers(&path);
-    if answer == "nothing" {
+    // Whoever asked may have read enough.
+    let _ = stream.write_all(answer.trim_end_matches(MORE).as_bytes()).await;
+    if answer.ends_with(MORE) {
+        let _ = stream.flush().await;
         std::future::pending::<()>().await;
     }
-    // Whoever asked may have read enough.
-    let _ = stream.write_all(answer.as_bytes()).await;
     let _ = stream.shutdown().await;
 }
 
@@ -178,6 +182,8 @@ async fn redirects_are_followed_on_the_same_host_only() {
     let server = Server::new(|path| match path {
         "/near" => said("302 Found", "Location: /ok\r\n", ""),
         "/far" => said("301 Moved Permanently", "Location: http://example.com/ok\r\n", "there"),
+        "/query" => said("302 Found", "Location: ok?from=http://elsewhere/\r\n", ""),
+        "/odd" => said("302 Found", "Location: ftp://127.0.0.1/ok\r\n", ""),
         "/nowhere" => said("307 Temporary Redirect", "", "where?"),
         "/round" => said("302 Found", "Location: /round\r\n", ""),
         _ => said("200 OK", "", "well"),
@@ -187,6 +193,10 @@ async fn redirects_are_followed_on_the_same_host_only() {
     assert_eq!(probed("/near").await, Ok(outcome(State::Success, "well")));
     let referer = format!("referer: http://{}/near", server.address);
     assert!(server.requests()[1].to_lowercase().contains(&referer), "{:?}", server.requests());
+    assert_eq!(probed("/query").await, Ok(outcome(State::Success, "well")));
+    assert!(server.requests()[3].starts_with("GET /ok?from=http://elsewhere/ "), "{:?}", server.requests());
+    let odd = "Get \"ftp://127.0.0.1/ok\": unsupported protocol scheme \"ftp\"";
+    assert_eq!(probed("/odd").await, Ok(outcome(State::Failure, odd)));
     let ended =
         |body: &str| outcome(State::Warning, &format!("Probe terminated redirects, Response body: {body}"));
     assert_eq!(probed("/far").await, Ok(ended("there")));
@@ -227,13 +237,13 @@ async fn servers_that_speak_http2_are_asked_by_it() {
     });
     let headers = json!([{ "name": "Host", "value": "web.example" }]);
     let get = read(json!({ "scheme": "HTTPS", "path": "/a?b", "port": port, "httpHeaders": headers }));
-    let probed = http::probe(&get, "127.0.0.1", port, PATIENCE, &unverified::client()).await;
+    let probed = http::probe(&get, "127.0.0.1", port, PATIENCE, &http::tls()).await;
     assert_eq!(probed, Ok(outcome(State::Success, "HTTP/2.0 https://web.example/a?b")));
 }
 
 #[tokio::test]
 async fn who_does_not_answer_fails_in_gos_words() {
-    let server = Server::new(|_| "nothing".to_owned()).await;
+    let server = Server::new(|_| MORE.to_owned()).await;
     let url = format!("http://{}/", server.address);
     let probed = server.probed_within(json!({ "path": "/" }), Duration::from_millis(50)).await;
     let why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
@@ -247,7 +257,24 @@ async fn who_does_not_answer_fails_in_gos_words() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_says_nothing_of_the_container() {
-    let server = Server::new(|_| "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nwe".to_owned()).await;
-    server.probed(json!({ "path": "/" })).await.unwrap_err();
+async fn an_answer_that_breaks_off_or_stalls_says_nothing_of_the_container() {
+    let server = Server::new(|path| match path {
+        "/broken" => "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nwe".to_owned(),
+        "/stalled" => format!("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nwe{MORE}"),
+        "/ill" => format!("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 10\r\n\r\n{MORE}"),
+        // Who is sent on need not read why.
+        "/near" => "HTTP/1.1 302 Found\r\nLocation: /ok\r\nContent-Length: 10\r\n\r\nthe".to_owned(),
+        _ => said("200 OK", "", "well"),
+    })
+    .await;
+    let stalled = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
+    for (path, limit, why) in [
+        ("/broken", PATIENCE, "unexpected EOF"),
+        ("/stalled", Duration::from_millis(200), stalled),
+        ("/ill", Duration::from_millis(200), stalled),
+    ] {
+        let probed = server.probed_within(json!({ "path": path }), limit).await;
+        assert_eq!(probed, Err(ProbeError::new(State::Failure, why)), "{path}");
+    }
+    assert_eq!(server.probed(json!({ "path": "/near" })).await, Ok(outcome(State::Success, "well")));
 }
