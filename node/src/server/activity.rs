@@ -13,7 +13,7 @@ const STRANGER: Duration = Duration::from_secs(10);
 const STRANGER_LIFE: Duration = Duration::from_secs(60);
 /// How long others may be idle; as long as clients in Go keep theirs.
 const KNOWN: Duration = Duration::from_secs(90);
-/// How long requests may take (upstream: read and write timeouts). Upgraded connections are not bounded by it.
+/// How long a request may take, unless another one begins (upstream: read and write timeouts). Upgraded connections are not bounded by it.
 const BUSY: Duration = Duration::from_secs(4 * 60 * 60);
 
 /// What happens on one connection.
@@ -26,7 +26,7 @@ struct State {
     opened: Instant,
     /// Requests under way, until the last byte of their answers.
     requests: usize,
-    /// When the connection became idle, or stopped being so.
+    /// When the last request began, or the connection became idle.
     since: Instant,
     /// Somebody was let in on it.
     known: bool,
@@ -48,8 +48,8 @@ impl Activity {
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
         let mut state = self.state.lock();
         state.requests += 1;
+        state.since = Instant::now();
         if state.requests == 1 {
-            state.since = Instant::now();
             self.changed.notify_one();
         }
         Busy(self.clone())
@@ -150,6 +150,26 @@ mod tests {
             drop(busy);
         });
         assert!(about(lasted, STRANGER * 7 / 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_is_always_busy_stays_while_requests_begin() {
+        let activity = Activity::new();
+        activity.admitted();
+        let asks = async {
+            let mut under_way = activity.begin();
+            for _ in 0..10 {
+                tokio::time::sleep(BUSY / 2).await;
+                under_way = activity.begin();
+            }
+            tokio::time::sleep(BUSY * 2).await;
+            drop(under_way);
+        };
+        let lasted = tokio::select! {
+            lasted = lasts(&activity) => lasted,
+            () = asks => panic!("one that takes for ever is waited for"),
+        };
+        assert!(about(lasted, BUSY * 6), "{lasted:?}");
     }
 
     #[tokio::test(start_paused = true)]
