@@ -9,6 +9,7 @@ use steersman_client::{Clients, clients, config, config_from, events, transport}
 use steersman_node::agent::{self, Agent, Connections, Options};
 use steersman_node::configuration::KubeletConfiguration;
 use steersman_node::cri::{self, ClientConfig, Endpoint, EndpointError};
+use steersman_node::machine::limit_open_files;
 use steersman_node::runtime::{self, ImageService, RuntimeService};
 use steersman_node::volumes::Rights;
 use tokio::task::JoinSet;
@@ -58,6 +59,7 @@ pub(crate) enum Error {
 pub(crate) async fn run(node: Node) -> Result<(), Error> {
     tracing::info!(version = version::STEERSMAN, kubernetes = version::info().git_version, "Starting");
     node.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    limit_open_files(node.config.max_open_files);
     let signals = Signals::listen().map_err(Error::Signals)?;
     let registry = Registry::new();
     process::register(&registry)?;

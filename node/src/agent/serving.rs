@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use prometheus::Registry;
+use rustix::process::{Resource, getrlimit};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,10 @@ use crate::server::tls::{CipherSuites, MinVersion, ServingCertificate, Spoken, s
 use crate::server::{self, Handlers, Metrics, Parts};
 
 /// Connections at a time: some for the API server, some for collectors, and one for each stream.
-const MAX_CONNECTIONS: usize = 1000;
+const MAX_CONNECTIONS: u64 = 1000;
+/// Of the files that the agent may have open, the server takes one in so many: a tunnel has two, and so much again is left
+/// for everything else.
+const FILES: u64 = 4;
 
 /// What is measured.
 #[derive(Clone, Copy)]
@@ -64,7 +68,7 @@ impl Serving {
                     true => Handlers::All,
                     false => Handlers::WithoutDebugging,
                 },
-                max_connections: MAX_CONNECTIONS,
+                max_connections: max_connections(getrlimit(Resource::Nofile).current),
             };
             tracing::info!(%address, "Starting to listen");
             Some((listener, parts))
@@ -94,6 +98,12 @@ impl Serving {
             tasks.spawn(run.instrument(tracing::info_span!("healthz")));
         }
     }
+}
+
+/// How many connections a process takes that may have so many files open; `None` for any number.
+fn max_connections(files: Option<u64>) -> usize {
+    let most = files.map_or(MAX_CONNECTIONS, |files| (files / FILES).clamp(1, MAX_CONNECTIONS));
+    usize::try_from(most).unwrap_or(usize::MAX)
 }
 
 fn certificate(options: &Options) -> Result<ServingCertificate, Error> {
@@ -144,4 +154,18 @@ fn auth(options: &Options, connections: &Connections) -> Result<Auth, Error> {
         tokens,
         authorization: access,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_files_for_others() {
+        for (files, connections) in
+            [(None, 1000), (Some(1 << 20), 1000), (Some(4000), 1000), (Some(1024), 256), (Some(2), 1)]
+        {
+            assert_eq!(max_connections(files), connections, "{files:?}");
+        }
+    }
 }

@@ -100,6 +100,7 @@ impl Default for KubeletConfiguration {
             eviction_pressure_transition_period: GoDuration::seconds(300),
             eviction_max_pod_grace_period: 0,
             merge_default_eviction_settings: false,
+            max_open_files: 1_000_000,
             feature_gates: Default::default(),
             logging: LoggingConfiguration::default(),
         }
@@ -120,6 +121,7 @@ const ZERO_IS_DEFAULT: [&str; 20] = [
     "fileCheckFrequency",
     "httpCheckFrequency",
     "kubeAPIBurst",
+    "maxOpenFiles",
     "maxPods",
     "nodeLeaseDurationSeconds",
     "nodeStatusReportFrequency",
@@ -131,7 +133,6 @@ const ZERO_IS_DEFAULT: [&str; 20] = [
     // Of fields that are not supported.
     "cpuManagerReconcilePeriod",
     "imageMinimumGCAge",
-    "maxOpenFiles",
     "volumeStatsAggPeriod",
 ];
 

@@ -218,6 +218,8 @@ pub struct KubeletConfiguration {
     pub merge_default_eviction_settings: bool,
 
     // The agent itself.
+    /// How many files it may have open. Default: 1,000,000.
+    pub max_open_files: u64,
     /// Gates by name. Default: none, upstream's defaults hold.
     pub feature_gates: BTreeMap<String, bool>,
     /// How it logs.

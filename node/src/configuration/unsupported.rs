@@ -46,7 +46,7 @@ const NO_BUFFERS: &str = r#"{"json":{"infoBufferSize":"0"},"text":{"infoBufferSi
 /// A field not heeded: its path, its type, and what calls for no warning.
 type Row = (&'static str, Shape, Quiet);
 
-const FIELDS: [Row; 54] = [
+const FIELDS: [Row; 53] = [
     ("configMapAndSecretChangeDetectionStrategy", Text, Only(&["\"Watch\""])),
     // Requests follow what each part speaks.
     ("contentType", Text, Only(&["\"application/vnd.kubernetes.protobuf\""])),
@@ -75,7 +75,6 @@ const FIELDS: [Row; 54] = [
     ("logging.options", Object, Only(&["{}", NO_BUFFERS])),
     ("logging.vmodule", List, Only(&["[]"])),
     ("makeIPTablesUtilChains", Boolean, FALSE),
-    ("maxOpenFiles", Integer, Never),
     ("memoryManagerPolicy", Text, Only(&["\"None\""])),
     ("memoryReservationPolicy", Text, Only(&["\"None\""])),
     ("memorySwap.swapBehavior", Text, Only(&["\"NoSwap\""])),

@@ -7,6 +7,7 @@ mod facts;
 pub mod interfaces;
 mod netlink;
 pub mod node_ip;
+mod open_files;
 pub mod parse;
 pub mod routes;
 mod usage;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub use facts::{CgroupVersion, Facts, HugePages, architecture};
 pub use interfaces::Interface;
+pub use open_files::limit_open_files;
 pub use routes::{Family, Route};
 pub use usage::{Amount, FileSystem};
 

@@ -283,7 +283,7 @@ const FLAGS: [Row; 101] = [
     ("kubelet-cgroups", "kubeletCgroups", Text, HIDDEN, ""),
     ("log-flush-frequency", "logging.flushFrequency", Duration, HIDDEN, ""),
     ("make-iptables-util-chains", "makeIPTablesUtilChains", Boolean, HIDDEN, ""),
-    ("max-open-files", "maxOpenFiles", Integer, HIDDEN, ""),
+    ("max-open-files", "maxOpenFiles", Integer, RESOURCES, "How many files this process may have open"),
     ("memory-manager-policy", "memoryManagerPolicy", Text, HIDDEN, ""),
     ("minimum-image-ttl-duration", "imageMinimumGCAge", Duration, HIDDEN, ""),
     ("oom-score-adj", "oomScoreAdj", Integer, HIDDEN, ""),
