@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use steersman_api::Uid;
 
 use super::disk::ownership::{Access, give_to_group};
-use super::disk::{DiskError, atomic_writer, make_dirs, nested};
+use super::disk::{DiskError, atomic_writer, make_dirs, mounts, nested};
 use super::kinds::empty_dir::{self, Medium, Place};
 use super::kinds::{Kind, group_of, host_path};
 use super::payload::{File, Payload};
@@ -39,7 +39,11 @@ impl SetUp {
         }
         let plugin = self.kind.plugin().unwrap_or(empty_dir::PLUGIN);
         let place = place(root, uid, plugin, &self.volume);
+        // Containers may have mounted what an earlier version of this agent made on the disk: what is mounted over it would
+        // not reach them.
+        let in_use = matches!(self.kind, Kind::DownwardApi(_)) && atomic_writer::wrote(&place.dir);
         let in_memory = self.kind.in_memory() && self.rights == Rights::All;
+        let in_memory = in_memory && (!in_use || mounts::is_tmpfs(&place.dir)?);
         let medium = if in_memory { Medium::Memory(self.memory_size) } else { Medium::Disk };
         let group = group_of(&self.pod).filter(|_| self.rights == Rights::All);
         let is_new = !place.dir.exists();

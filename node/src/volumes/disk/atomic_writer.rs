@@ -113,6 +113,11 @@ fn clean(payload: &Payload) -> Result<BTreeMap<PathBuf, &File>, DiskError> {
     payload.iter().map(|(path, file)| Ok((check(path)?, file))).collect()
 }
 
+/// Whether anything was written to a folder.
+pub(in crate::volumes) fn wrote(dir: &Path) -> bool {
+    dir.join(DATA).is_symlink()
+}
+
 /// Removes folders that were written and never took effect, and a link that never replaced `..data`.
 fn sweep(dir: &Path, current: Option<&Path>) -> Result<(), DiskError> {
     for name in names(dir)? {

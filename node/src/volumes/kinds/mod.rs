@@ -87,8 +87,8 @@ impl Kind {
     pub(super) fn in_memory(&self) -> bool {
         match self {
             Self::EmptyDir(source) => source.medium.as_deref() == Some("Memory"),
-            Self::Secret(_) | Self::Projected(_) => true,
-            Self::HostPath(_) | Self::ConfigMap(_) | Self::DownwardApi(_) => false,
+            Self::Secret(_) | Self::DownwardApi(_) | Self::Projected(_) => true,
+            Self::HostPath(_) | Self::ConfigMap(_) => false,
         }
     }
 

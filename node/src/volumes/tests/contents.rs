@@ -181,6 +181,9 @@ async fn a_token_belongs_to_the_user_and_group_of_the_pod() {
 
 #[tokio::test]
 async fn the_downward_api_tells_labels_and_resources_as_they_change() {
+    if !is_root() {
+        return;
+    }
     let bench = Bench::new();
     let volumes = json!([{ "name": "info", "downwardAPI": { "defaultMode": 0o644, "items": [
         { "path": "labels", "fieldRef": { "fieldPath": "metadata.labels" } },
@@ -199,6 +202,30 @@ async fn the_downward_api_tells_labels_and_resources_as_they_change() {
     Arc::make_mut(&mut pod).metadata.labels = Some([("app".to_owned(), "api".to_owned())].into());
     bench.volumes.mount(&pod).await.unwrap();
     assert_eq!(bench.text("info", "labels"), "app=\"api\"");
+    assert!(mounts::is_tmpfs(&bench.path("info")).unwrap());
+    assert_eq!(mounts::below(&bench.path("info")).unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_volume_of_the_downward_api_that_was_made_on_disk_stays_there() {
+    if !is_root() {
+        return;
+    }
+    let mut bench = Bench::new();
+    let items = json!([{ "path": "labels", "fieldRef": { "fieldPath": "metadata.labels" } }]);
+    let mut pod = pod(json!([{ "name": "info", "downwardAPI": { "defaultMode": 0o644, "items": items } }]));
+    bench.without_rights();
+    bench.volumes.mount(&pod).await.unwrap();
+    // What a container has mounted.
+    let seen = std::fs::File::open(bench.path("info")).unwrap();
+    bench.restart();
+    Arc::make_mut(&mut pod).metadata.labels = Some([("app".to_owned(), "api".to_owned())].into());
+    bench.volumes.mount(&pod).await.unwrap();
+    let seen = format!("/proc/self/fd/{}/labels", std::os::fd::AsRawFd::as_raw_fd(&seen));
+    assert_eq!(std::fs::read_to_string(seen).unwrap(), "app=\"api\"");
+    bench.volumes.unmount(&uid()).await.unwrap();
+    bench.volumes.mount(&pod).await.unwrap();
+    assert!(mounts::is_tmpfs(&bench.path("info")).unwrap());
 }
 
 #[tokio::test(start_paused = true)]

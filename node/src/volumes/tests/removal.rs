@@ -36,7 +36,7 @@ async fn all_volumes_go_by_what_is_on_disk_alone() {
         let mount = read(json!({ "name": volume, "mountPath": "/x" }));
         bench.volumes.prepare_sub_path(&pod, "c", index, &mount, part).unwrap();
     }
-    assert_eq!(mounts::below(bench.root.path()).unwrap().len(), 6);
+    assert_eq!(mounts::below(bench.root.path()).unwrap().len(), 7);
     bench.restart();
     assert_eq!(bench.volumes.pods_on_disk().unwrap(), [uid()]);
     bench.volumes.unmount(&uid()).await.unwrap();
