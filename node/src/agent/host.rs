@@ -62,6 +62,7 @@ impl Host for AgentHost {
             Ok::<_, machine::Error>(NodeUsage {
                 cpu: self.machine.processor_time()?,
                 working_set,
+                swap: self.machine.swap_usage()?,
                 at: Timestamp::now(),
             })
         };

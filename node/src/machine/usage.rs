@@ -73,6 +73,16 @@ impl Machine {
         Ok(Amount { available: (capacity - working_set).max(0), capacity })
     }
 
+    /// The memory that is swapped out, in bytes; nothing on a machine that has no swap.
+    ///
+    /// # Errors
+    /// `/proc` does not tell.
+    pub fn swap_usage(&self) -> Result<u64, Error> {
+        let meminfo = self.read("/proc/meminfo")?;
+        let row = |row: &str| parse::memory_info(&meminfo, row).unwrap_or(0);
+        Ok(u64::try_from(row("SwapTotal") - row("SwapFree")).unwrap_or(0))
+    }
+
     /// The processor time, in nanoseconds, that all processes have used since the machine was started, as its topmost group
     /// counts it.
     ///
@@ -130,13 +140,14 @@ mod tests {
         write(
             root.path(),
             &[
-                ("proc/meminfo", "MemTotal: 1000 kB\nMemFree: 300 kB\n"),
+                ("proc/meminfo", "MemTotal: 1000 kB\nMemFree: 300 kB\nSwapTotal: 50 kB\nSwapFree: 20 kB\n"),
                 ("sys/fs/cgroup/memory/memory.usage_in_bytes", "409600\n"),
                 ("sys/fs/cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 102400\n"),
             ],
         );
         let (capacity, kib) = (1000 * 1024, 1024);
         assert_eq!(machine.memory_usage().unwrap(), Amount { available: 700 * kib, capacity });
+        assert_eq!(machine.swap_usage().unwrap(), 30 * 1024);
         // Version 2 has other files: 700 KiB are in use, of which 200 are inactive.
         write(
             root.path(),

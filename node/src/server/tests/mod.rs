@@ -101,7 +101,7 @@ struct Agent {
 
 impl Host for Agent {
     fn node_usage(&self) -> Result<NodeUsage, String> {
-        Ok(NodeUsage { cpu: 1_000_000_000, working_set: 2048, at: jiff::Timestamp::UNIX_EPOCH })
+        Ok(NodeUsage { cpu: 1_000_000_000, working_set: 2048, swap: 0, at: jiff::Timestamp::UNIX_EPOCH })
     }
 
     fn pods(&self) -> Vec<Arc<Pod>> {
