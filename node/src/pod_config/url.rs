@@ -187,5 +187,5 @@ fn resolved(from: &Uri, location: &str) -> Result<Uri, http::Error> {
 }
 
 #[cfg(test)]
-#[path = "url_tests.rs"]
+#[path = "tests/url.rs"]
 mod tests;
