@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVar, EnvVarSource, Pod, Secret};
 
+use super::env_file::EnvFiles;
 use super::expansion::expand;
 use crate::downward::{Allocatable, PodAddresses, field_value, resource_value};
 use crate::objects::{ObjectError, Objects};
@@ -15,6 +16,8 @@ pub struct EnvInputs<'a> {
     pub services: &'a BTreeMap<String, String>,
     /// The config maps and secrets that the container refers to.
     pub objects: &'a Referred,
+    /// The files in volumes that the container refers to.
+    pub files: &'a EnvFiles,
     /// Addresses of pod and node.
     pub addresses: &'a PodAddresses,
     /// What pods may have of the node.
@@ -81,7 +84,7 @@ pub fn environment(
                 let known = |name: &str| env.values.get(name).or_else(|| inputs.services.get(name));
                 Some(expand(text, known))
             }
-            (None, Some(source)) => value_from(pod, container, &variable.name, source, inputs)?,
+            (None, Some(source)) => value_from(pod, container, source, inputs)?,
             (None, None) => Some(String::new()),
         };
         if let Some(value) = value {
@@ -96,7 +99,7 @@ pub fn environment(
 }
 
 /// Where a variable's value is from, if it is not written out.
-fn source(variable: &EnvVar) -> Option<&EnvVarSource> {
+pub(super) fn source(variable: &EnvVar) -> Option<&EnvVarSource> {
     let written_out = variable.value.as_deref().is_some_and(|value| !value.is_empty());
     variable.value_from.as_ref().filter(|_| !written_out)
 }
@@ -124,7 +127,6 @@ fn add_from(env: &mut Env, container: &Container, objects: &Referred) -> Result<
 fn value_from(
     pod: &Pod,
     container: &Container,
-    variable: &str,
     source: &EnvVarSource,
     inputs: &EnvInputs<'_>,
 ) -> Result<Option<String>, String> {
@@ -156,8 +158,8 @@ fn value_from(
             None => missing(&of.key, "Secret", &of.name, of.optional),
         };
     }
-    if source.file_key_ref.is_some() {
-        return Err(format!("environment variable {variable:?}: fileKeyRef is not supported"));
+    if let Some(of) = &source.file_key_ref {
+        return inputs.files.value(of);
     }
     Ok(Some(String::new()))
 }

@@ -5,6 +5,7 @@
 
 pub mod dns;
 pub mod env;
+pub mod env_file;
 pub mod expansion;
 pub mod hostname;
 pub mod hosts;

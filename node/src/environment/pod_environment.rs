@@ -10,6 +10,7 @@ use steersman_api::Uid;
 
 use super::dns::{Complaint, DnsSettings, pod_dns};
 use super::env::{EnvInputs, Referred, environment};
+use super::env_file::{EnvFiles, refers_to_files};
 use super::hostname::hostname_and_domain;
 use super::hosts::{host_network_hosts, managed_hosts, write_hosts};
 use super::mounts::{ETC_HOSTS, MountInputs, has_own_hosts, mounts, refuse_devices};
@@ -195,9 +196,17 @@ impl Shared {
         }
         let services = service_env(told.iter().map(AsRef::as_ref), namespace, links);
         let objects = Referred::get(objects.as_ref(), namespace, container).await;
+        let files = match refers_to_files(container) {
+            false => EnvFiles::default(),
+            true => {
+                let (container, volumes) = (container.clone(), self.parts.volumes.mounted(&uid(pod)));
+                blocking(move || EnvFiles::read(&container, &volumes)).await
+            }
+        };
         let inputs = EnvInputs {
             services: &services,
             objects: &objects,
+            files: &files,
             addresses: &PodAddresses::new(pod_ips, &node.host_ips()),
             allocatable: &node.allocatable(),
         };

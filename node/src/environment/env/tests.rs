@@ -85,6 +85,7 @@ fn made(env_from: Vec<EnvFromSource>, env: Vec<EnvVar>) -> Result<Vec<String>, S
     let inputs = EnvInputs {
         services: &services.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         objects: &objects(),
+        files: &EnvFiles::read(&container, &BTreeMap::new()),
         addresses: &PodAddresses::new(&["10.2.0.3".into()], &["10.1.0.1".into()]),
         allocatable: &[("cpu".to_owned(), Quantity("2".into()))].into(),
     };
@@ -190,7 +191,7 @@ fn what_is_missing_is_named_in_upstreams_words() {
         (field("metadata.name", "v9"), "unsupported pod version: v9"),
         (
             EnvVarSource { file_key_ref: Some(file), ..Default::default() },
-            "environment variable \"V\": fileKeyRef is not supported",
+            "cannot find the volume \"v\" referenced by FileKeyRef",
         ),
     ] {
         assert_eq!(made(vec![], vec![from("V", env)]).unwrap_err(), error);

@@ -297,6 +297,13 @@ async fn what_cannot_be_had_is_said() {
     let pod = pod(PodSpec::default());
     let error = world.options(&pod, &missing, &["10.2.0.3"]).await.unwrap_err();
     assert_eq!(error, "configmap \"settings\" not found");
+    // The volume is not there, after all.
+    let from = serde_json::json!({ "fileKeyRef": { "volumeName": "data", "path": "env", "key": "A" } });
+    let mut unread = container();
+    unread.env.as_mut().unwrap()[0] =
+        serde_json::from_value(serde_json::json!({ "name": "A", "valueFrom": from })).unwrap();
+    let error = world.options(&pod, &unread, &["10.2.0.3"]).await.unwrap_err();
+    assert_eq!(error, "couldn't parse env file");
     let error = world.options(&pod, &unknown, &["10.2.0.3"]).await.unwrap_err();
     assert_eq!(error, "cannot find volume \"none\" to mount into container \"main\"");
 }
