@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use k8s_openapi::api::core::v1::{Pod, VolumeMount};
+use k8s_openapi::api::core::v1::{Pod, VolumeDevice, VolumeMount};
 
 use super::{DiskError, make_dirs};
 
@@ -18,7 +18,7 @@ pub(in crate::volumes) fn make_mount_points(pod: &Pod, volume: &str, dir: &Path)
 /// Those folders, relative to the volume: of each container the topmost ones.
 fn mount_points(pod: &Pod, volume: &str) -> Result<Vec<PathBuf>, DiskError> {
     let mut found = Vec::new();
-    for mounts in mounts_of_containers(pod) {
+    for (mounts, _) in volumes_of_containers(pod) {
         let mut all: Vec<_> = mounts.iter().map(|mount| lexically_clean(&mount.mount_path)).collect();
         all.sort();
         for mount in mounts.iter().filter(|mount| mount.name == volume) {
@@ -39,16 +39,20 @@ fn mount_points(pod: &Pod, volume: &str) -> Result<Vec<PathBuf>, DiskError> {
     Ok(found)
 }
 
-/// The mounts of each container, of all sorts.
-pub(in crate::volumes) fn mounts_of_containers(pod: &Pod) -> impl Iterator<Item = &[VolumeMount]> {
+/// What each container, of all sorts, mounts and has as devices.
+pub(in crate::volumes) fn volumes_of_containers(
+    pod: &Pod,
+) -> impl Iterator<Item = (&[VolumeMount], &[VolumeDevice])> {
     let spec = pod.spec.iter();
     let init = spec.clone().flat_map(|spec| spec.init_containers.iter().flatten());
     let regular = spec.clone().flat_map(|spec| &spec.containers);
     let ephemeral = spec.flat_map(|spec| spec.ephemeral_containers.iter().flatten());
     init.chain(regular)
-        .map(|container| container.volume_mounts.as_deref())
-        .chain(ephemeral.map(|container| container.volume_mounts.as_deref()))
-        .flatten()
+        .map(|container| (&container.volume_mounts, &container.volume_devices))
+        .chain(ephemeral.map(|container| (&container.volume_mounts, &container.volume_devices)))
+        .map(|(mounts, devices)| {
+            (mounts.as_deref().unwrap_or_default(), devices.as_deref().unwrap_or_default())
+        })
 }
 
 /// The path without `.`, and with `..` taken back, as its text says.

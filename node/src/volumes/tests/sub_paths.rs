@@ -111,12 +111,13 @@ async fn what_leads_out_of_the_volume_is_refused() {
         "dangling/new",
         "magic/etc",
         "file/new",
+        // Whoever asks has refused these in other words.
+        "/etc",
+        "a/../../b",
     ] {
         let expected = "failed to create subPath directory for volumeMount \"data\" of container \"c\"";
         assert_eq!(refused(part), expected, "{part}");
     }
-    assert_eq!(refused("/etc"), "error SubPath `/etc` must not be an absolute path");
-    assert_eq!(refused("a/../../b"), "unable to provision SubPath `a/../../b`: must not contain '..'");
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 1, "nothing was made outside");
     assert_eq!(std::fs::read_dir(&beside).unwrap().count(), 0, "nor beside it");
     assert!(!bench.root.pod_sub_paths(&uid()).exists());
