@@ -1,7 +1,6 @@
 //! Logs of containers.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream;
@@ -9,9 +8,10 @@ use http::StatusCode;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 
 use super::answers::{self, Answer, text};
+use super::pods::terminal_of;
 use super::query::{InvalidLogQuery, Query};
 use super::route::ContainerPath;
 use super::service::Server;
@@ -33,7 +33,7 @@ pub(super) async fn container_logs(server: &Server, path: &ContainerPath, query:
     let Some(pod) = server.host.pod(&path.pod.namespace, name) else {
         return text(StatusCode::NOT_FOUND, format!("pod {name:?} does not exist"));
     };
-    if !has_container(&pod, &path.container) {
+    if terminal_of(&pod, &path.container).is_none() {
         let message = format!("container {:?} not found in pod {name:?}", path.container);
         return text(StatusCode::NOT_FOUND, message);
     }
@@ -73,13 +73,6 @@ fn body(reader: LogReader) -> answers::Body {
         }
     });
     StreamBody::new(pieces).boxed_unsync()
-}
-
-fn has_container(pod: &Arc<Pod>, name: &str) -> bool {
-    let Some(spec) = &pod.spec else { return false };
-    spec.containers.iter().any(|container| container.name == name)
-        || spec.init_containers.iter().flatten().any(|container| container.name == name)
-        || spec.ephemeral_containers.iter().flatten().any(|container| container.name == name)
 }
 
 /// The id, as statuses show it, of the container whose log is that of the one named, or in words why there is none. One

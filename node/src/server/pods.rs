@@ -24,6 +24,17 @@ pub(super) fn pod_list<P: Serialize>(pods: &[P]) -> serde_json::Result<Vec<u8>> 
     serde_json::to_vec(&PodList { kind: "PodList", api_version: "v1", metadata: json!({}), items: pods })
 }
 
+/// Whether a container of the pod's spec, of any kind, has a terminal; `None` if there is none of that name.
+pub(super) fn terminal_of(pod: &Pod, container: &str) -> Option<bool> {
+    let spec = pod.spec.as_ref()?;
+    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let ephemeral = spec.ephemeral_containers.iter().flatten();
+    let mut terminals = containers
+        .map(|container| (&container.name, container.tty))
+        .chain(ephemeral.map(|container| (&container.name, container.tty)));
+    terminals.find(|(name, _)| *name == container).map(|(_, tty)| tty.unwrap_or_default())
+}
+
 /// The pods of which something runs, with what the runtime knows of them: names, and the containers that run.
 pub(super) async fn running_pods(runtime: &dyn RuntimeService) -> Result<Vec<Arc<Pod>>, Error> {
     let containers = runtime.list_containers(&running(BTreeMap::new())).await?;

@@ -171,19 +171,17 @@ impl Server {
             Route::ResourceMetrics => self.resource_metrics().await,
             Route::ContainerLogs(path) => container_logs(self, &path, &query).await,
             Route::Run(path) => streaming::run(self, &path, &query).await.unwrap_or_else(|refusal| *refusal),
-            Route::Exec(path) => match streaming::exec(self, &path, &query).await {
-                Ok(url) => upgrade(peer, request, &url).await,
-                Err(refusal) => *refusal,
-            },
-            Route::Attach(path) => match streaming::attach(self, &path, &query).await {
-                Ok(url) => upgrade(peer, request, &url).await,
-                Err(refusal) => *refusal,
-            },
+            Route::Exec(path) => {
+                let url = streaming::exec(self, &path, &query).await;
+                upgrade(peer, request, url).await
+            }
+            Route::Attach(path) => {
+                let url = streaming::attach(self, &path, &query).await;
+                upgrade(peer, request, url).await
+            }
             Route::PortForward(path) => {
-                match streaming::port_forward(self, &path, &query, request.headers()).await {
-                    Ok(url) => upgrade(peer, request, &url).await,
-                    Err(refusal) => *refusal,
-                }
+                let url = streaming::port_forward(self, &path, &query, request.headers()).await;
+                upgrade(peer, request, url).await
             }
             Route::Disabled(words) => error(StatusCode::METHOD_NOT_ALLOWED, words),
             Route::WrongMethod => text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed"),
@@ -217,8 +215,12 @@ fn in_text_format(metrics: String) -> Answer {
     answer
 }
 
-/// Passes an upgrade on to `url`. Where it succeeds, `peer` gets what is to follow.
-async fn upgrade<B: Body>(peer: &Peer, mut request: Request<B>, url: &str) -> Answer {
+/// Passes an upgrade on to `url`, if there is one to be had. Where it succeeds, `peer` gets what is to follow.
+async fn upgrade<B: Body>(peer: &Peer, mut request: Request<B>, url: Result<String, Box<Answer>>) -> Answer {
+    let url = match url {
+        Ok(url) => url,
+        Err(refusal) => return *refusal,
+    };
     if !is_upgrade(request.headers()) || request.version() >= Version::HTTP_2 {
         return streaming::upgrade_required();
     }
@@ -228,7 +230,7 @@ async fn upgrade<B: Body>(peer: &Peer, mut request: Request<B>, url: &str) -> An
         headers: request.headers().clone(),
         address: peer.address,
     };
-    match dial(url, upgrade).await {
+    match dial(&url, upgrade).await {
         Ok(Dialed::Upgraded(answer, tunnel)) => {
             *peer.tunnel.lock() = Some(tunnel);
             answer

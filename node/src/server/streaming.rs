@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use steersman_api::Uid;
 
 use super::answers::{Answer, error, json, text};
-use super::pods::running;
+use super::pods::{running, terminal_of};
 use super::query::{Invalid, Query};
 use super::route::{ContainerPath, PodPath};
 use super::service::Server;
@@ -49,7 +49,7 @@ pub(super) async fn attach(server: &Server, path: &ContainerPath, query: &Query)
     let full_name = || format!("{}_{}", path.pod.name, path.pod.namespace);
     let absent = || internal(&format!("container {} not found in pod {}", path.container, full_name()));
     let container_id = container_id(server, &pod, path).await?.ok_or_else(absent)?;
-    let tty = has_terminal(&pod, &path.container).ok_or_else(absent)?;
+    let tty = terminal_of(&pod, &path.container).ok_or_else(absent)?;
     let request = v1::AttachRequest {
         container_id,
         stdin: streams.stdin,
@@ -136,16 +136,6 @@ async fn container_id(server: &Server, pod: &Pod, path: &ContainerPath) -> Resul
 
 fn labels<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
-}
-
-fn has_terminal(pod: &Pod, name: &str) -> Option<bool> {
-    let spec = pod.spec.as_ref()?;
-    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
-    let ephemeral = spec.ephemeral_containers.iter().flatten();
-    let mut terminals = containers
-        .map(|container| (&container.name, container.tty))
-        .chain(ephemeral.map(|container| (&container.name, container.tty)));
-    terminals.find(|(found, _)| *found == name).map(|(_, tty)| tty.unwrap_or_default())
 }
 
 fn invalid(invalid: Invalid) -> Refusal {
