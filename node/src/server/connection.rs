@@ -20,11 +20,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
 use super::service::{Peer, Server};
+use super::socket;
 
 /// How long answers may take that are under way when the connection is to end.
 const GRACE: Duration = Duration::from_secs(1);
-/// How much the head of a request may have, in bytes.
-const LONGEST_HEAD: u32 = 64 * 1024;
+/// How much the head of a request may have, in bytes. An address has 64 KiB at most. Upstream takes 1 MiB, which anybody may
+/// send: with as many connections, and as many requests at a time, there would not be room for that.
+const LONGEST_HEAD: u32 = 256 * 1024;
 /// How long the head of a later request may take.
 const HEAD: Duration = Duration::from_secs(90);
 /// Requests at a time over HTTP/2.
@@ -41,7 +43,7 @@ pub(super) async fn serve_connection(
     activity: Arc<Activity>,
     stop: CancellationToken,
 ) {
-    if let Err(error) = stream.set_nodelay(true) {
+    if let Err(error) = socket::prepare(&stream) {
         tracing::debug!(peer = %address, %error, "Connection is gone");
         return;
     }

@@ -26,8 +26,8 @@
 //! byte for byte in both directions, whatever its protocol is. The kubelet's feature `ExtendWebSocketsToKubelet`, which
 //! translates between protocols, is not among them: a node must not declare it.
 //!
-//! Strangers cost little: a connection that has not been authenticated is closed after 10 idle seconds, heads of requests
-//! are bounded, and so are connections, and reviews that are under way.
+//! Strangers cost little: a connection on which nobody was let in is closed after 10 idle seconds, heads of requests are
+//! bounded, and so are connections, and reviews that are under way.
 
 mod activity;
 mod answers;
@@ -45,6 +45,7 @@ mod query;
 mod resource_metrics;
 mod route;
 mod service;
+mod socket;
 mod strangers;
 mod streaming;
 #[cfg(test)]

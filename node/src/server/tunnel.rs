@@ -21,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::answers::{self, Answer, last};
+use super::socket;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// How long the streaming server may take to answer an upgrade, and to say why it does not upgrade.
@@ -68,7 +69,7 @@ pub(super) async fn dial(url: &str, upgrade: Upgrade) -> Result<Dialed, DialErro
     let (authority, target) = parse(url).ok_or_else(|| DialError::Address(url.to_owned()))?;
     let dialed = async {
         let stream = TcpStream::connect(authority.as_str()).await.map_err(DialError::Connect)?;
-        stream.set_nodelay(true).map_err(DialError::Connect)?;
+        socket::prepare(&stream).map_err(|error| DialError::Connect(error.into()))?;
         request(stream, target, upgrade).await
     };
     timeout(PATIENCE, dialed).await.unwrap_or(Err(DialError::Timeout))
