@@ -128,25 +128,37 @@ pub async fn commands_and_variables_are_as_the_spec_has_them(pods: Pods) {
 }
 
 pub async fn a_containers_end_may_restart_all(pods: Pods) {
-    let spec = json!({
-        "volumes": [{ "name": "data", "emptyDir": {} }],
-        "containers": [
-            {
-                "name": "main", "restartPolicy": "Never", "volumeMounts": [{ "name": "data", "mountPath": "/data" }],
-                "command": shell("[ -e /data/second ] && exit 0; touch /data/second; sleep 1; exit 42"),
-                "restartPolicyRules": [
-                    { "action": "RestartAllContainers", "exitCodes": { "operator": "In", "values": [42] } },
-                ],
-            },
-            { "name": "beside", "command": staying()["command"] },
-        ],
-    });
-    pods.run("together", spec).await;
-    pods.wait("together", "both were restarted, and one has ended", |pod| {
-        let (main, beside) = (container(pod, "main")?, container(pod, "beside")?);
-        let ended = main.state?.terminated?.exit_code == 0;
-        (ended && main.restart_count == 1 && beside.restart_count == 1 && beside.state?.running.is_some())
-            .then_some(())
-    })
-    .await;
+    let again = "[ -e /data/second ] && exec sleep 3600; touch /data/second; sleep 1; exit 42";
+    let asking = |policy: &str| {
+        json!({
+            "name": "asking", "restartPolicy": policy, "volumeMounts": [{ "name": "data", "mountPath": "/data" }],
+            "command": shell(again),
+            "restartPolicyRules": [
+                { "action": "RestartAllContainers", "exitCodes": { "operator": "In", "values": [42] } },
+            ],
+        })
+    };
+    let beside = json!({ "name": "beside", "command": staying()["command"] });
+    // A container of the pod's own, and a sidecar: of the pod itself nothing restarts.
+    for (name, init, containers) in [
+        ("together", json!([]), json!([asking("Never"), beside])),
+        ("sidecar", json!([asking("Always")]), json!([beside])),
+    ] {
+        let spec = json!({
+            "volumes": [{ "name": "data", "emptyDir": {} }], "initContainers": init, "containers": containers,
+        });
+        pods.run(name, spec).await;
+        pods.wait(name, "both were restarted", |pod| {
+            let (asking, beside) = (container(pod, "asking")?, container(pod, "beside")?);
+            let runs =
+                [&asking, &beside].iter().all(|of| of.state.as_ref().is_some_and(|of| of.running.is_some()));
+            let last = beside.last_state.as_ref()?.terminated.as_ref()?.reason.as_deref()?;
+            (runs
+                && asking.restart_count == 1
+                && beside.restart_count == 1
+                && last == "RestartingAllContainers")
+                .then_some(())
+        })
+        .await;
+    }
 }
