@@ -2,6 +2,7 @@
 
 pub mod admission;
 pub mod agent;
+mod aggregate;
 pub mod allocation;
 mod blocking;
 pub mod cgroups;

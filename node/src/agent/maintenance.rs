@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::caretaker::Caretaker;
 use super::parts::Parts;
+use crate::aggregate::aggregate;
 use crate::environment::PodEnvironment;
 use crate::events::EventType;
 use crate::images::RuntimeImages;
@@ -48,26 +49,12 @@ pub(super) async fn collect_garbage(
                     tracing::error!(%error, "Container garbage collection failed");
                 }
                 let node = node_reference(parts.node.name());
-                let message = together(errors.iter().map(ToString::to_string));
+                let message = aggregate(errors.iter().map(ToString::to_string)).unwrap_or_default();
                 parts.events.event(&node, EventType::Warning, "ContainerGCFailed", &message);
             }
         }
     };
     stop.run_until_cancelled(collecting).await;
-}
-
-/// Errors as one text, each once.
-fn together(errors: impl Iterator<Item = String>) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for text in errors {
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
-    match &texts[..] {
-        [only] => only.clone(),
-        all => format!("[{}]", all.join(", ")),
-    }
 }
 
 /// Tells of DNS settings of the node that containers can't have, until `stop`.
@@ -112,18 +99,4 @@ pub(super) async fn follow_handlers(
             .set_recursive_read_only(features.is_some_and(|features| features.recursive_read_only_mounts));
     });
     stop.run_until_cancelled(following).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_that_say_the_same_are_told_once() {
-        for (errors, told) in
-            [(vec!["a"], "a"), (vec!["a", "a"], "a"), (vec!["b", "a", "b", "c", "a"], "[b, a, c]")]
-        {
-            assert_eq!(together(errors.iter().map(ToString::to_string)), told, "{errors:?}");
-        }
-    }
 }

@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(known["app"].reason, "ErrImagePull");
 
         let mut started = PodSyncResult::default();
-        started.done(SyncAction::StartContainer, "app");
+        started.push(SyncAction::StartContainer, "app", Ok(()));
         failures.update(&pod, &started);
         assert!(failures.of(&pod).is_empty());
         assert!(failures.pods.lock().is_empty(), "a pod without failures must not be kept");

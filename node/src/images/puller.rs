@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::credentials::Credential;
+use crate::aggregate::aggregate;
 use crate::cri::v1;
 use crate::runtime::ImageService;
 
@@ -119,14 +120,10 @@ impl Puller {
             let pulled = self.service.pull_image(image, auth.as_ref(), Some(sandbox_config)).await;
             match pulled.map_err(|error| error.to_string()) {
                 Ok(image_ref) => return Ok((image_ref, credential)),
-                Err(error) if errors.contains(&error) => {}
                 Err(error) => errors.push(error),
             }
         }
-        Err(match errors.as_slice() {
-            [error] => error.clone(),
-            errors => format!("[{}]", errors.join(", ")),
-        })
+        Err(aggregate(errors).unwrap_or_default())
     }
 }
 

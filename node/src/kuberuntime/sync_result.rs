@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::aggregate::aggregate;
+
 /// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncAction {
@@ -9,8 +11,6 @@ pub enum SyncAction {
     StartContainer,
     /// A container was stopped.
     KillContainer,
-    /// An init container was looked at.
-    InitContainer,
     /// A sandbox was made.
     CreatePodSandbox,
     /// A sandbox's configuration was put together.
@@ -58,7 +58,6 @@ impl SyncAction {
         match self {
             Self::StartContainer => "StartContainer",
             Self::KillContainer => "KillContainer",
-            Self::InitContainer => "InitContainer",
             Self::CreatePodSandbox => "CreatePodSandbox",
             Self::ConfigPodSandbox => "ConfigPodSandbox",
             Self::KillPodSandbox => "KillPodSandbox",
@@ -71,11 +70,9 @@ impl SyncAction {
     pub fn tells_of_failures(self) -> bool {
         match self {
             Self::StartContainer | Self::CreatePodSandbox | Self::ResizePodInPlace => true,
-            Self::KillContainer
-            | Self::InitContainer
-            | Self::ConfigPodSandbox
-            | Self::KillPodSandbox
-            | Self::RemoveContainer => false,
+            Self::KillContainer | Self::ConfigPodSandbox | Self::KillPodSandbox | Self::RemoveContainer => {
+                false
+            }
         }
     }
 }
@@ -100,31 +97,11 @@ impl PodSyncResult {
 
     /// All failures in upstream's words, as the event `FailedSync` and the log show them; none where there is none.
     pub fn error_text(&self) -> Option<String> {
-        let mut texts: Vec<String> = Vec::new();
-        for step in self.failures() {
-            if let Some(SyncError { reason, message, .. }) = &step.error {
-                let (action, target) = (step.action.as_str(), &step.target);
-                texts.push(format!("failed to {action:?} for {target:?} with {reason}: {message:?}"));
-            }
-        }
-        match &texts[..] {
-            [] => None,
-            [one] => Some(one.clone()),
-            many => Some(format!("[{}]", many.join(", "))),
-        }
-    }
-
-    /// How long all failures wait for a time to come, where each of them does: the pod need not be synced before the
-    /// first of these is there.
-    pub fn retry_in(&self) -> Option<Duration> {
-        let waits: Option<Vec<Duration>> =
-            self.failures().map(|step| step.error.as_ref().and_then(|error| error.retry_in)).collect();
-        waits?.into_iter().min()
-    }
-
-    /// A step that succeeded.
-    pub fn done(&mut self, action: SyncAction, target: impl Into<String>) {
-        self.steps.push(SyncResult { action, target: target.into(), error: None });
+        aggregate(self.failures().filter_map(|step| {
+            let SyncError { reason, message, .. } = step.error.as_ref()?;
+            let (action, target) = (step.action.as_str(), &step.target);
+            Some(format!("failed to {action:?} for {target:?} with {reason}: {message:?}"))
+        }))
     }
 
     /// A step that failed.
@@ -143,20 +120,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_told_together_and_wait_only_if_all_of_them_do() {
+    fn failures_are_told_together_each_once() {
         let mut result = PodSyncResult::default();
-        result.done(SyncAction::CreatePodSandbox, "web_shop(u-1)");
-        assert_eq!((result.is_ok(), result.error_text(), result.retry_in()), (true, None, None));
-        let seconds = |seconds| Some(Duration::from_secs(seconds));
-        let wait = |retry_in| SyncError { retry_in, ..SyncError::new("CrashLoopBackOff", "wait") };
-        result.failed(SyncAction::StartContainer, "a", wait(seconds(20)));
+        result.push(SyncAction::CreatePodSandbox, "web_shop(u-1)", Ok(()));
+        assert_eq!((result.is_ok(), result.error_text()), (true, None));
+        result.failed(SyncAction::StartContainer, "a", SyncError::new("CrashLoopBackOff", "wait"));
         let one = r#"failed to "StartContainer" for "a" with CrashLoopBackOff: "wait""#;
         assert_eq!(result.error_text().as_deref(), Some(one));
-        result.failed(SyncAction::StartContainer, "b", wait(seconds(10)));
-        assert_eq!(result.retry_in(), seconds(10));
-        let two = format!("[{one}, {}]", one.replace("\"a\"", "\"b\""));
-        assert_eq!(result.error_text(), Some(two));
-        result.push(SyncAction::KillContainer, "c", Err(wait(None)));
-        assert_eq!(result.retry_in(), None);
+        for name in ["b", "a"] {
+            result.failed(SyncAction::StartContainer, name, SyncError::new("CrashLoopBackOff", "wait"));
+        }
+        assert_eq!(result.error_text(), Some(format!("[{one}, {}]", one.replace("\"a\"", "\"b\""))));
     }
 }

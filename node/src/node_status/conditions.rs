@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::events::NodeEvent;
 use super::pressure::Pressure;
-use crate::sync_loop::runtime_state::aggregate;
+use crate::aggregate::aggregate;
 
 /// What a pressure's condition says, under it and without it: event, reason, message.
 type Words = [(&'static str, &'static str, &'static str); 2];

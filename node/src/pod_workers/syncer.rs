@@ -93,21 +93,10 @@ impl SyncFailure {
     /// What a sync of the runtime failed with, if it did. Of several waits the shortest counts; a failure without one does
     /// not shorten it. It was told where each of its steps is of a kind that tells: a container's waiting state, an event.
     pub fn of(result: &PodSyncResult) -> Option<Self> {
-        let errors = || result.failures().filter_map(|step| Some((step, step.error.as_ref()?)));
-        let messages: Vec<String> = errors()
-            .map(|(step, error)| {
-                format!(
-                    "failed to {:?} for {:?} with {}: {:?}",
-                    step.action, step.target, error.reason, error.message
-                )
-            })
-            .collect();
-        if messages.is_empty() {
-            return None;
-        }
-        let retry_in = errors().filter_map(|(_, error)| error.retry_in).min();
+        let message = result.error_text()?;
+        let retry_in = result.failures().filter_map(|step| step.error.as_ref()?.retry_in).min();
         let told = result.failures().all(|step| step.action.tells_of_failures());
-        Some(Self { message: messages.join(", "), retry_in, told })
+        Some(Self { message, retry_in, told })
     }
 }
 

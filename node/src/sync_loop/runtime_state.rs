@@ -6,6 +6,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
+use crate::aggregate::aggregate;
 use crate::cri::v1;
 
 /// How long the runtime may be silent (upstream: `maxWaitForContainerRuntime`).
@@ -26,7 +27,6 @@ struct Shared {
     threshold: Duration,
     runtime: Option<String>,
     network: Option<String>,
-    storage: Option<String>,
     checks: Vec<(&'static str, HealthCheck)>,
 }
 
@@ -38,7 +38,6 @@ impl RuntimeState {
             threshold: THRESHOLD,
             runtime: None,
             network: Some("network state unknown".to_owned()),
-            storage: None,
             checks: Vec::new(),
         };
         Self { shared: Arc::new(RwLock::new(shared)) }
@@ -57,11 +56,6 @@ impl RuntimeState {
         if shared.runtime.is_none() {
             shared.last_sync = Some(now);
         }
-    }
-
-    /// Sets or takes away what is wrong with storage.
-    pub fn set_storage_error(&self, error: Option<String>) {
-        self.shared.write().storage = error;
     }
 
     /// Whether the runtime can be worked with: if not, why. Pods are not synced then.
@@ -94,17 +88,10 @@ impl RuntimeState {
         self.shared.read().network.clone()
     }
 
-    /// What is wrong with storage.
-    pub fn storage_errors(&self) -> Option<String> {
-        self.shared.read().storage.clone()
-    }
-
-    /// All that keeps the node from being ready, in the order in which its condition tells it. To be joined with
-    /// [`aggregate`].
+    /// All that keeps the node from being ready, in the order in which its condition tells it: aggregated.
     pub fn all_errors(&self) -> Vec<String> {
         let mut errors = self.runtime_errors();
         errors.extend(self.network_errors());
-        errors.extend(self.storage_errors());
         errors
     }
 }
@@ -121,20 +108,6 @@ fn not_ready(what: &str, condition: &str, status: &v1::RuntimeStatus) -> Option<
     };
     let v1::RuntimeCondition { r#type, status, reason, message } = found;
     (!status).then(|| format!("{what} not ready: {type}={status} reason:{reason} message:{message}"))
-}
-
-/// Several errors as one text, each once: `[a, b]`; a single one as it is.
-pub fn aggregate(errors: impl IntoIterator<Item = String>) -> Option<String> {
-    let mut seen: Vec<String> = Vec::new();
-    for error in errors {
-        if !seen.contains(&error) {
-            seen.push(error);
-        }
-    }
-    match seen.len() {
-        0 | 1 => seen.pop(),
-        _ => Some(format!("[{}]", seen.join(", "))),
-    }
 }
 
 #[cfg(test)]
@@ -197,16 +170,6 @@ mod tests {
         state.add_health_check("PLEG", Box::new(check));
         assert_eq!(state.errors().as_deref(), Some("PLEG is not healthy: it sleeps"));
         well.store(true, Ordering::SeqCst);
-        state.set_storage_error(Some("no CSI".to_owned()));
-        assert_eq!((state.errors(), state.all_errors()), (None, vec!["no CSI".to_owned()]));
-    }
-
-    #[test]
-    fn several_errors_are_one_text() {
-        let text = |errors: &[&str]| aggregate(errors.iter().map(|error| (*error).to_owned()));
-        assert_eq!(text(&[]), None);
-        assert_eq!(text(&["a"]).as_deref(), Some("a"));
-        assert_eq!(text(&["a", "a"]).as_deref(), Some("a"));
-        assert_eq!(text(&["a", "b", "a"]).as_deref(), Some("[a, b]"));
+        assert_eq!((state.errors(), state.all_errors()), (None, Vec::new()));
     }
 }

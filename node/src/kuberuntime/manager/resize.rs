@@ -15,6 +15,7 @@ use super::records::uid;
 use super::sandbox::Sandbox;
 use super::spec::{container_spec, pod_text};
 use super::{Kuberuntime, off_thread};
+use crate::aggregate::aggregate;
 use crate::allocation::PodResources;
 use crate::cgroups::PodCgroups;
 use crate::container::{ContainerStatus, PodStatus};
@@ -23,7 +24,6 @@ use crate::kuberuntime::actions::PodActions;
 use crate::kuberuntime::actions::resize::ContainerToUpdate;
 use crate::kuberuntime::container_config::{container_resources, sandbox_overhead, sandbox_resources};
 use crate::runtime::Error;
-use crate::sync_loop::runtime_state::aggregate;
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";

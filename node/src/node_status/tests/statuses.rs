@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use parking_lot::Mutex;
 use steersman_api::{GroupVersionResource, ObjectKey};
 use steersman_apiserver::{Calls, Failure, Recording, TestServer, Verb};
 use tokio::task::JoinSet;
@@ -28,6 +29,8 @@ struct Bench {
     recording: Recording,
     runtime: SimulatedRuntime,
     state: RuntimeState,
+    /// What is wrong with the disk.
+    unwell: Arc<Mutex<Option<String>>>,
     inventory: Inventory,
     live: LiveNode,
     events: Arc<Kept>,
@@ -60,6 +63,9 @@ impl Bench {
         write_memory(root.path(), 512);
         let runtime = SimulatedRuntime::new(SimulatedConfig::default());
         let ((state, inventory), live) = (well(), LiveNode::new("n"));
+        let unwell = Arc::<Mutex<Option<String>>>::default();
+        let asked = unwell.clone();
+        state.add_health_check("disk", Box::new(move || asked.lock().clone().map_or(Ok(()), Err)));
         let events = Arc::new(Kept::default());
         let metrics = Metrics::new(Timestamp::now());
         let status = NodeStatus::new(Parts {
@@ -83,6 +89,7 @@ impl Bench {
             recording,
             runtime,
             state,
+            unwell,
             inventory,
             live,
             events,
@@ -244,10 +251,10 @@ async fn pressures_and_readiness_are_told_and_said_once_they_are_written() {
     assert_eq!(bench.status.pressures(), [Pressure::Memory].into());
     assert_eq!(bench.condition("Ready")["status"], "True", "a node under pressure is ready");
 
-    bench.state.set_storage_error(Some("no disk".to_owned()));
+    *bench.unwell.lock() = Some("no disk".to_owned());
     bench.wait(11).await;
-    assert_eq!(bench.condition("Ready")["message"], "no disk");
-    bench.state.set_storage_error(None);
+    assert_eq!(bench.condition("Ready")["message"], "disk is not healthy: no disk");
+    *bench.unwell.lock() = None;
     bench.wait(11).await;
     assert_eq!(bench.events.reasons()[before + 1..], ["NodeNotReady", "NodeReady"]);
     write_memory(bench.root.path(), 512);
@@ -261,11 +268,11 @@ async fn pressures_and_readiness_are_told_and_said_once_they_are_written() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_becomes_ready_after_its_start_is_told_of_at_once() {
     let mut bench = Bench::new(settings()).await;
-    bench.state.set_storage_error(Some("not yet".to_owned()));
+    *bench.unwell.lock() = Some("not yet".to_owned());
     bench.run();
     bench.wait(3).await;
     assert_eq!(bench.condition("Ready")["status"], "False");
-    bench.state.set_storage_error(None);
+    *bench.unwell.lock() = None;
     bench.wait(1).await;
     assert_eq!(bench.condition("Ready")["status"], "True");
     assert!(bench.events.reasons().contains(&"NodeReady"));
@@ -413,9 +420,9 @@ async fn a_write_without_an_answer_is_given_up_in_time() {
     let bench = Bench::started(settings()).await;
     bench.wait(10).await;
     bench.server.faults().fail(1, Calls::to("nodes").verb(Verb::Patch), Failure::Hang);
-    bench.state.set_storage_error(Some("no disk".to_owned()));
+    *bench.unwell.lock() = Some("no disk".to_owned());
     bench.wait(22).await;
-    assert_eq!(bench.condition("Ready")["message"], "no disk");
+    assert_eq!(bench.condition("Ready")["message"], "disk is not healthy: no disk");
     bench.end().await;
 }
 

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::world::{World, app, pass, pod, seconds};
 use crate::container::ContainerState;
 use crate::kuberuntime::sync_result::SyncError;
+use crate::pod_workers::SyncFailure;
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_loop_waits_longer_each_time_and_says_until_when() {
@@ -21,7 +22,7 @@ async fn a_crash_loop_waits_longer_each_time_and_says_until_when() {
         let message = format!("back-off {text} restarting failed container=a pod=web_shop(uid-web)");
         let left = Some(seconds(wait - 1));
         assert_eq!(error, SyncError { retry_in: left, ..SyncError::new("CrashLoopBackOff", message) });
-        assert_eq!(result.retry_in(), left);
+        assert_eq!(SyncFailure::of(&result).unwrap().retry_in, left);
         let said = world.said("BackOff").pop().unwrap();
         let text = "Back-off restarting failed container a in pod web_shop(uid-web)";
         assert_eq!(said, ("spec.containers{a}".to_owned(), text.to_owned()));
