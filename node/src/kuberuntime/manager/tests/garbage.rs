@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 use steersman_api::Uid;
 
-use super::world::{World, app, named, pass, pod, seconds};
+use super::world::{World, app, named, pass, pod};
 use crate::container::SandboxState;
 use crate::kuberuntime::manager::garbage::{PodStates, Scope};
 use crate::pleg::PodLister;
@@ -166,10 +166,11 @@ async fn a_pods_containers_are_deleted_at_its_end() {
     let pod = pod(&[], json!({"containers": [app("a", json!({})), app("b", json!({}))]}));
     world.synced(&pod).await;
     world.kill(&pod).await;
-    world.simulated.inject_for("a", Operation::RemoveContainer, 1, Fault::Slow(seconds(3)));
-    let status = world.status(&pod).await;
-    world.kuberuntime.delete_containers(&status, None, 0).await;
+    for container in world.status(&pod).await.containers {
+        for _ in 0..2 {
+            // Repeating it is fine.
+            world.kuberuntime.delete_container(&container.id).await.unwrap();
+        }
+    }
     assert_eq!(world.status(&pod).await.containers, []);
-    // Repeating it is fine.
-    world.kuberuntime.delete_containers(&status, None, 0).await;
 }

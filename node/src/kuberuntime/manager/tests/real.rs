@@ -47,8 +47,10 @@ async fn on_a_real_runtime(name: &str, spec: Value, case: impl AsyncFnOnce(&Worl
     let running = RunningPod::from(&world.status(&pod).await);
     let killed = world.kuberuntime.kill_pod(&pod, &running, Some(0)).await;
     let uid = Uid::from(pod.metadata.uid.as_deref().unwrap());
-    let status = world.status(&pod).await;
-    world.kuberuntime.delete_containers(&status, None, 0).await;
+    for container in world.status(&pod).await.containers {
+        // What is left is seen below.
+        let _ = world.kuberuntime.delete_container(&container.id).await;
+    }
     for sandbox in running.sandboxes {
         world.kuberuntime.remove_sandbox(sandbox).await;
     }
