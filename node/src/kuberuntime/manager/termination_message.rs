@@ -7,15 +7,14 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::cri::v1;
 use crate::kuberuntime::labels::AnnotatedInfo;
+use crate::logs::read_last;
 use crate::regular_file::open_regular;
 
 /// The most bytes of a termination message; of a longer file the last ones count.
 const MAX_MESSAGE: u64 = 4096;
 /// The most lines, and bytes of their text, that are taken from the log instead.
-const MAX_LOG_LINES: usize = 80;
+const MAX_LOG_LINES: u64 = 80;
 const MAX_LOG_TEXT: usize = 2048;
-/// The end of a log that these lines are looked for in: as many lines of the length at which runtimes break them.
-const LOG_WINDOW: u64 = 80 * (16 * 1024 + 64);
 
 const FALLBACK_TO_LOGS: &str = "FallbackToLogsOnError";
 
@@ -31,10 +30,9 @@ pub(super) fn of_exited(status: &v1::ContainerStatus) -> String {
     let path = format!("/{}", annotated.termination_message_path.trim_start_matches('/'));
     let mount = status.mounts.iter().find(|mount| path.len() > 1 && mount.container_path == path);
     // A container may have put a link there, to what is not its own.
-    let written =
-        mount.map(|mount| (&mount.host_path, tail(&mount.host_path, OFlags::NOFOLLOW, MAX_MESSAGE)));
+    let written = mount.map(|mount| (&mount.host_path, tail(&mount.host_path)));
     match written {
-        Some((_, Ok((message, _)))) if !message.is_empty() => String::from_utf8_lossy(&message).into_owned(),
+        Some((_, Ok(message))) if !message.is_empty() => String::from_utf8_lossy(&message).into_owned(),
         Some((path, Err(error))) if error.kind() != io::ErrorKind::NotFound => {
             format!("Error on reading termination log {path}: {error}")
         }
@@ -43,43 +41,20 @@ pub(super) fn of_exited(status: &v1::ContainerStatus) -> String {
     }
 }
 
-/// At most the last `length` bytes of a file, and whether that is all of it.
-fn tail(path: &str, flags: OFlags, length: u64) -> io::Result<(Vec<u8>, bool)> {
-    let mut file = open_regular(Path::new(path), OFlags::RDONLY | flags, Mode::empty())?;
-    let size = file.metadata()?.len();
-    let from = size.saturating_sub(length);
-    file.seek(SeekFrom::Start(from))?;
+/// The end of the file at a path, but of nothing that it links to.
+fn tail(path: &str) -> io::Result<Vec<u8>> {
+    let mut file = open_regular(Path::new(path), OFlags::RDONLY | OFlags::NOFOLLOW, Mode::empty())?;
+    file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(MAX_MESSAGE)))?;
     let mut read = Vec::new();
-    file.take(length).read_to_end(&mut read)?;
-    Ok((read, from == 0))
+    file.take(MAX_MESSAGE).read_to_end(&mut read)?;
+    Ok(read)
 }
 
 fn from_log(path: &str) -> String {
-    match tail(path, OFlags::empty(), LOG_WINDOW) {
-        Ok((end, whole)) => last_text(&end, whole),
-        Err(error) => format!("Error on reading termination message from logs: {path:?}: {error}"),
+    match read_last(Path::new(path), MAX_LOG_LINES, MAX_LOG_TEXT) {
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+        Err(error) => format!("Error on reading termination message from logs: {error}"),
     }
-}
-
-/// The end of the text of the last lines in `log`, which is of the CRI's format and begins within a line unless `whole`.
-fn last_text(log: &[u8], whole: bool) -> String {
-    let lines = log.split_inclusive(|byte| *byte == b'\n').skip(usize::from(!whole));
-    let lines: Vec<&[u8]> = lines.collect();
-    let last = &lines[lines.len().saturating_sub(MAX_LOG_LINES)..];
-    let text: Vec<u8> = last.iter().filter_map(|line| text(line)).flatten().copied().collect();
-    String::from_utf8_lossy(&text[text.len().saturating_sub(MAX_LOG_TEXT)..]).into_owned()
-}
-
-/// The text of one line, `<stamp> <stream> <tags> <text>`: without its end if the line goes on in the next one, and none if
-/// it is not of that form.
-fn text(line: &[u8]) -> Option<&[u8]> {
-    let mut parts = line.splitn(4, |byte| *byte == b' ');
-    let (_stamp, stream, tags, text) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    if stream != b"stdout" && stream != b"stderr" {
-        return None;
-    }
-    let partial = tags.split(|byte| *byte == b':').next() == Some(b"P");
-    if partial { text.strip_suffix(b"\n").or(Some(text)) } else { Some(text) }
 }
 
 #[cfg(test)]
@@ -167,24 +142,30 @@ mod tests {
         }
     }
 
+    /// What is told of a container whose log is this.
+    fn told_of(log: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("0.log"), log).unwrap();
+        of_exited(&exited(folder.path(), FALLBACK_TO_LOGS, 1))
+    }
+
     #[test]
     fn of_a_log_the_last_lines_count() {
         let line = |text: &str| format!("2024-05-06T07:08:09.01Z stderr F {text}\n");
-        let log: String = (0..100).map(|n| line(&n.to_string())).collect();
-        let told = last_text(log.as_bytes(), true);
+        let told = told_of(&(0..100).map(|n| line(&n.to_string())).collect::<String>());
         assert_eq!(
             told.lines().map(str::to_owned).collect::<Vec<_>>(),
             (20..100).map(|n| n.to_string()).collect::<Vec<_>>()
         );
         let long = line("a").repeat(3) + &line(&"b".repeat(2046));
-        assert_eq!(last_text(long.as_bytes(), true), format!("\n{}\n", "b".repeat(2046)));
-        assert_eq!(last_text(line("cut").repeat(2).as_bytes(), false), "cut\n");
+        assert_eq!(told_of(&long), format!("\n{}\n", "b".repeat(2046)));
     }
 
     #[test]
     fn partial_lines_are_joined_and_others_than_the_cris_left_out() {
-        let log = b"2024-05-06T07:08:09.01Z stdout P one \n2024-05-06T07:08:09.02Z stdout F:x line\nnoise\n\
+        let log = "2024-05-06T07:08:09.01Z stdout P one \n2024-05-06T07:08:09.02Z stdout F:x line\nnoise\n\
             2024-05-06T07:08:09.01Z nowhere F lost\n2024-05-06T07:08:09.03Z stdout F  two";
-        assert_eq!(last_text(log, true), "one line\n two");
+        assert_eq!(told_of(log), "one line\n two");
+        assert!(told_of("noise\n").starts_with("Error on reading termination message from logs: "));
     }
 }
