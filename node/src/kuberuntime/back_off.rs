@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use steersman_api::GoDuration;
 
 use super::go_json;
+use super::manager::pod_text;
 use crate::container::{ContainerState, PodStatus};
 
 /// The first wait.
@@ -153,13 +154,7 @@ fn signed(duration: Duration) -> SignedDuration {
 /// What a container's waiting state says of its wait, for instance
 /// `back-off 1m20s restarting failed container=app pod=web_shop(u-1)`.
 pub fn message(delay: Duration, container: &str, pod: &Pod) -> String {
-    let meta = &pod.metadata;
-    let part = |part: &Option<String>| part.clone().unwrap_or_default();
-    let (name, namespace, uid) = (part(&meta.name), part(&meta.namespace), part(&meta.uid));
-    format!(
-        "back-off {} restarting failed container={container} pod={name}_{namespace}({uid})",
-        GoDuration(delay)
-    )
+    format!("back-off {} restarting failed container={container} pod={}", GoDuration(delay), pod_text(pod))
 }
 
 #[cfg(test)]

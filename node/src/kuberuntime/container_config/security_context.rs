@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, SELinuxOpti
 use super::error::ConfigError;
 use super::{ContainerInputs, ImageUser, namespaces, profiles};
 use crate::cri::v1;
+use crate::kuberuntime::manager::pod_text;
 
 /// Files of `/proc` and `/sys` that tell of the machine, or harm it.
 const MASKED_PATHS: [&str; 12] = [
@@ -47,7 +48,7 @@ pub(super) fn verify_run_as_non_root(
     if effective.run_as_non_root != Some(true) {
         return Ok(());
     }
-    let (pod, container) = (describe(pod), container.name.clone());
+    let (pod, container) = (pod_text(pod), container.name.clone());
     match (effective.run_as_user, image_user) {
         (Some(0), _) => Err(ConfigError::RunAsUserIsRoot { pod, container }),
         (Some(_), _) => Ok(()),
@@ -147,11 +148,4 @@ pub(crate) fn selinux_options(options: &SELinuxOptions) -> v1::SeLinuxOption {
         r#type: text(&options.type_),
         level: text(&options.level),
     }
-}
-
-/// The pod in messages: `name_namespace(uid)`.
-fn describe(pod: &Pod) -> String {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let meta = &pod.metadata;
-    format!("{}_{}({})", text(&meta.name), text(&meta.namespace), text(&meta.uid))
 }

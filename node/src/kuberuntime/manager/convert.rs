@@ -8,6 +8,7 @@ use arcstr::ArcStr;
 use jiff::Timestamp;
 use steersman_api::Uid;
 
+use crate::cgroups::cpu::{milli_cpu_of_quota, milli_cpu_of_shares};
 use crate::container::{
     ContainerId, ContainerResources, ContainerState, ContainerStatus, LinuxContainerUser, NamespaceMode,
     RuntimeContainer, RuntimePod, RuntimeSandbox, SandboxNetwork, SandboxState, SandboxStatus,
@@ -176,12 +177,10 @@ pub(super) fn container_status(
 /// What a container was given, as far as its control groups show; requests of memory do not show there.
 pub(super) fn resources_of(linux: &v1::LinuxContainerResources) -> Option<ContainerResources> {
     let positive = |value: i64| Some(value).filter(|value| *value > 0);
-    let quota = positive(linux.cpu_quota).zip(positive(linux.cpu_period));
+    let shares = u64::try_from(linux.cpu_shares).unwrap_or_default();
     let found = ContainerResources {
-        cpu_limit_milli: quota.and_then(|(quota, period)| positive(quota.saturating_mul(1000) / period)),
-        // 1024 shares are a core; upstream rounds up.
-        cpu_request_milli: positive(linux.cpu_shares)
-            .map(|shares| shares.saturating_mul(1000).saturating_add(1023) / 1024),
+        cpu_limit_milli: positive(milli_cpu_of_quota(linux.cpu_quota, linux.cpu_period)),
+        cpu_request_milli: positive(milli_cpu_of_shares(shares)),
         memory_limit: positive(linux.memory_limit_in_bytes),
         memory_request: None,
     };
