@@ -30,6 +30,7 @@ pub mod probes;
 mod redirect;
 mod regular_file;
 pub mod resources;
+pub mod restart_policy;
 pub mod root_dir;
 pub mod runtime;
 pub mod server;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use prometheus::core::Collector;
 use prometheus::{Gauge, Histogram, HistogramOpts, Registry};
 
-use crate::kuberuntime::actions::restart_policy::is_restartable_init_container;
+use crate::restart_policy::is_restartable_init_container;
 use crate::status_manager::conditions::is_terminal;
 
 /// In seconds: narrow where objectives are, and up to an hour.

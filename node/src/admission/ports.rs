@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 
 use super::Unfit;
-use crate::resources::is_restartable;
+use crate::restart_policy::is_restartable_init_container;
 
 /// A port of the host: all addresses, or one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,11 @@ pub(super) fn unfit(pod: &Pod, others: &[&Pod]) -> Option<Unfit> {
 fn host_ports(pod: &Pod) -> impl Iterator<Item = HostPort<'_>> {
     let spec = pod.spec.iter();
     let containers = spec.flat_map(|spec| {
-        let lasting = spec.init_containers.iter().flatten().filter(|container| is_restartable(container));
+        let lasting = spec
+            .init_containers
+            .iter()
+            .flatten()
+            .filter(|container| is_restartable_init_container(container));
         lasting.chain(&spec.containers)
     });
     containers.flat_map(|container| container.ports.iter().flatten()).filter_map(host_port)

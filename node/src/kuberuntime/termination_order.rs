@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::actions::restart_policy::is_restartable_init_container;
+use crate::restart_policy::is_restartable_init_container;
 
 /// Whom each running container waits for before it is asked to stop.
 ///

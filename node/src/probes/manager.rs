@@ -24,7 +24,7 @@ use super::{Metrics, ProbeKind, ProbeUpdate, ProbeUpdates, Results};
 use crate::container::ContainerId;
 use crate::events::Events;
 use crate::kuberuntime::actions::ProbeResult;
-use crate::kuberuntime::actions::restart_policy::is_restartable_init_container;
+use crate::restart_policy::is_restartable_init_container;
 use crate::runtime::RuntimeService;
 use crate::status_manager::StatusManager;
 use crate::status_manager::statuses::Role;

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use super::ProbeKind;
 use super::worker::running_since;
 use crate::kuberuntime::actions::ProbeResult;
-use crate::kuberuntime::actions::restart_policy::is_restartable_init_container;
+use crate::restart_policy::is_restartable_init_container;
 use crate::status_manager::statuses::Role;
 
 /// What is known of a container's probes.

@@ -9,7 +9,7 @@ use super::ProbeKind;
 use super::prober::seconds;
 use crate::container::ContainerId;
 use crate::kuberuntime::actions::ProbeResult;
-use crate::kuberuntime::actions::restart_policy::{
+use crate::restart_policy::{
     container_should_restart, is_restartable_init_container, should_all_containers_restart,
 };
 

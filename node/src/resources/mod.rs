@@ -11,9 +11,11 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use steersman_api::Quantity;
+
+use crate::restart_policy::is_restartable_init_container;
 
 pub(crate) use in_use::in_use;
 pub use qos_class::{QosClass, compute_qos_class, qos_class};
@@ -144,11 +146,6 @@ fn size_name(size: &str) -> Option<String> {
     (0..=1024).contains(&size).then(|| format!("{size}{unit}"))
 }
 
-/// Whether an init container runs on beside those that follow.
-pub fn is_restartable(init_container: &Container) -> bool {
-    init_container.restart_policy.as_deref() == Some("Always")
-}
-
 /// Of what a pod as a whole is given, that which counts.
 fn of_pod_level(mut list: ResourceList) -> ResourceList {
     list.retain(|name, _| [CPU, MEMORY].contains(&name.as_str()) || name.starts_with(HUGE_PAGES_PREFIX));
@@ -175,7 +172,7 @@ impl Aggregate {
         let (mut restartable, mut highest) = (ResourceList::new(), ResourceList::new());
         for container in spec.init_containers.iter().flatten() {
             let mut own = of(container.resources.as_ref());
-            if is_restartable(container) {
+            if is_restartable_init_container(container) {
                 add(&mut total, &own);
                 add(&mut restartable, &own);
                 own.clone_from(&restartable);

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus};
 
-use super::statuses::{is_sidecar, status_of};
-use crate::kuberuntime::actions::restart_policy::{RestartOfAll, all_containers_could_restart};
+use super::statuses::status_of;
+use crate::restart_policy::{RestartOfAll, all_containers_could_restart, is_restartable_init_container};
 
 /// The pod was given to a node.
 pub const POD_SCHEDULED: &str = "PodScheduled";
@@ -173,8 +173,10 @@ pub fn containers_ready(
 
 /// Containers that are to run as long as the pod does.
 fn long_running(spec: Option<&PodSpec>) -> impl Iterator<Item = &Container> {
-    let sidecars =
-        spec.into_iter().flat_map(|spec| spec.init_containers.iter().flatten()).filter(|c| is_sidecar(c));
+    let sidecars = spec
+        .into_iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten())
+        .filter(|c| is_restartable_init_container(c));
     sidecars.chain(spec.into_iter().flat_map(|spec| &spec.containers))
 }
 
@@ -246,7 +248,7 @@ pub fn initialized(
 }
 
 fn is_initialized(container: &Container, status: &ContainerStatus) -> bool {
-    if is_sidecar(container) { status.started == Some(true) } else { status.ready }
+    if is_restartable_init_container(container) { status.started == Some(true) } else { status.ready }
 }
 
 fn any_ordinary_started(pod: &Pod, statuses: &[ContainerStatus]) -> bool {

@@ -10,8 +10,8 @@ use super::resources;
 use super::statuses::{ObservedContainer, Role, StartFailure, container_statuses};
 
 use crate::container::ContainerResources;
-use crate::kuberuntime::actions::restart_policy::RestartOfAll;
 use crate::resources::pod_requests;
+use crate::restart_policy::RestartOfAll;
 
 /// What a pod's status is made from.
 #[derive(Debug, Clone)]

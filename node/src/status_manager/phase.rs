@@ -2,8 +2,9 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec};
 
-use super::statuses::{RESTARTING_ALL, is_sidecar, should_restart, status_of, terminated};
+use super::statuses::{RESTARTING_ALL, status_of, terminated};
 use crate::pod_config::is_static_pod;
+use crate::restart_policy::{container_should_restart, is_restartable_init_container};
 
 /// In which part of its life the node has a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub fn phase(pod: &Pod, statuses: &[ContainerStatus], stage: Stage, initialized:
     let Some(spec) = &pod.spec else { return "Pending" };
     let init = spec.init_containers.as_deref().unwrap_or_default();
     let mut init_pending = false;
-    for container in init.iter().filter(|container| !is_sidecar(container)) {
+    for container in init.iter().filter(|container| !is_restartable_init_container(container)) {
         match count(container, spec, statuses) {
             // What can't be started again, and failed, fails the pod.
             Count::Stopped { exit_code, restarts: false, .. } if exit_code != 0 => return "Failed",
@@ -47,7 +48,7 @@ pub fn phase(pod: &Pod, statuses: &[ContainerStatus], stage: Stage, initialized:
     }
     let mut sidecars_pending = false;
     let (mut unknown, mut running, mut waiting) = (0, 0, 0);
-    for container in init.iter().filter(|container| is_sidecar(container)) {
+    for container in init.iter().filter(|container| is_restartable_init_container(container)) {
         match count(container, spec, statuses) {
             Count::Unknown => {
                 unknown += 1;
@@ -111,7 +112,7 @@ fn count(container: &Container, spec: &PodSpec, statuses: &[ContainerStatus]) ->
     ended.map_or(Count::Waiting, |ended| Count::Stopped {
         exit_code: ended.exit_code,
         waits,
-        restarts: should_restart(container, spec, ended.exit_code)
+        restarts: container_should_restart(container, spec, ended.exit_code)
             || ended.reason.as_deref() == Some(RESTARTING_ALL),
     })
 }

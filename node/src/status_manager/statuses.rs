@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::container::ContainerResources;
-use crate::kuberuntime::actions::restart_policy::RestartOfAll;
+use crate::restart_policy::{RestartOfAll, container_should_restart, is_restartable_init_container};
 
 /// Why a container waits that nothing kept from starting yet.
 const CONTAINER_CREATING: &str = "ContainerCreating";
@@ -93,11 +93,6 @@ pub enum Role {
     Ephemeral,
 }
 
-/// An init container that goes on running beside the others.
-pub(super) fn is_sidecar(container: &Container) -> bool {
-    container.restart_policy.as_deref() == Some("Always")
-}
-
 /// The status of a container by its name.
 pub(super) fn status_of<'a>(statuses: &'a [ContainerStatus], name: &str) -> Option<&'a ContainerStatus> {
     statuses.iter().find(|status| status.name == name)
@@ -106,36 +101,6 @@ pub(super) fn status_of<'a>(statuses: &'a [ContainerStatus], name: &str) -> Opti
 /// How a container ended, if it has.
 pub(super) fn terminated(state: Option<&ContainerState>) -> Option<&ContainerStateTerminated> {
     state.and_then(|state| state.terminated.as_ref())
-}
-
-/// Whether a container that ended with this code is started again: by its own rules, then its own policy, then the pod's.
-pub fn should_restart(container: &Container, spec: &PodSpec, exit_code: i32) -> bool {
-    if let Some(policy) = container.restart_policy.as_deref() {
-        let rule = container.restart_policy_rules.iter().flatten().find(|rule| {
-            rule.exit_codes.as_ref().is_some_and(|codes| {
-                let named = codes.values.iter().flatten().any(|code| *code == exit_code);
-                match codes.operator.as_str() {
-                    "In" => named,
-                    "NotIn" => !named,
-                    _ => false,
-                }
-            })
-        });
-        if rule.is_some_and(|rule| matches!(rule.action.as_str(), "Restart" | "RestartAllContainers")) {
-            return true;
-        }
-        match policy {
-            "Always" => return true,
-            "OnFailure" => return exit_code != 0,
-            "Never" => return false,
-            _ => {}
-        }
-    }
-    match spec.restart_policy.as_deref() {
-        Some("Never") => false,
-        Some("OnFailure") => exit_code != 0,
-        _ => true,
-    }
 }
 
 /// The containers of that role.
@@ -340,7 +305,11 @@ fn adjust(
             return;
         }
         let waits = status.state.as_ref().is_some_and(|state| state.waiting.is_some());
-        if latest.is_none() && waits && !is_sidecar(container) && any_ordinary_created(spec, observed) {
+        if latest.is_none()
+            && waits
+            && !is_restartable_init_container(container)
+            && any_ordinary_created(spec, observed)
+        {
             let message = "Unable to get init container status from container runtime and pod has been initialized, treat \
                            it as exited normally";
             status.state = Some(ended(0, "Completed", message));
@@ -351,7 +320,9 @@ fn adjust(
         && match latest.map(|latest| &latest.state) {
             None | Some(ObservedState::Created | ObservedState::Unknown) => true,
             Some(ObservedState::Running { .. }) => false,
-            Some(ObservedState::Exited { exit_code, .. }) => should_restart(container, spec, *exit_code),
+            Some(ObservedState::Exited { exit_code, .. }) => {
+                container_should_restart(container, spec, *exit_code)
+            }
         };
     if let Some(failure) = failures.get(&container.name).filter(|_| to_be_started) {
         if terminated(status.state.as_ref()).is_some() {

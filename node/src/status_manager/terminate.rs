@@ -3,9 +3,11 @@
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodSpec, PodStatus};
 
 use super::conditions::is_terminal;
-use super::statuses::{is_sidecar, lost, should_restart, terminated};
-use crate::kuberuntime::actions::restart_policy::all_containers_could_restart;
+use super::statuses::{lost, terminated};
 use crate::pod_config::is_static_pod;
+use crate::restart_policy::{
+    all_containers_could_restart, container_should_restart, is_restartable_init_container,
+};
 
 const NOT_LOCATED: &str = "The container could not be located when the pod was terminated";
 
@@ -59,7 +61,7 @@ fn was_initialized(pod: &Pod) -> bool {
         return false;
     };
     let Some(container) = init.get(at).filter(|container| container.name == last.name) else { return false };
-    if is_sidecar(container) {
+    if is_restartable_init_container(container) {
         last.started == Some(true) && last.state.as_ref().is_some_and(|state| state.running.is_some())
     } else {
         [&last.last_state, &last.state]
@@ -101,7 +103,8 @@ pub(super) fn check_transition(
             }
             let container = containers.iter().find(|container| container.name == old.name);
             if container.is_some_and(|container| {
-                is_sidecar(container) || should_restart(container, spec, ended.exit_code)
+                is_restartable_init_container(container)
+                    || container_should_restart(container, spec, ended.exit_code)
             }) {
                 return None;
             }

@@ -2,9 +2,9 @@
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::restart_policy::{restarts_when_killed, should_container_be_restarted};
 use super::{ContainerToKill, Context, KillReason, PodActions, PostStart, ProbeResult, SpecIndex, resize};
 use crate::container::{ContainerState, ContainerStatus, hash_container};
+use crate::restart_policy::{restarts_when_killed, should_container_be_restarted};
 
 /// Decides about the regular containers of an initialized pod in a good sandbox. If in the end none is kept and none started,
 /// the pod has run its course and is killed.

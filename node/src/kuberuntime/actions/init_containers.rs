@@ -3,11 +3,11 @@
 use k8s_openapi::api::core::v1::Container;
 
 use super::containers::kill;
-use super::restart_policy::{
-    is_restartable_init_container, restarts_when_killed, should_container_be_restarted,
-};
 use super::{Context, KillReason, PodActions, PostStart, ProbeResult, SpecIndex, resize};
 use crate::container::{ContainerState, ContainerStatus, hash_container};
+use crate::restart_policy::{
+    is_restartable_init_container, restarts_when_killed, should_container_be_restarted,
+};
 
 /// What an init container's state means for the pod.
 enum Step {

@@ -3,7 +3,6 @@
 mod containers;
 mod init_containers;
 pub mod resize;
-pub mod restart_policy;
 mod sandbox;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -18,6 +17,7 @@ use self::resize::ContainersToUpdate;
 pub use self::sandbox::{SandboxChange, pod_sandbox_changed};
 use crate::allocation::PodResources;
 use crate::container::{ContainerId, PodStatus};
+use crate::restart_policy::asks_to_restart_all;
 
 /// What is to be done, in upstream's terms. By default: nothing.
 ///
@@ -161,7 +161,7 @@ pub struct Observations {
     pub post_start: HashMap<ContainerId, PostStart>,
     /// The resources that the pod and its containers were last given.
     pub actuated: PodResources,
-    /// Whether all containers are to start over, see [`restart_policy::should_all_containers_restart`].
+    /// Whether all containers are to start over, see [`RestartOfAll`](crate::restart_policy::RestartOfAll).
     pub restart_all_containers: bool,
 }
 
@@ -223,7 +223,7 @@ fn containers_to_reset(spec: &PodSpec, status: &PodStatus) -> Vec<ContainerToRes
         for of_name in status.containers.iter().filter(|of_name| of_name.name == container.name) {
             let exited = of_name.state == crate::container::ContainerState::Exited;
             let reset = ContainerToReset { id: of_name.id.clone(), spec: index, kill: !exited };
-            if exited && restart_policy::asks_to_restart_all(container, of_name.exit_code) {
+            if exited && asks_to_restart_all(container, of_name.exit_code) {
                 sources.push(reset);
             } else {
                 targets.push(reset);

@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
 use super::PodActions;
-use super::restart_policy::{RestartPolicy, container_succeeded};
 use crate::container::{ContainerState, NamespaceMode, PodStatus, SandboxState};
+use crate::restart_policy::{RestartPolicy, container_succeeded};
 
 /// Whether a pod needs a new sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]

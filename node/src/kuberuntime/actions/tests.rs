@@ -4,7 +4,6 @@ mod init_containers;
 mod reference;
 mod regular;
 mod resize;
-mod restart_policy;
 mod sandbox;
 
 use super::testing::Scene;

@@ -4,9 +4,9 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 use crate::pod_config::{is_mirror_pod, is_static_pod};
 use crate::resources::{
-    MEMORY, QosClass, amount, container_requests, has_pod_level_requests, is_restartable, pod_level,
-    qos_class, requests,
+    MEMORY, QosClass, amount, container_requests, has_pod_level_requests, pod_level, qos_class, requests,
 };
+use crate::restart_policy::is_restartable_init_container;
 
 const GUARANTEED: i64 = -997;
 const BEST_EFFORT: i64 = 1000;
@@ -35,7 +35,7 @@ pub(super) fn oom_score_adj(pod: &Pod, container: &Container, memory_capacity: i
 
     let mut adjustment = score(memory(container));
     let spec = pod.spec.as_ref();
-    let is_sidecar = is_restartable(container)
+    let is_sidecar = is_restartable_init_container(container)
         && spec
             .and_then(|spec| spec.init_containers.as_ref())
             .is_some_and(|containers| containers.iter().any(|other| other.name == container.name));

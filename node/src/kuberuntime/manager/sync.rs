@@ -14,11 +14,11 @@ use super::spec::{of_ephemeral, pod_text};
 use super::start::{Kind, Start};
 use crate::container::{ContainerId, PodStatus};
 use crate::events::{EventType, pod_reference};
-use crate::kuberuntime::actions::restart_policy::is_restartable_init_container;
 use crate::kuberuntime::actions::{KillReason, Observations, PodActions, compute_pod_actions};
 use crate::kuberuntime::prune::{init_containers_to_prune, init_containers_to_purge};
 use crate::kuberuntime::sync_result::{PodSyncResult, SyncAction, SyncError};
 use crate::probes::Results;
+use crate::restart_policy::is_restartable_init_container;
 
 /// What a sync of a pod goes by besides its spec and what the runtime tells.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::generated::{exited, runs, seen};
 use super::{ended, pod, read, running, waiting};
 use crate::container::ContainerResources;
-use crate::kuberuntime::actions::restart_policy::RestartOfAll;
+use crate::restart_policy::RestartOfAll;
 use crate::status_manager::conditions::Sandbox;
 use crate::status_manager::phase::Stage;
 use crate::status_manager::statuses::{ObservedContainer, ObservedState};

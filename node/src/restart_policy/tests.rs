@@ -1,12 +1,9 @@
 use k8s_openapi::api::core::v1::PodStatus as ApiPodStatus;
 use serde_json::json;
 
-use super::*;
+use super::{RestartOfAll, container_should_restart, runs_once, should_all_containers_restart};
 use crate::container::PodStatus;
-use crate::kuberuntime::actions::restart_policy::{
-    RestartOfAll, container_should_restart, runs_once, should_all_containers_restart,
-};
-use crate::kuberuntime::actions::testing::{base, plain_init};
+use crate::kuberuntime::actions::testing::{Scene, base, plain_init};
 
 fn rule(action: &str, operator: &str, values: &[i32]) -> serde_json::Value {
     json!({"action": action, "exitCodes": {"operator": operator, "values": values}})

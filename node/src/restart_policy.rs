@@ -1,4 +1,7 @@
-//! Whether a container that ended is started again.
+//! Whether containers that ended are started again. Pure.
+
+#[cfg(test)]
+mod tests;
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerRestartRule, ContainerStatus as ApiContainerStatus, Pod, PodSpec,
@@ -105,7 +108,7 @@ pub fn matching_rule(container: &Container, exit_code: i32) -> Option<&Container
 }
 
 /// Whether an end with `exit_code` asks that all containers of the pod start over.
-pub(super) fn asks_to_restart_all(container: &Container, exit_code: i32) -> bool {
+pub(crate) fn asks_to_restart_all(container: &Container, exit_code: i32) -> bool {
     matching_rule(container, exit_code).is_some_and(|rule| rule.action == RESTART_ALL_CONTAINERS)
 }
 
@@ -129,7 +132,7 @@ pub fn should_container_be_restarted(
 }
 
 /// Whether the newest container of that spec ended well.
-pub(super) fn container_succeeded(container: &Container, status: &PodStatus) -> bool {
+pub(crate) fn container_succeeded(container: &Container, status: &PodStatus) -> bool {
     let newest = status.container(&container.name);
     newest.is_some_and(|newest| newest.state == ContainerState::Exited && newest.exit_code == 0)
 }
