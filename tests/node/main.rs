@@ -65,6 +65,7 @@ const AT_ONCE: usize = 6;
 
 const TOGETHER: &[Test] = tests![
     volumes::config_maps_secrets_and_fields_are_variables_and_files,
+    volumes::variables_come_from_a_file_that_an_earlier_container_wrote,
     volumes::a_token_is_projected_for_the_pods_service_account,
     volumes::a_sub_path_is_all_a_container_sees_of_a_volume,
     volumes::files_are_of_the_pods_group,

@@ -49,6 +49,28 @@ pub async fn config_maps_secrets_and_fields_are_variables_and_files(pods: Pods) 
     assert_eq!(said, expected);
 }
 
+pub async fn variables_come_from_a_file_that_an_earlier_container_wrote(pods: Pods) {
+    let of = |key: &str, optional: bool| json!({ "fileKeyRef": { "volumeName": "scratch", "path": "made/env", "key": key, "optional": optional } });
+    let said = pods
+        .output(
+            "echo \"$WORD\" $COPY ${NONE-unset}",
+            json!({ "env": [
+                { "name": "WORD", "valueFrom": of("WORD", false) }, { "name": "NONE", "valueFrom": of("NONE", true) },
+                { "name": "COPY", "value": "$(WORD)" },
+            ] }),
+            json!({
+                "initContainers": [{
+                    "name": "writes",
+                    "command": shell("mkdir /scratch/made; echo \"WORD='x  y' # said\" >/scratch/made/env"),
+                    "volumeMounts": [{ "name": "scratch", "mountPath": "/scratch" }],
+                }],
+                "volumes": [{ "name": "scratch", "emptyDir": {} }],
+            }),
+        )
+        .await;
+    assert_eq!(said, "x  y x y unset\n");
+}
+
 pub async fn a_token_is_projected_for_the_pods_service_account(pods: Pods) {
     pods.make::<ServiceAccount>(json!({ "metadata": { "name": "robot" } })).await;
     let said = pods
