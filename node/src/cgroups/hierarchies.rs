@@ -16,6 +16,8 @@ pub enum CgroupVersion {
 }
 
 const MOUNTS: &str = "/proc/self/mountinfo";
+/// What is mounted here decides on the version.
+const USUAL_PLACE: &str = "/sys/fs/cgroup";
 /// Options of a mount of version 1 that are controllers.
 const CONTROLLERS: [&str; 14] = [
     "blkio",
@@ -60,15 +62,20 @@ impl Hierarchies {
         })
     }
 
-    /// Those of `mountinfo`. Where hierarchies of version 1 are mounted beside one of version 2, they have the controllers.
-    /// `controllers` reads which a hierarchy of version 2 has.
+    /// Those of `mountinfo`. A hierarchy of version 2 at the usual place is the one, whatever else is mounted; one elsewhere
+    /// only if none of version 1 has a controller. `controllers` reads which a hierarchy of version 2 has.
     fn parse(
         mountinfo: &str,
         controllers: impl FnOnce(&Path) -> Result<String, Error>,
     ) -> Result<Self, Error> {
         let mut v1: BTreeMap<String, PathBuf> = BTreeMap::new();
         let mut v2: Option<PathBuf> = None;
+        let mut at_usual_place = "";
         for mount in mountinfo.lines().filter_map(Mount::parse) {
+            // Of several mounts at one place the last one shows.
+            if mount.place == Path::new(USUAL_PLACE) {
+                at_usual_place = mount.kind;
+            }
             match mount.kind {
                 "cgroup" => {
                     for controller in mount.options.split(',').filter_map(controller) {
@@ -83,10 +90,13 @@ impl Hierarchies {
                 _ => {}
             }
         }
-        if v1.keys().any(|controller| CONTROLLERS.contains(&controller.as_str())) {
+        let root = if at_usual_place == "cgroup2" {
+            PathBuf::from(USUAL_PLACE)
+        } else if v1.keys().any(|controller| CONTROLLERS.contains(&controller.as_str())) {
             return Ok(Self { version: CgroupVersion::V1, controllers: v1, beside: v2 });
-        }
-        let root = v2.ok_or(Error::NoHierarchy)?;
+        } else {
+            v2.ok_or(Error::NoHierarchy)?
+        };
         let controllers = controllers(&root)?;
         let place = |controller: &str| (controller.to_owned(), root.clone());
         Ok(Self {
@@ -183,6 +193,24 @@ mod tests {
         assert_eq!(found.version, CgroupVersion::V2);
         assert_eq!(found.controllers.keys().collect::<Vec<_>>(), ["cpu", "cpuset", "memory"]);
         assert_eq!(found.places(), [Path::new("/sys/fs/cgroup")]);
+    }
+
+    #[test]
+    fn what_is_mounted_at_the_usual_place_decides_on_the_version() {
+        let v1_elsewhere = "50 23 0:40 / /mnt/net_cls rw - cgroup cgroup rw,net_cls\n";
+        let v2_elsewhere = "20 23 0:26 / /mnt/early rw - cgroup2 cgroup2 rw\n";
+        let over = "60 23 0:50 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n";
+        for (mounts, version, place) in [
+            (format!("{V2}{v1_elsewhere}"), CgroupVersion::V2, "/sys/fs/cgroup"),
+            (format!("{v2_elsewhere}{v1_elsewhere}{V2}"), CgroupVersion::V2, "/sys/fs/cgroup"),
+            (format!("{v2_elsewhere}{V1}"), CgroupVersion::V1, "/sys/fs/cgroup/memory"),
+            (format!("{V2}{over}{v1_elsewhere}"), CgroupVersion::V1, "/mnt/net_cls"),
+            (v2_elsewhere.to_owned(), CgroupVersion::V2, "/mnt/early"),
+        ] {
+            let found = Hierarchies::parse(&mounts, |_| Ok("cpu memory\n".to_owned())).unwrap();
+            assert_eq!(found.version, version, "{mounts}");
+            assert!(found.places().contains(&Path::new(place)), "{mounts}{found:?}");
+        }
     }
 
     #[test]
