@@ -94,17 +94,18 @@ impl StartupLatency {
     /// The API server shows the pod like this.
     pub fn observed(&self, pod: &Pod, now: Timestamp) {
         let Some(uid) = &pod.metadata.uid else { return };
-        let status = pod.status.clone().unwrap_or_default();
+        let status = pod.status.as_ref();
         let mut pods = self.pods.lock();
-        if is_terminal(status.phase.as_deref()) {
+        if is_terminal(status.and_then(|status| status.phase.as_deref())) {
             pods.remove(uid);
             return;
         }
-        let waited = status.conditions.iter().flatten().any(|condition| {
+        let conditions = status.and_then(|status| status.conditions.as_ref());
+        let waited = conditions.into_iter().flatten().any(|condition| {
             condition.type_ == crate::status_manager::conditions::POD_SCHEDULED && condition.status == "False"
         });
         let Some(course) = pods.get_mut(uid) else {
-            if status.start_time.is_none() {
+            if status.is_none_or(|status| status.start_time.is_none()) {
                 let course = if waited { Course::Settled } else { Course::Starting(Vec::new()) };
                 pods.insert(uid.clone(), course);
             }
