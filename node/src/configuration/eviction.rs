@@ -134,13 +134,6 @@ impl KubeletConfiguration {
         }
         Ok(thresholds)
     }
-
-    /// How much of each signal hard thresholds keep back from pods, the capacity being what `capacity` says.
-    pub fn hard_threshold(&self, signal: Signal, capacity: i64) -> i64 {
-        let thresholds = self.thresholds().unwrap_or_default();
-        let hard = thresholds.iter().find(|found| found.signal == signal && found.grace_period.is_none());
-        hard.map_or(0, |threshold| threshold.value.of(capacity))
-    }
 }
 
 fn signal(field: &str, name: &str) -> Result<Signal, Fault> {

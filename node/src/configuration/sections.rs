@@ -162,10 +162,10 @@ pub enum Enforcement {
     Pods,
     /// The system's daemons, to `systemReserved`.
     SystemReserved,
-    /// The same, processor time and process numbers only.
+    /// The same, processor time only.
     SystemReservedCompressible,
     /// Kubernetes's daemons, to `kubeReserved`.
     KubeReserved,
-    /// The same, processor time and process numbers only.
+    /// The same, processor time only.
     KubeReservedCompressible,
 }

@@ -5,15 +5,16 @@ use crate::configuration::{Amount, KubeletConfiguration, Signal};
 
 #[test]
 fn thresholds_are_amounts_or_parts_of_a_capacity() {
-    let defaults = KubeletConfiguration::default();
+    let defaults = KubeletConfiguration::default().thresholds().unwrap();
     for (signal, capacity, kept) in [
-        (Signal::MemoryAvailable, 8 << 30, 100 << 20),
+        (Signal::MemoryAvailable, 8 << 30, Some(100 << 20)),
         // As the kubelet computes it, in single precision.
-        (Signal::NodeFsAvailable, 100_000_000_000, 10_000_000_149),
-        (Signal::ImageFsInodesFree, 1000, 50),
-        (Signal::PidAvailable, 1000, 0),
+        (Signal::NodeFsAvailable, 100_000_000_000, Some(10_000_000_149)),
+        (Signal::ImageFsInodesFree, 1000, Some(50)),
+        (Signal::PidAvailable, 1000, None),
     ] {
-        assert_eq!(defaults.hard_threshold(signal, capacity), kept, "{signal:?}");
+        let threshold = defaults.iter().find(|threshold| threshold.signal == signal);
+        assert_eq!(threshold.map(|threshold| threshold.value.of(capacity)), kept, "{signal:?}");
     }
 }
 
