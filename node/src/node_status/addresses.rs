@@ -23,7 +23,7 @@ pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
 /// Whether the node's name must be resolved to know its address.
 pub fn needs_lookup(settings: &Settings) -> bool {
-    given(settings, 0).is_none() && settings.hostname.parse::<IpAddr>().is_err()
+    given(settings, 0).is_none() && settings.node_name.parse::<IpAddr>().is_err()
 }
 
 /// Sets the addresses: those given, which must be the machine's own (but on a node that only its machine reaches), else that of the host's name where it is one, else the one to which the node's name
@@ -46,7 +46,7 @@ pub fn set(node: &mut Node, settings: &Settings, network: &HostNetwork) -> Resul
             return Ok(());
         }
         if settings.node_ips.is_empty() {
-            *addresses = Some(vec![address("Hostname", &settings.hostname)]);
+            *addresses = Some(vec![address("Hostname", &settings.node_name)]);
             return Ok(());
         }
     }
@@ -57,13 +57,13 @@ pub fn set(node: &mut Node, settings: &Settings, network: &HostNetwork) -> Resul
     };
     found.iter_mut().for_each(|address| *address = address.to_canonical());
     let internal = found.iter().map(|found| address("InternalIP", &found.to_string()));
-    *addresses = Some(internal.chain([address("Hostname", &settings.hostname)]).collect());
+    *addresses = Some(internal.chain([address("Hostname", &settings.node_name)]).collect());
     Ok(())
 }
 
 /// The address of the node where none was given.
 fn chosen(settings: &Settings, network: &HostNetwork) -> Result<IpAddr, String> {
-    if let Ok(address) = settings.hostname.parse() {
+    if let Ok(address) = settings.node_name.parse() {
         return Ok(address);
     }
     let preferred = settings.node_ips.first().map_or(Family::V4, |address| Family::of(*address));

@@ -20,7 +20,7 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// The Node without a status. Its not-ready taint is the API server's to give.
 pub(super) fn node(settings: &Settings, architecture: &str) -> Node {
     let own = [
-        (HOSTNAME, settings.hostname.as_str()),
+        (HOSTNAME, settings.node_name.as_str()),
         (OS, "linux"),
         (BETA_OS, "linux"),
         (ARCH, architecture),

@@ -12,10 +12,8 @@ use crate::configuration::{Fault, KubeletConfiguration, Threshold};
 /// What the node's owner says about its Node object. Fields are named after flags and configuration of the kubelet.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The name under which the node is registered.
+    /// The name under which the node is registered, and what the label and the address of the host say.
     pub node_name: String,
-    /// What the label and the address of the host say; as upstream's kubelet has it, the node's name.
-    pub hostname: String,
     /// `--node-ip`: one address, or two of different families, or `0.0.0.0` or `::` to prefer a family; none to choose.
     pub node_ips: Vec<IpAddr>,
     /// Whether the node's server is reached from this machine alone (`address` is of the loopback): then an address of the
@@ -62,8 +60,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Those that the configuration has; what only flags say (addresses, labels, a cloud provider) has its default. The
-    /// machine is called as the node.
+    /// Those that the configuration has; what only flags say (addresses, labels, a cloud provider) has its default.
     ///
     /// # Errors
     /// A threshold that can't be understood.
@@ -74,7 +71,6 @@ impl Settings {
     ) -> Result<Self, Fault> {
         Ok(Self {
             node_name: node_name.to_owned(),
-            hostname: node_name.to_owned(),
             node_ips: Vec::new(),
             loopback: configuration.address.is_loopback(),
             node_labels: BTreeMap::new(),

@@ -25,13 +25,14 @@ fn node(value: Value) -> Node {
     read(value)
 }
 
-/// Of a node whose host is called by its address, and that watches its memory alone.
+/// The node is called by its address: nobody need look that up.
+const NAME: &str = "192.0.2.10";
+
+/// Of a node that watches its memory alone.
 fn settings() -> Settings {
     let eviction_hard = [("memory.available".to_owned(), "100Mi".to_owned())].into();
     let configuration = KubeletConfiguration { eviction_hard, ..KubeletConfiguration::default() };
-    let mut settings = Settings::new("n", "v1.36.3", &configuration).unwrap();
-    settings.hostname = "192.0.2.10".to_owned();
-    settings
+    Settings::new(NAME, "v1.36.3", &configuration).unwrap()
 }
 
 fn facts() -> Facts {

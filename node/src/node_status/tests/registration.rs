@@ -12,7 +12,7 @@ fn a_node_is_registered_with_labels_taints_and_annotation() {
     settings.provider_id = "cloud://1".to_owned();
     settings.external_cloud_provider = true;
     let labels = json!({
-        "kubernetes.io/hostname": "192.0.2.10", "kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/hostname": NAME, "kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux",
         "kubernetes.io/arch": "mine", "beta.kubernetes.io/arch": "amd64", "a": "b",
     });
     let annotations = json!({ "volumes.kubernetes.io/controller-managed-attach-detach": "true" });
@@ -21,7 +21,7 @@ fn a_node_is_registered_with_labels_taints_and_annotation() {
         json!(initial::node(&settings, "amd64")),
         json!({
             "apiVersion": "v1", "kind": "Node",
-            "metadata": { "name": "n", "labels": labels, "annotations": annotations },
+            "metadata": { "name": NAME, "labels": labels, "annotations": annotations },
             "spec": {
                 "providerID": "cloud://1",
                 "taints": [{ "key": "k", "effect": "NoExecute" }, uninitialized],

@@ -31,9 +31,9 @@ fn network(resolved: &[&str]) -> HostNetwork {
     }
 }
 
-fn given(node_ips: &[&str], hostname: &str) -> Settings {
+fn given(node_ips: &[&str], name: &str) -> Settings {
     let node_ips = node_ips.iter().map(|address| address.parse::<IpAddr>().unwrap()).collect();
-    Settings { node_ips, hostname: hostname.to_owned(), ..settings() }
+    Settings { node_ips, node_name: name.to_owned(), ..settings() }
 }
 
 /// `InternalIP=10.0.0.1 Hostname=n`.
@@ -48,7 +48,7 @@ fn an_address_is_the_one_given_else_of_the_name_else_of_the_default_route() {
         let mut node = Node::default();
         addresses::set(&mut node, settings, &network(resolved)).map(|()| told(&node))
     };
-    for (node_ips, hostname, resolved, expected) in [
+    for (node_ips, name, resolved, expected) in [
         (&["10.0.0.2"][..], "n", &[][..], "InternalIP=10.0.0.2 Hostname=n"),
         (&["10.0.0.2", "fd00::1"], "n", &[], "InternalIP=10.0.0.2 InternalIP=fd00::1 Hostname=n"),
         (&[], "192.0.2.10", &["10.0.0.2"], "InternalIP=192.0.2.10 Hostname=192.0.2.10"),
@@ -61,7 +61,7 @@ fn an_address_is_the_one_given_else_of_the_name_else_of_the_default_route() {
         (&["::"], "n", &[], "InternalIP=fd00::1 Hostname=n"),
     ] {
         assert_eq!(
-            of(&given(node_ips, hostname), resolved).as_deref(),
+            of(&given(node_ips, name), resolved).as_deref(),
             Ok(expected),
             "{node_ips:?} {resolved:?}"
         );
@@ -158,7 +158,7 @@ fn allocatable_is_what_is_left_of_it() {
         kube_reserved: read(json!({ "cpu": "250m", "ephemeral-storage": "1Gi" })),
         ..KubeletConfiguration::default()
     };
-    let reserving = Settings { hostname: "h".to_owned(), ..Settings::new("n", "v", &configuration).unwrap() };
+    let reserving = Settings::new("n", "v", &configuration).unwrap();
     let mut node = node(json!({ "status": {
         "capacity": { "example.com/gpu": "2", "memory": "1Gi" },
         "allocatable": { "example.com/gpu": "1", "example.com/gone": "1", "other": "1" },
@@ -242,7 +242,7 @@ fn the_node_tells_what_it_runs() {
     let rebooted = system_info::set(&mut node, &again, &inventory.get(), &settings()).unwrap();
     assert_eq!(
         (rebooted.kind.as_str(), rebooted.reason, rebooted.message.as_str()),
-        ("Warning", "Rebooted", "Node n has been rebooted, boot id: b-2")
+        ("Warning", "Rebooted", "Node 192.0.2.10 has been rebooted, boot id: b-2")
     );
 }
 

@@ -62,7 +62,7 @@ impl Bench {
         let root = tempfile::tempdir().unwrap();
         write_memory(root.path(), 512);
         let runtime = SimulatedRuntime::new(SimulatedConfig::default());
-        let ((state, inventory), live) = (well(), LiveNode::new("n"));
+        let ((state, inventory), live) = (well(), LiveNode::new(NAME));
         let unwell = Arc::<Mutex<Option<String>>>::default();
         let asked = unwell.clone();
         state.add_health_check("disk", Box::new(move || asked.lock().clone().map_or(Ok(()), Err)));
@@ -128,7 +128,7 @@ impl Bench {
 
     fn stored(&self) -> Option<Value> {
         let nodes = GroupVersionResource::new("", "v1", "nodes");
-        self.server.peek(&nodes, &ObjectKey::cluster("n"))
+        self.server.peek(&nodes, &ObjectKey::cluster(NAME))
     }
 
     fn condition(&self, kind: &str) -> Value {
@@ -198,7 +198,7 @@ async fn a_node_registers_itself_ready_within_a_second() {
             "kubelet_node_startup_registration_duration_seconds",
         ]
     );
-    assert_eq!(families[0].get_metric()[0].get_label()[0].value(), "n");
+    assert_eq!(families[0].get_metric()[0].get_label()[0].value(), NAME);
     assert!(families[1].get_metric()[0].get_gauge().get_value() > 1e6, "since the machine was started");
     bench.end().await;
 }
@@ -283,7 +283,7 @@ async fn a_node_that_becomes_ready_after_its_start_is_told_of_at_once() {
 async fn a_node_that_was_there_is_taken_over_and_a_new_boot_is_said_once() {
     let mut bench = Bench::new(settings()).await;
     let before = node(json!({
-        "metadata": { "name": "n", "labels": { "theirs": "x" } },
+        "metadata": { "name": NAME, "labels": { "theirs": "x" } },
         "spec": { "podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"], "unschedulable": true },
         "status": {
             "capacity": { "example.com/gpu": "2" }, "allocatable": { "example.com/gpu": "2" },
@@ -317,7 +317,7 @@ async fn a_node_that_was_there_is_taken_over_and_a_new_boot_is_said_once() {
         bench.runtime.calls().into_iter().filter(|call| call.operation == Operation::UpdateRuntimeConfig);
     assert_eq!(told.count(), 1, "the runtime knows the pods' range");
     let patch = json!({ "spec": { "unschedulable": null } });
-    bench.nodes.patch("n", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    bench.nodes.patch(NAME, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     bench.wait(11).await;
     assert_eq!(bench.events.reasons().last(), Some(&"NodeSchedulable"));
     bench.end().await;
@@ -327,7 +327,7 @@ async fn a_node_that_was_there_is_taken_over_and_a_new_boot_is_said_once() {
 async fn a_runtime_that_does_not_take_the_range_of_pods_is_told_again_and_holds_up_nothing() {
     let mut bench = Bench::new(settings()).await;
     bench.runtime.inject(Operation::UpdateRuntimeConfig, 1, Fault::Hangs);
-    let ranged = node(json!({ "metadata": { "name": "n" }, "spec": { "podCIDRs": ["10.1.0.0/24"] } }));
+    let ranged = node(json!({ "metadata": { "name": NAME }, "spec": { "podCIDRs": ["10.1.0.0/24"] } }));
     bench.nodes.create(&PostParams::default(), &ranged).await.unwrap();
     bench.run();
     bench.wait(12).await;
@@ -356,7 +356,7 @@ async fn a_registration_that_is_refused_is_tried_until_it_succeeds() {
 #[tokio::test(start_paused = true)]
 async fn who_may_not_make_nodes_takes_the_one_that_is_there() {
     let mut bench = Bench::new(settings()).await;
-    let there = node(json!({ "metadata": { "name": "n" } }));
+    let there = node(json!({ "metadata": { "name": NAME } }));
     bench.nodes.create(&PostParams::default(), &there).await.unwrap();
     let forbidden = steersman_api::Status::failure(403, "Forbidden", "nodes is forbidden");
     let create = Calls::to("nodes").verb(Verb::Create);
@@ -372,7 +372,7 @@ async fn a_node_that_somebody_deletes_is_registered_again() {
     let bench = Bench::started(settings()).await;
     bench.wait(10).await;
     let before = bench.stored().unwrap();
-    bench.nodes.delete("n", &DeleteParams::default()).await.unwrap();
+    bench.nodes.delete(NAME, &DeleteParams::default()).await.unwrap();
     bench.wait(12).await;
     let after = bench.stored().unwrap();
     assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
@@ -388,7 +388,7 @@ async fn a_node_that_does_not_register_waits_for_somebody_who_does() {
     let bench = Bench::started(settings).await;
     bench.wait(20).await;
     assert_eq!((bench.stored(), bench.recording.count(&Calls::to("nodes").verb(Verb::Create))), (None, 0));
-    let made = node(json!({ "metadata": { "name": "n" } }));
+    let made = node(json!({ "metadata": { "name": NAME } }));
     bench.nodes.create(&PostParams::default(), &made).await.unwrap();
     bench.wait(12).await;
     assert_eq!(bench.condition("Ready")["status"], "True");
