@@ -15,7 +15,7 @@ use super::host::AgentHost;
 use super::node_agent::Agent;
 use super::options::limits;
 use super::parts::Parts;
-use super::settings::{dns, image_settings, rotation};
+use super::settings::{check_reserved, dns, for_all_pods, image_settings, rotation};
 use super::start_failures::StartFailures;
 use super::syncer::Syncer;
 use crate::admission::sysctl::Allowlist;
@@ -23,7 +23,7 @@ use crate::admission::{self, Policy};
 use crate::allocation::checkpoint::{ACTUATED_PODS_STATE, ALLOCATED_PODS_STATE};
 use crate::allocation::{self, Resizes, Store};
 use crate::cgroups::{self, CgroupSettings, CgroupTree, Disabled, PodCgroups, PodLimitSettings};
-use crate::configuration::{self, Enforcement};
+use crate::configuration;
 use crate::environment::{self, PodEnvironment};
 use crate::events::{Events, LogOnly};
 use crate::images::{self, RuntimeImages};
@@ -129,6 +129,7 @@ impl Agent {
         volumes.register(registry)?;
 
         let node_facts = self.node_facts();
+        check_reserved(&self.facts, &self.settings()?)?;
         let tree = self.cgroup_tree(&node_facts)?;
         let cgroups: Arc<dyn PodCgroups> = match &tree {
             Some((tree, _)) => Arc::<CgroupTree>::clone(tree),
@@ -338,12 +339,8 @@ impl Agent {
                 huge_page_sizes: facts.huge_page_sizes.clone(),
             },
         })?;
-        let capacity = capacity(&self.facts, &self.settings()?);
-        let there = if configuration.enforce_node_allocatable.contains(&Enforcement::Pods) {
-            cgroups::left_for_pods(&capacity, &[&configuration.system_reserved, &configuration.kube_reserved])
-        } else {
-            capacity
-        };
+        let tasks = self.machine.task_limit();
+        let there = for_all_pods(configuration, capacity(&self.facts, &self.settings()?), tasks);
         tree.prepare(&there)?;
         tree.metrics().register(&self.registry)?;
         Ok(Some((Arc::new(tree), there)))

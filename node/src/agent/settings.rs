@@ -1,9 +1,11 @@
 //! What the configuration makes of each part: in the part's own terms.
 
+use steersman_api::Quantity;
+
 use super::error::Error;
 use super::node_agent::Agent;
 use super::options::Options;
-use crate::cgroups::{Extent, Reserved, Whose};
+use crate::cgroups::{Extent, PIDS, Reserved, Whose, left_for_pods};
 use crate::configuration::{Enforcement, KubeletConfiguration};
 use crate::environment::DnsSettings;
 use crate::images::{self, Parallelism, Rate, VerificationPolicy};
@@ -11,6 +13,8 @@ use crate::kuberuntime::container_config::NodeFacts;
 use crate::logs::RotatePolicy;
 use crate::machine::{CgroupVersion, Facts};
 use crate::node_status::Settings;
+use crate::node_status::capacity::{capacity, reservation};
+use crate::resources::{ResourceList, amount};
 
 impl Agent {
     /// What the Node is to say.
@@ -101,6 +105,40 @@ pub(super) fn rotation(configuration: &KubeletConfiguration) -> RotatePolicy {
     }
 }
 
+/// What all pods may use together of what the machine has, the number of its tasks included where that is known. What is
+/// reserved for daemons is not theirs, if the configuration has pods held to that.
+pub(super) fn for_all_pods(
+    configuration: &KubeletConfiguration,
+    mut capacity: ResourceList,
+    tasks: Option<i64>,
+) -> ResourceList {
+    capacity.extend(tasks.map(|tasks| (PIDS.to_owned(), Quantity::new(tasks))));
+    if configuration.enforce_node_allocatable.contains(&Enforcement::Pods) {
+        left_for_pods(&capacity, &[&configuration.system_reserved, &configuration.kube_reserved])
+    } else {
+        capacity
+    }
+}
+
+/// Whether the machine has what is reserved for daemons and before evictions.
+pub(super) fn check_reserved(facts: &Facts, settings: &Settings) -> Result<(), Error> {
+    let capacity = capacity(facts, settings);
+    let beyond = reservation(&capacity, settings).into_iter().filter_map(|(name, reserved)| {
+        let there = amount(&capacity, &name);
+        (reserved > there).then(|| {
+            format!(
+                "Resource {name:?} has a reservation of {reserved} but capacity of {there}. Expected capacity >= \
+                 reservation."
+            )
+        })
+    });
+    let beyond = beyond.collect::<Vec<_>>().join(" ");
+    if beyond.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Setting(format!("invalid Node Allocatable configuration. {beyond}")))
+}
+
 /// Whether the configuration lets a node run on a machine like this.
 pub(super) fn check_machine(configuration: &KubeletConfiguration, facts: &Facts) -> Result<(), Error> {
     if configuration.fail_swap_on && facts.swap > 0 {
@@ -111,4 +149,47 @@ pub(super) fn check_machine(configuration: &KubeletConfiguration, facts: &Facts)
         configuration.allows_cgroup_v1()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reserving(amounts: &[(&str, &str)]) -> KubeletConfiguration {
+        let amounts = amounts.iter().map(|(name, amount)| ((*name).to_owned(), amount.parse().unwrap()));
+        KubeletConfiguration { system_reserved: amounts.collect(), ..KubeletConfiguration::default() }
+    }
+
+    #[test]
+    fn all_pods_may_have_the_tasks_that_are_not_reserved() {
+        let tasks = |configuration: &KubeletConfiguration, tasks| {
+            let there = for_all_pods(configuration, ResourceList::new(), tasks);
+            there.get("pid").map(|tasks| tasks.value())
+        };
+        let mut configuration = reserving(&[("pid", "1000")]);
+        configuration.kube_reserved = reserving(&[("pid", "500")]).system_reserved;
+        assert_eq!(tasks(&configuration, Some(32_768)), Some(31_268));
+        assert_eq!(tasks(&configuration, None), None);
+        configuration.enforce_node_allocatable = vec![Enforcement::None];
+        assert_eq!(tasks(&configuration, Some(32_768)), Some(32_768));
+    }
+
+    #[test]
+    fn more_than_there_is_can_not_be_reserved() {
+        let facts = crate::machine::Machine::this().facts(std::path::Path::new("/")).unwrap();
+        let facts = Facts { cpus: 2, memory: 1 << 30, ephemeral_storage: 10 << 30, ..facts };
+        let checked = |configuration: &KubeletConfiguration| {
+            let settings = Settings::new("n", "v1.36.3", configuration).unwrap();
+            check_reserved(&facts, &settings).map_err(|error| error.to_string())
+        };
+        // What must be left before evictions counts: 100Mi of memory, and a tenth of the disk.
+        assert_eq!(checked(&reserving(&[("cpu", "2"), ("memory", "924Mi"), ("pid", "9999999")])), Ok(()));
+        let refused = checked(&reserving(&[("cpu", "2500m"), ("memory", "925Mi")]));
+        assert_eq!(
+            refused.unwrap_err(),
+            "invalid Node Allocatable configuration. Resource \"cpu\" has a reservation of 2500m but capacity of 2. \
+             Expected capacity >= reservation. Resource \"memory\" has a reservation of 1025Mi but capacity of 1Gi. \
+             Expected capacity >= reservation."
+        );
+    }
 }

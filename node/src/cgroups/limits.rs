@@ -12,8 +12,8 @@ use crate::resources::{
     pod_level, pod_limits, pod_requests, qos_class,
 };
 
-/// The resource by which the number of processes is limited.
-const PIDS: &str = "pid";
+/// The resource by which the number of processes is limited. No Node has it: it counts for groups alone.
+pub const PIDS: &str = "pid";
 /// As good as no limit of huge pages, which have no other way to say so on version 1.
 const UNBOUNDED: u64 = 1 << 62;
 

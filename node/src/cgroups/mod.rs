@@ -39,7 +39,7 @@ pub use crate::resources::{QosClass, qos_class};
 pub use disabled::Disabled;
 pub use error::Error;
 pub use hierarchies::{CgroupVersion, Hierarchies};
-pub use limits::{CpuQuota, Limits, PodLimitSettings, left_for_pods};
+pub use limits::{CpuQuota, Limits, PIDS, PodLimitSettings, left_for_pods};
 pub use metrics::Metrics;
 pub use name::{CgroupDriver, GroupName, pod_of_folder};
 pub use removal::remove_patiently;

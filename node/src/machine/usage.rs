@@ -5,6 +5,9 @@ use std::path::Path;
 
 use super::{CgroupVersion, Error, Machine, malformed, parse};
 
+/// Both limit tasks.
+const TASK_LIMITS: [&str; 2] = ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"];
+
 /// How much there is of something, and how much of that is still to be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amount {
@@ -107,17 +110,18 @@ impl Machine {
     /// # Errors
     /// `/proc` does not tell.
     pub fn task_usage(&self) -> Result<Amount, Error> {
-        let limits = ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"];
-        let limit = |path: &&str| self.read(path).ok()?.trim().parse::<i64>().ok();
-        let capacity = limits
-            .iter()
-            .filter_map(limit)
-            .min()
-            .ok_or_else(|| malformed(limits[0], "the limit of tasks is missing"))?;
+        let capacity =
+            self.task_limit().ok_or_else(|| malformed(TASK_LIMITS[0], "the limit of tasks is missing"))?;
         let loadavg = self.read("/proc/loadavg")?;
         let tasks = parse::task_count(&loadavg)
             .ok_or_else(|| malformed("/proc/loadavg", format!("no number of tasks: {loadavg:?}")))?;
         Ok(Amount { available: capacity - tasks, capacity })
+    }
+
+    /// How many tasks there may be; `None` where the kernel does not tell.
+    pub fn task_limit(&self) -> Option<i64> {
+        let limit = |path: &&str| self.read(path).ok()?.trim().parse::<i64>().ok();
+        TASK_LIMITS.iter().filter_map(limit).min()
     }
 }
 
