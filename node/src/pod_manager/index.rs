@@ -17,6 +17,9 @@ pub(super) struct Index {
     pub(super) mirrors: HashMap<Uid, Arc<Pod>>,
     pod_names: HashMap<String, Uid>,
     mirror_names: HashMap<String, Uid>,
+    /// The uids of static pods by those of their mirrors. One stays as long as the mirror does: what is last told of a static pod
+    /// goes to its mirror when the pod itself is gone already.
+    translations: HashMap<Uid, Uid>,
 }
 
 /// Pods and mirrors as of one moment.
@@ -52,12 +55,19 @@ pub enum Paired {
 impl Index {
     pub(super) fn set(&mut self, pod: Arc<Pod>) {
         let (uid, name) = (uid_of(&pod), full_name(&pod));
-        let (by_uid, by_name) = match is_mirror_pod(&pod) {
-            true => (&mut self.mirrors, &mut self.mirror_names),
-            false => (&mut self.pods, &mut self.pod_names),
-        };
-        by_uid.insert(uid.clone(), pod);
-        by_name.insert(name, uid);
+        if is_mirror_pod(&pod) {
+            self.mirrors.insert(uid.clone(), pod);
+            if let Some(static_pod) = self.pod_names.get(&name) {
+                self.translations.insert(uid.clone(), static_pod.clone());
+            }
+            self.mirror_names.insert(name, uid);
+        } else {
+            self.pods.insert(uid.clone(), pod);
+            if let Some(mirror) = self.mirror_names.get(&name) {
+                self.translations.insert(mirror.clone(), uid.clone());
+            }
+            self.pod_names.insert(name, uid);
+        }
     }
 
     pub(super) fn remove(&mut self, pod: &Pod) {
@@ -67,6 +77,8 @@ impl Index {
             false => (&mut self.pods, &mut self.pod_names),
         };
         by_uid.remove(&uid);
+        // Pods are no keys here.
+        self.translations.remove(&uid);
         // Another may have taken the name: a new pod is told of before the old one is removed.
         if by_name.get(&name) == Some(&uid) {
             by_name.remove(&name);
@@ -82,7 +94,12 @@ impl Index {
     }
 
     pub(super) fn static_pod_of(&self, mirror: &Uid) -> Option<Uid> {
-        self.pod_names.get(&full_name(self.mirrors.get(mirror)?)).cloned()
+        self.translations.get(mirror).cloned()
+    }
+
+    pub(super) fn mirror_uid_of(&self, static_pod: &Uid) -> Option<Uid> {
+        let mut mirrors = self.translations.iter().filter(|(_, pod)| *pod == static_pod);
+        mirrors.next().map(|(mirror, _)| mirror.clone())
     }
 
     pub(super) fn paired(&self, pod: Arc<Pod>) -> Paired {

@@ -67,7 +67,7 @@ impl PodManager {
         self.index.read().paired(pod)
     }
 
-    /// The static pod whose mirror has that uid; any other uid is its own. For uids that come from outside.
+    /// The static pod whose mirror has that uid, whether it is still there or not; any other uid is its own. For uids that come from outside.
     pub fn translate(&self, uid: &Uid) -> Uid {
         self.index.read().static_pod_of(uid).unwrap_or_else(|| uid.clone())
     }
@@ -85,5 +85,9 @@ impl Pods for PodManager {
 
     fn static_pod_of(&self, mirror_uid: &str) -> Option<String> {
         self.index.read().static_pod_of(&Uid::from(mirror_uid)).map(|uid| uid.to_string())
+    }
+
+    fn mirror_uid_of(&self, static_uid: &str) -> Option<String> {
+        self.index.read().mirror_uid_of(&Uid::from(static_uid)).map(|uid| uid.to_string())
     }
 }

@@ -77,8 +77,10 @@ fn a_mirror_whose_static_pod_is_gone_is_orphaned() {
     assert_eq!(uids(&all.orphaned_mirrors), ["m2"]);
     pods.remove(&static_pod("s", "web"));
     assert_eq!(uids(&pods.all().orphaned_mirrors), ["m1", "m2"]);
-    assert_eq!(pods.static_pod_of("m1"), None);
+    assert_eq!(pods.static_pod_of("m1").as_deref(), Some("s"), "what is last told of it goes there");
+    assert_eq!(pods.mirror_uid_of("s").as_deref(), Some("m1"));
     pods.remove(&mirror("m1", "web"));
+    assert_eq!((pods.static_pod_of("m1"), pods.mirror_uid_of("s")), (None, None));
     assert_eq!(uids(&pods.all().mirrors), ["m2"]);
 }
 

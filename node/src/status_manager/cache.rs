@@ -179,7 +179,9 @@ impl Cache {
     fn api_uid(&self, uid: &str, pods: &dyn Pods) -> Option<String> {
         match pods.by_uid(uid) {
             Some(pod) if is_static_pod(&pod) => pods.mirror_of(&pod)?.metadata.uid.clone(),
-            _ => Some(uid.to_owned()),
+            Some(_) => Some(uid.to_owned()),
+            // A static pod that was removed, or another pod.
+            None => pods.mirror_uid_of(uid).or_else(|| Some(uid.to_owned())),
         }
     }
 }

@@ -10,8 +10,10 @@ pub trait Pods: Send + Sync + 'static {
     fn by_uid(&self, uid: &str) -> Option<Arc<Pod>>;
     /// The mirror of a static pod, if there is one.
     fn mirror_of(&self, pod: &Pod) -> Option<Arc<Pod>>;
-    /// The uid of the static pod that the mirror of that uid stands for; `None` if it is no mirror's.
+    /// The uid of the static pod that the mirror of that uid stands for, or stood for last; `None` if it is no mirror's.
     fn static_pod_of(&self, mirror_uid: &str) -> Option<String>;
+    /// The uid of the mirror that is there of the static pod of that uid, whether the pod itself is still there or not.
+    fn mirror_uid_of(&self, static_uid: &str) -> Option<String>;
 }
 
 /// What the pod workers know of the end of pods.

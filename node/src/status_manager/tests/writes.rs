@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{containers, ended, read, running};
 use crate::pod_config::annotations::{CONFIG_HASH, CONFIG_MIRROR, CONFIG_SOURCE};
+use crate::pod_manager::PodManager;
 use crate::status_manager::{Metrics, PodDeletionSafety, Pods, StatusManager};
 
 /// The node's pods, and whether their containers may run.
@@ -50,6 +51,9 @@ impl Pods for Node {
             .find(|(_, mirror)| mirror.metadata.uid.as_deref() == Some(uid))
             .map(|(uid, _)| uid.clone())
     }
+    fn mirror_uid_of(&self, uid: &str) -> Option<String> {
+        self.mirrors.lock().get(uid)?.metadata.uid.clone()
+    }
 }
 
 impl PodDeletionSafety for Node {
@@ -76,9 +80,14 @@ struct Bench {
 
 impl Bench {
     async fn start() -> Self {
-        let server = TestServer::start().await;
-        let (node, metrics) = (Arc::new(Node::default()), Metrics::new());
-        let manager = StatusManager::new(node.clone(), node.clone(), metrics.clone());
+        let node = Arc::new(Node::default());
+        Self::over(node.clone(), node).await
+    }
+
+    /// With these pods in place of the node's.
+    async fn over(pods: Arc<dyn Pods>, node: Arc<Node>) -> Self {
+        let (server, metrics) = (TestServer::start().await, Metrics::new());
+        let manager = StatusManager::new(pods, node.clone(), metrics.clone());
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         let (running, client, token) = (manager.clone(), server.in_memory_client(), stop.clone());
         tasks.spawn(async move { Box::pin(running.run(client, token)).await });
@@ -277,14 +286,42 @@ async fn what_somebody_else_overwrote_is_set_right() {
     bench.end().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_static_pods_status_goes_to_its_mirror() {
-    let bench = Bench::start().await;
-    let static_pod: Pod = read(json!({
+fn static_pod() -> Pod {
+    read(json!({
         "metadata": { "name": "s", "namespace": "default", "uid": "hash",
             "annotations": { CONFIG_SOURCE: "file", CONFIG_HASH: "hash" } },
         "spec": { "nodeName": "n", "containers": containers(&["a"]) },
-    }));
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_status_of_a_static_pod_that_was_removed_goes_to_its_mirror_once() {
+    let pods = PodManager::new();
+    let bench = Bench::over(Arc::new(pods.clone()), Arc::default()).await;
+    let mirror = bench.pod("s", json!({ CONFIG_MIRROR: "hash" })).await;
+    pods.set(Arc::new(mirror));
+    pods.set(Arc::new(static_pod()));
+    bench.manager.set(&static_pod(), is_running());
+    bench.wait(11).await;
+    assert_eq!(bench.stored("s").unwrap()["status"]["phase"], "Running");
+    pods.remove(&static_pod());
+    let mut ended_well = is_running();
+    ended_well.phase = Some("Succeeded".to_owned());
+    ended_well.container_statuses = Some(vec![ended("a", 0)]);
+    bench.manager.set(&static_pod(), ended_well);
+    bench.manager.terminate(&static_pod());
+    bench.wait(1).await;
+    assert_eq!(bench.stored("s").unwrap()["status"]["phase"], "Succeeded");
+    let calls = bench.recording.requests().len();
+    bench.wait(30).await;
+    assert_eq!(bench.recording.requests().len(), calls, "what was written is not written again");
+    bench.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_static_pods_status_goes_to_its_mirror() {
+    let bench = Bench::start().await;
+    let static_pod = static_pod();
     bench.seen(&static_pod);
     bench.manager.set(&static_pod, is_running());
     bench.wait(30).await;
