@@ -30,6 +30,7 @@ use crate::images::{self, RuntimeImages};
 use crate::kuberuntime::container_config::NodeFacts;
 use crate::kuberuntime::manager::{self, Kuberuntime, machine_clock};
 use crate::logs::LogRotator;
+use crate::machine::Family;
 use crate::node_info::NodeInfo;
 use crate::node_status::capacity::capacity;
 use crate::node_status::{self, Inventory, LiveNode, NodeStatus};
@@ -145,7 +146,11 @@ impl Agent {
                 events: Arc::clone(&events),
                 root: self.root.clone(),
             },
-            environment::Settings { dns: dns(configuration), ..environment::Settings::default() },
+            environment::Settings {
+                dns: dns(configuration),
+                ip_family: Family::preferred(&options.node_ips),
+                ..environment::Settings::default()
+            },
         );
         let image_metrics = images::Metrics::new();
         image_metrics.register(registry)?;
@@ -235,6 +240,7 @@ impl Agent {
             relists: relists.clone(),
             runtime_state: runtime_state.clone(),
             node: live_node.clone(),
+            ip_family: Family::preferred(&options.node_ips),
             events: Arc::clone(&events),
             mirrors: client.clone().map(|client| MirrorClient::new(client, &options.node_name)),
             root: self.root.clone(),

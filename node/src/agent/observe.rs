@@ -1,7 +1,5 @@
 //! What the runtime tells of a pod, in the terms of the pod's status.
 
-use std::net::IpAddr;
-
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerUser, LinuxContainerUser, Pod};
 
@@ -63,36 +61,12 @@ pub(super) fn initialized(pod: &Pod, status: &PodStatus) -> bool {
     status.active_containers().any(|container| ordinary(&container.name))
 }
 
-/// A pod's addresses as its status tells them: the first of each family, the node's first family first, written as Go
-/// writes them. What is no address is left out.
-pub(super) fn pod_ips(of_sandbox: &[String], host_ips: &[String]) -> Vec<String> {
-    let parsed: Vec<IpAddr> = of_sandbox.iter().filter_map(|ip| ip.parse().ok()).collect();
-    let node_is_v6 = host_ips.first().is_some_and(|ip| ip.contains(':'));
-    let of_family = |v6: bool| parsed.iter().find(|ip| ip.is_ipv6() == v6).map(ToString::to_string);
-    [node_is_v6, !node_is_v6].into_iter().filter_map(of_family).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{Container, PodSpec};
 
     use super::*;
     use crate::kuberuntime::actions::testing;
-
-    #[test]
-    fn addresses_are_one_of_each_family_the_nodes_first() {
-        let texts = |list: &[&str]| list.iter().map(|ip| (*ip).to_owned()).collect::<Vec<_>>();
-        for (of_sandbox, host, expected) in [
-            (&["10.0.0.1"][..], &["192.168.0.1"][..], &["10.0.0.1"][..]),
-            (&["fd00::1", "10.0.0.1", "10.0.0.2"], &["192.168.0.1"], &["10.0.0.1", "fd00::1"]),
-            (&["10.0.0.1", "fd00:0:0::1"], &["fd00::9"], &["fd00::1", "10.0.0.1"]),
-            (&["10.0.0.1"], &[], &["10.0.0.1"]),
-            (&["", "none"], &["192.168.0.1"], &[]),
-            (&[], &["192.168.0.1"], &[]),
-        ] {
-            assert_eq!(pod_ips(&texts(of_sandbox), &texts(host)), texts(expected), "{of_sandbox:?} {host:?}");
-        }
-    }
 
     #[test]
     fn initialization_is_done_once_an_ordinary_container_is_in_the_sandbox() {

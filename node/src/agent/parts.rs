@@ -11,6 +11,7 @@ use crate::cgroups::PodCgroups;
 use crate::environment::PodEnvironment;
 use crate::events::Events;
 use crate::kuberuntime::manager::Kuberuntime;
+use crate::machine::Family;
 use crate::node_status::LiveNode;
 use crate::objects::Objects;
 use crate::pleg::PlegHandle;
@@ -57,6 +58,8 @@ pub(super) struct Parts {
     pub(super) runtime_state: RuntimeState,
     /// This node.
     pub(super) node: LiveNode,
+    /// The family of addresses that it prefers.
+    pub(super) ip_family: Family,
     /// Where events go.
     pub(super) events: Events,
     /// Shows static pods on the API server; absent where there is none.

@@ -18,6 +18,7 @@ use super::observe;
 use super::parts::Parts;
 use crate::cgroups::{PodCgroups, remove_patiently};
 use crate::container::{ContainerResources, PodStatus, RuntimePod};
+use crate::downward::one_of_each_family;
 use crate::events::{EventType, pod_reference};
 use crate::kuberuntime::manager::{RunningPod, SyncInputs};
 use crate::kuberuntime::sync_result::{PodSyncResult, SyncAction};
@@ -67,7 +68,7 @@ impl Syncer {
             initialized: observe::initialized(pod, status),
             stage,
             restart_of_all: RestartOfAll::of(pod, status, &old),
-            pod_ips: &observe::pod_ips(&status.ips, &host_ips),
+            pod_ips: &one_of_each_family(&status.ips, parts.ip_family),
             host_ips: &host_ips,
             qos_class: qos_class(pod).as_str(),
             eviction: self.eviction(pod, &old),

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use steersman_api::names;
 
 use super::quote::quote;
+use crate::machine::Family;
 
 /// The addresses that a pod is told of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,15 +17,9 @@ pub struct PodAddresses {
 }
 
 impl PodAddresses {
-    /// From what the runtime says of the pod's sandbox, and the node's own addresses, the preferred family first.
-    ///
-    /// Of the pod's addresses one of each family counts, the node's first family first (IPv4 where the node has none).
-    pub fn new(pod: &[String], host: &[String]) -> Self {
-        let parsed = |text: &String| text.parse::<IpAddr>().ok();
-        let six_first = host.first().and_then(parsed).is_some_and(|address| address.is_ipv6());
-        let first_of = |six: bool| pod.iter().filter_map(parsed).find(|address| address.is_ipv6() == six);
-        let pod = [first_of(six_first), first_of(!six_first)].into_iter().flatten();
-        Self { pod: pod.map(|address| address.to_string()).collect(), host: host.to_vec() }
+    /// From what the runtime says of the pod's sandbox, of which one of each family counts, and the node's own addresses.
+    pub fn new(of_sandbox: &[String], host: &[String], first: Family) -> Self {
+        Self { pod: one_of_each_family(of_sandbox, first), host: host.to_vec() }
     }
 
     /// The pod's, the first one first.
@@ -36,6 +31,14 @@ impl PodAddresses {
     pub fn host_ips(&self) -> &[String] {
         &self.host
     }
+}
+
+/// A pod's addresses as it is told them, and its status tells them: one of each family, the `first` one first, written as Go
+/// writes them. What is no address is left out.
+pub fn one_of_each_family(of_sandbox: &[String], first: Family) -> Vec<String> {
+    let parsed: Vec<IpAddr> = of_sandbox.iter().filter_map(|ip| ip.parse().ok()).collect();
+    let of = |family| parsed.iter().find(|ip| Family::of(**ip) == family).map(IpAddr::to_canonical);
+    [first, first.other()].into_iter().filter_map(of).map(|ip| ip.to_string()).collect()
 }
 
 /// The value of a field for the environment of a container (`fieldRef`).

@@ -9,5 +9,5 @@ mod resources;
 #[cfg(test)]
 mod tests;
 
-pub use fields::{PodAddresses, field_value, metadata_value};
+pub use fields::{PodAddresses, field_value, metadata_value, one_of_each_family};
 pub use resources::{Allocatable, file_resource_value, resource_value};

@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::json;
 
 use super::*;
+use crate::machine::Family;
 
 fn pod() -> Pod {
     serde_json::from_value(json!({
@@ -33,7 +34,8 @@ fn texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
 
 #[test]
 fn fields_of_the_pod_are_told_in_upstreams_form() {
-    let addresses = PodAddresses::new(&texts(["fd00::5", "10.0.0.5"]), &texts(["192.168.0.1", "fd00::1"]));
+    let addresses =
+        PodAddresses::new(&texts(["fd00::5", "10.0.0.5"]), &texts(["192.168.0.1", "fd00::1"]), Family::V4);
     for (path, expected) in [
         ("metadata.name", "web"),
         ("metadata.namespace", "shop"),
@@ -68,15 +70,28 @@ fn fields_that_are_none_are_refused_by_name() {
 
 #[test]
 fn a_pod_without_address_has_an_empty_one() {
-    let addresses = PodAddresses::new(&[], &texts(["fd00::1"]));
+    let addresses = PodAddresses::new(&[], &texts(["fd00::1"]), Family::V6);
     assert_eq!(field_value(&pod(), "status.podIPs", &addresses).as_deref(), Ok(""));
 }
 
 #[test]
-fn the_first_address_of_a_pod_is_of_the_nodes_first_family() {
-    let both = texts(["10.0.0.5", "10.0.0.6", "fd00:0::5"]);
-    assert_eq!(PodAddresses::new(&both, &[]).pod_ips(), ["10.0.0.5", "fd00::5"]);
-    assert_eq!(PodAddresses::new(&both, &texts(["fd00::1"])).pod_ips(), ["fd00::5", "10.0.0.5"]);
+fn a_pod_has_one_address_of_each_family_that_of_the_node_ip_first() {
+    for (of_sandbox, node_ip, expected) in [
+        (&["10.0.0.1"][..], Some("192.168.0.1"), &["10.0.0.1"][..]),
+        (&["fd00::1", "10.0.0.1", "10.0.0.2"], Some("192.168.0.1"), &["10.0.0.1", "fd00::1"]),
+        (&["10.0.0.1", "fd00:0:0::1"], Some("fd00::9"), &["fd00::1", "10.0.0.1"]),
+        (&["10.0.0.1", "fd00::1"], Some("::"), &["fd00::1", "10.0.0.1"]),
+        // Whatever addresses the node then has.
+        (&["fd00::1", "10.0.0.1"], None, &["10.0.0.1", "fd00::1"]),
+        (&["::ffff:10.0.0.1"], None, &["10.0.0.1"]),
+        (&["", "none"], None, &[]),
+        (&[], None, &[]),
+    ] {
+        let node_ips: Vec<_> = node_ip.iter().map(|ip| ip.parse().unwrap()).collect();
+        let of_sandbox: Vec<_> = of_sandbox.iter().map(|ip| (*ip).to_owned()).collect();
+        let told = PodAddresses::new(&of_sandbox, &[], Family::preferred(&node_ips));
+        assert_eq!(told.pod_ips(), expected, "{of_sandbox:?} {node_ip:?}");
+    }
 }
 
 fn allocatable() -> Allocatable {

@@ -22,6 +22,7 @@ use crate::cri::v1;
 use crate::downward::PodAddresses;
 use crate::events::{EventType, Events, pod_reference};
 use crate::kuberuntime::helper::{ContainerOptions, RuntimeHelper};
+use crate::machine::Family;
 use crate::node_info::NodeInfo;
 use crate::objects::{Objects, Services};
 use crate::pod_config::is_static_pod;
@@ -54,11 +55,13 @@ pub struct Settings {
     pub dns: DnsSettings,
     /// The node's own hosts file, for pods in its network. Default: `/etc/hosts`.
     pub node_hosts: PathBuf,
+    /// The family of which a pod's first address is. Default: version 4.
+    pub ip_family: Family,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { dns: DnsSettings::default(), node_hosts: ETC_HOSTS.into() }
+        Self { dns: DnsSettings::default(), node_hosts: ETC_HOSTS.into(), ip_family: Family::V4 }
     }
 }
 
@@ -207,7 +210,7 @@ impl Shared {
             services: &services,
             objects: &objects,
             files: &files,
-            addresses: &PodAddresses::new(pod_ips, &node.host_ips()),
+            addresses: &PodAddresses::new(pod_ips, &node.host_ips(), self.settings.ip_family),
             allocatable: &node.allocatable(),
         };
         environment(pod, container, &inputs)

@@ -22,6 +22,11 @@ impl Family {
         }
     }
 
+    /// The one that a node's addresses ask for: that of the first; version 4 where none were given.
+    pub fn preferred(node_ips: &[IpAddr]) -> Self {
+        node_ips.first().map_or(Self::V4, |address| Self::of(*address))
+    }
+
     /// The other one.
     pub fn other(self) -> Self {
         match self {

@@ -66,7 +66,7 @@ fn chosen(settings: &Settings, network: &HostNetwork) -> Result<IpAddr, String> 
     if let Ok(address) = settings.node_name.parse() {
         return Ok(address);
     }
-    let preferred = settings.node_ips.first().map_or(Family::V4, |address| Family::of(*address));
+    let preferred = Family::preferred(&settings.node_ips);
     let valid = |address: &&IpAddr| node_ip::validate(**address, &network.interfaces).is_ok();
     let valid: Vec<_> = network.resolved.iter().filter(valid).collect();
     let resolved = valid.iter().find(|address| Family::of(***address) == preferred).or(valid.first());

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::*;
+use crate::machine::Family;
 
 fn config_map(pairs: &[(&str, &str)]) -> Result<Arc<ConfigMap>, ObjectError> {
     let data = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -86,7 +87,7 @@ fn made(env_from: Vec<EnvFromSource>, env: Vec<EnvVar>) -> Result<Vec<String>, S
         services: &services.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         objects: &objects(),
         files: &EnvFiles::read(&container, &BTreeMap::new()),
-        addresses: &PodAddresses::new(&["10.2.0.3".into()], &["10.1.0.1".into()]),
+        addresses: &PodAddresses::new(&["10.2.0.3".into()], &["10.1.0.1".into()], Family::V4),
         allocatable: &[("cpu".to_owned(), Quantity("2".into()))].into(),
     };
     let env = environment(&pod, &container, &inputs)?;

@@ -163,7 +163,8 @@ impl World {
             resolv_conf: Some(at("resolv.conf")),
             ..Default::default()
         };
-        let environment = PodEnvironment::new(parts, Settings { dns, node_hosts: at("hosts") });
+        let environment =
+            PodEnvironment::new(parts, Settings { dns, node_hosts: at("hosts"), ..Settings::default() });
         Self { folder, fakes, events, environment }
     }
 
