@@ -15,7 +15,8 @@ use super::cgroup_driver;
 use super::error::Error;
 use super::options::{Connections, Options};
 use super::serving::{Registries, Serving};
-use super::settings::{check_machine, reserved};
+use super::settings::{check_machine, reserved, swap_warning};
+use crate::blocking::blocking;
 use crate::cgroups::{CgroupTree, hold};
 use crate::events::{EventType, Events};
 use crate::images::RuntimeImages;
@@ -23,7 +24,7 @@ use crate::machine::{CgroupVersion, Facts, Machine};
 use crate::node_status::NodeStatus;
 use crate::node_status::events::node_reference;
 use crate::root_dir::RootDir;
-use crate::volumes::{Rights, share};
+use crate::volumes::{Rights, can_be_kept_from_swap, share};
 
 /// What is said of a machine whose control groups are of the first version.
 const CGROUP_V1: &str = "cgroup v1 detected. cgroup v1 support is deprecated and will be removed in a future release. Please \
@@ -92,6 +93,7 @@ impl Agent {
         }
         let (tree, events) = (assembled.tree.clone(), Arc::clone(&assembled.parts.events));
         let started = async {
+            self.warn_of_swap(&events).await;
             if let Some((tree, _)) = tree {
                 self.hold_daemons(&tree, &events).await?;
             }
@@ -106,6 +108,19 @@ impl Agent {
             }
         }
         ended
+    }
+
+    /// Tells of a machine on whose disk secrets may come to lie. For agents that mount.
+    async fn warn_of_swap(&self, events: &Events) {
+        if self.options.volume_rights != Rights::All {
+            return;
+        }
+        let (swap, root) = (self.facts.swap, self.root.path().to_owned());
+        let warning = blocking(move || swap_warning(swap, || can_be_kept_from_swap(&root))).await;
+        if let Some(warning) = warning {
+            let node = node_reference(&self.options.node_name);
+            events.event(&node, EventType::Warning, "PossibleMemoryBackedVolumesOnDisk", warning);
+        }
     }
 
     /// Holds the host's daemons to what is reserved for them. For nodes that keep groups for pods.

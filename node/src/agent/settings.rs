@@ -139,6 +139,15 @@ pub(super) fn check_reserved(facts: &Facts, settings: &Settings) -> Result<(), E
     Err(Error::Setting(format!("invalid Node Allocatable configuration. {beyond}")))
 }
 
+/// What is said of a machine that may write to its disk what volumes keep in memory: it has `swap`, and `is_kept` says that they
+/// are not kept from it.
+pub(super) fn swap_warning(swap: i64, is_kept: impl FnOnce() -> bool) -> Option<&'static str> {
+    (swap > 0 && !is_kept()).then_some(
+        "The tmpfs noswap option is not supported. Memory-backed volumes (e.g. secrets, emptyDirs, etc.) might be swapped to \
+         disk and should no longer be considered secure.",
+    )
+}
+
 /// Whether the configuration lets a node run on a machine like this.
 pub(super) fn check_machine(configuration: &KubeletConfiguration, facts: &Facts) -> Result<(), Error> {
     if configuration.fail_swap_on && facts.swap > 0 {
@@ -172,6 +181,14 @@ mod tests {
         assert_eq!(tasks(&configuration, None), None);
         configuration.enforce_node_allocatable = vec![Enforcement::None];
         assert_eq!(tasks(&configuration, Some(32_768)), Some(32_768));
+    }
+
+    #[test]
+    fn a_machine_that_swaps_what_is_in_memory_is_warned_of() {
+        let unasked = || -> bool { unreachable!("nothing is swapped") };
+        assert_eq!(swap_warning(0, unasked), None);
+        assert_eq!(swap_warning(1 << 30, || true), None);
+        assert!(swap_warning(1 << 30, || false).is_some_and(|warning| warning.contains("noswap")));
     }
 
     #[test]

@@ -33,6 +33,12 @@ pub fn share(root: &Path) -> Result<(), ShareError> {
     disk::mounts::share(root).map_err(|error| ShareError(error.to_string()))
 }
 
+/// Whether file systems in memory can be kept from being swapped out, tried by mounting one in this folder. Blocking.
+pub fn can_be_kept_from_swap(folder: &Path) -> bool {
+    let tried = disk::mounts::try_noswap(folder);
+    tried.inspect_err(|error| tracing::info!(%error, "tmpfs can't be kept from being swapped out")).is_ok()
+}
+
 /// See [`share`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

@@ -59,6 +59,19 @@ pub(in crate::volumes) fn mount_tmpfs(path: &Path, size: u64) -> Result<(), Disk
     .during("mounting tmpfs over", path)
 }
 
+/// Mounts a file system in memory that is never swapped out, and takes it away again; `folder` must be there.
+pub(in crate::volumes) fn try_noswap(folder: &Path) -> Result<(), DiskError> {
+    let place = &folder.join("tmpfs-noswap-test");
+    std::fs::create_dir_all(place).during("making", place)?;
+    let mounted = mount("tmpfs", place, "tmpfs", MountFlags::empty(), c"noswap");
+    let mounted = mounted.during("mounting tmpfs with the option noswap over", place);
+    if mounted.is_ok() {
+        unmount_all(place)?;
+    }
+    std::fs::remove_dir(place).during("removing", place)?;
+    mounted
+}
+
 /// Mounts what is open over a file or folder.
 pub(in crate::volumes) fn bind(source: impl AsFd, target: &Path) -> Result<(), DiskError> {
     // The open file can't be exchanged for another, as its path could.
@@ -195,5 +208,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(!is_mount_point(dir.path()).unwrap());
         assert!(!is_mount_point(&dir.path().join("none")).unwrap());
+    }
+
+    #[test]
+    fn trying_what_the_kernel_keeps_from_swap_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let plain = folder.path().join("plain");
+        std::fs::create_dir(&plain).unwrap();
+        if crate::volumes::tests::is_root() && mount_tmpfs(&plain, 0).is_ok() {
+            // The options of the mount say what the kernel took.
+            let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+            let kept = table.lines().any(|line| line.contains("plain") && line.contains("noswap"));
+            assert_eq!(try_noswap(folder.path()).is_ok(), kept, "{table}");
+            unmount_all(&plain).unwrap();
+        }
+        std::fs::remove_dir(&plain).unwrap();
+        let _ = try_noswap(folder.path());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }
