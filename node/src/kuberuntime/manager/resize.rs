@@ -43,7 +43,8 @@ impl Kuberuntime {
     ) -> Result<(), String> {
         let updates = &actions.containers_to_update;
         self.check_memory(pod, &updates.memory).await?;
-        let cpu_alone = updates.memory.is_empty() && !actions.update_pod_level_resources;
+        let whole = actions.update_pod_resources || actions.update_pod_level_resources;
+        let cpu_alone = updates.memory.is_empty() && !whole;
         self.tell_sandbox(pod, sandbox, if cpu_alone { CPU } else { MEMORY }).await?;
         let mut had = self.records.given(&uid(pod));
         had.containers.retain(|name, _| status.running().any(|running| running.name == *name));

@@ -117,13 +117,22 @@ async fn a_pod_gets_no_less_memory_than_it_uses_and_all_that_is_wrong_is_told() 
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_refuses_a_resize_is_told_of() {
     let world = World::new();
-    let pod = pod(&[], json!({"containers": [app("a", json!({"resources": resources("250m", "4096")}))]}));
-    let status = world.synced(&pod).await;
+    let policy = json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
+    let pod = |policy: &Value| {
+        let container = json!({"resources": resources("250m", "4096"), "resizePolicy": policy});
+        pod(&[], json!({"containers": [app("a", container)]}))
+    };
+    let status = world.synced(&pod(&json!([]))).await;
     let sandbox = &status.sandboxes[0].id;
     let refuses = Fault::Fails { code: Code::Internal, message: "no".into() };
-    for (cpu, memory, resource) in [("1", "4096", "cpu"), ("1", "8192", "memory")] {
+    for (cpu, memory, policy, resource) in [
+        ("1", "4096", json!([]), "cpu"),
+        ("1", "8192", json!([]), "memory"),
+        // Whatever of it restarts: of the pod, memory comes first.
+        ("1", "4096", policy, "memory"),
+    ] {
         world.simulated.inject(Operation::UpdatePodSandboxResources, 1, refuses.clone());
-        let result = world.sync(&resized(&pod, 0, resources(cpu, memory))).await;
+        let result = world.sync(&resized(&pod(&policy), 0, resources(cpu, memory))).await;
         assert_eq!(
             result.failures().next().unwrap().error.clone().unwrap().message,
             format!(
