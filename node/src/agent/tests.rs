@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use prometheus::Registry;
 use serde_json::{Value, json};
-use steersman_apiserver::TestServer;
+use steersman_apiserver::{Calls, TestServer, Verb};
 use steersman_client::{Clients, clients};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -273,6 +273,27 @@ async fn a_runtime_whose_cgroup_driver_is_unknown_ends_the_start() {
     let (_, mut running) = rig.running.take().unwrap();
     let ended = tokio::time::timeout(SOON, running.join_next()).await.expect("the agent must end");
     assert!(matches!(ended, Some(Ok(Err(Error::UnknownCgroupDriver(7))))), "{ended:?}");
+}
+
+#[tokio::test]
+async fn more_reserved_than_there_is_ends_the_start() {
+    let rig = Rig::new().await;
+    let mut agent = rig.agent();
+    agent.options.configuration.system_reserved = [("cpu".to_owned(), "1M".parse().unwrap())].into();
+    let refused = agent.assemble("simulated").err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(refused.starts_with("invalid Node Allocatable configuration. Resource \"cpu\" has"), "{refused}");
+}
+
+#[tokio::test]
+async fn the_node_is_read_anew_before_its_labels_keep_a_pod_away() {
+    let mut rig = Rig::start().await;
+    rig.node_until("ready", is_ready).await;
+    let recording = rig.server.record();
+    rig.create_with("astray", json!({}), json!({"nodeSelector": {"disk": "slow"}})).await;
+    let refused = rig.phase("astray", "Failed").await;
+    assert_eq!(refused.status.unwrap().reason.as_deref(), Some("NodeAffinity"));
+    assert!(recording.count(&Calls::to("nodes").verb(Verb::Get)) > 0);
+    rig.stop_agent().await;
 }
 
 #[tokio::test]
