@@ -79,6 +79,18 @@ async fn the_qos_class_follows_what_containers_ask_for() {
         let pod = post(&server, PODS, pod).await.expect(201);
         assert_eq!(pod["status"]["qosClass"], class, "{name}");
     }
+    // What the pod asks for as a whole counts instead.
+    let all = json!({"limits": {"cpu": "1", "memory": "1Gi"}});
+    for (name, whole, container, class) in [
+        ("whole", all.clone(), json!({}), "Guaranteed"),
+        ("whole-some", json!({"requests": {"cpu": "2"}}), all.clone(), "Burstable"),
+        ("whole-of-part", json!({"limits": {"memory": "1Gi"}}), json!({}), "Burstable"),
+    ] {
+        let container = json!({"name": "c", "image": "i:1", "resources": container});
+        let spec = json!({"resources": whole, "containers": [container]});
+        let pod = post(&server, PODS, json!({"metadata": {"name": name}, "spec": spec})).await.expect(201);
+        assert_eq!(pod["status"]["qosClass"], class, "{name}");
+    }
 }
 
 #[tokio::test]

@@ -296,10 +296,12 @@ pub(crate) fn default_template(template: &mut Value) {
     default_spec(template.entry("spec").or_insert_with(|| json!({})));
 }
 
-/// `Guaranteed`, `Burstable` or `BestEffort`, by what the containers ask for.
+/// `Guaranteed`, `Burstable` or `BestEffort`, by what the pod asks for as a whole, where it says so, else by what its containers
+/// ask for.
 pub(crate) fn qos_class(spec: &Value) -> &'static str {
-    let containers =
-        || object::list_at(spec, "containers").iter().chain(object::list_at(spec, "initContainers"));
+    let whole = Some(spec).filter(|spec| spec["resources"].is_object());
+    let of = |list| object::list_at(spec, list).iter().filter(|_| whole.is_none());
+    let containers = || whole.into_iter().chain(of("containers")).chain(of("initContainers"));
     let amounts = |container: &Value, kind: &str| -> Map<String, Value> {
         let all = container["resources"][kind].as_object().cloned().unwrap_or_default();
         let counts = |(name, amount): &(String, Value)| {
