@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 
 /// A failure in the file system of control groups. All may go away, and are worth another try later, but for the last
-/// four, which the machine's set-up or the pod's manifest must change for.
+/// five, which the machine's set-up or the pod's manifest must change for.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A group can't be made.
@@ -51,6 +51,20 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// systemd, which keeps the group as a slice, does not do what it is asked to.
+    #[error("control group {path}: {source}")]
+    Systemd {
+        /// The group.
+        path: String,
+        /// Why.
+        source: Box<super::systemd::Error>,
+    },
+    /// Groups are to be slices, and there is no systemd that would keep them.
+    #[error("cgroupDriver is systemd: {source}")]
+    NoSystemd {
+        /// Why.
+        source: Box<super::systemd::Error>,
+    },
     /// Controllers that limits need are not handed down to a group.
     #[error("control group {path} lacks controllers: {missing}", path = path.display())]
     NoControllers {
@@ -90,7 +104,9 @@ impl Error {
             | Self::Read { source, .. }
             | Self::Kill { source, .. }
             | Self::Remove { source, .. } => Errno::from_io_error(source),
-            Self::NoControllers { .. }
+            Self::Systemd { .. }
+            | Self::NoSystemd { .. }
+            | Self::NoControllers { .. }
             | Self::NoHierarchy
             | Self::NoRoot { .. }
             | Self::NoGroup { .. }

@@ -1,16 +1,18 @@
 //! One group as it is in the file system.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
+use rustix::param::page_size;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use tracing::debug;
 
 use super::cpu::{milli_cpu_of_quota, milli_cpu_of_shares, shares_of_weight, weight_of_shares};
-use super::limits::{Limits, Setting};
+use super::limits::{HUGE_PAGES, Limits, Setting};
+use super::systemd::{self, Slices};
 use super::{CgroupVersion, Error, Hierarchies, PodMemory};
 use crate::container::ContainerResources;
 
@@ -54,6 +56,8 @@ pub(super) struct Group<'a> {
     pub(super) hierarchies: &'a Hierarchies,
     pub(super) files: &'a dyn Files,
     pub(super) path: String,
+    /// Who keeps it, where that is systemd.
+    pub(super) slices: Option<&'a Slices>,
 }
 
 impl Group<'_> {
@@ -78,8 +82,32 @@ impl Group<'_> {
         }
     }
 
+    /// Whether it is there and has the controllers that limits need. On version 2 it may lose them: to systemd, for one, when that
+    /// keeps the group above and knows of nobody in there who wants them.
+    pub(super) fn is_whole(&self) -> bool {
+        self.exists() && self.missing().is_ok_and(|missing| missing.is_empty())
+    }
+
+    /// The controllers that limits need, that the machine has, and that were not handed down to it.
+    fn missing(&self) -> Result<Vec<&'static str>, Error> {
+        if self.hierarchies.version == CgroupVersion::V1 {
+            return Ok(Vec::new());
+        }
+        let needed = NEEDED.into_iter().filter_map(|name| Some((name, self.folder(name)?)));
+        let mut missing = Vec::new();
+        for (name, folder) in needed {
+            if !read(&folder.join(CONTROLLERS))?.split_whitespace().any(|own| own == name) {
+                missing.push(name);
+            }
+        }
+        Ok(missing)
+    }
+
     /// Makes it and all above it where they are missing.
     pub(super) fn make(&self) -> Result<(), Error> {
+        if let Some(slices) = self.slices {
+            slices.start(&self.path).map_err(|source| self.of_systemd(source))?;
+        }
         match self.hierarchies.version {
             CgroupVersion::V1 => {
                 for place in self.hierarchies.places() {
@@ -140,10 +168,7 @@ impl Group<'_> {
                 above.push(part);
                 self.files.make(&above).map_err(|source| Error::Make { path: above.clone(), source })?;
             }
-            let own = read(&above.join(CONTROLLERS))?;
-            let own: BTreeSet<&str> = own.split_whitespace().collect();
-            let missing = NEEDED.into_iter().filter(|name| self.hierarchies.controllers.contains_key(*name));
-            let missing: Vec<&str> = missing.filter(|name| !own.contains(name)).collect();
+            let missing = self.missing()?;
             if !missing.is_empty() {
                 return Err(Error::NoControllers { path: above, missing: missing.join(", ") });
             }
@@ -154,18 +179,21 @@ impl Group<'_> {
     /// Sets the limits of a group: all of them, or it is an error. Nothing is killed for it: a limit below what is in use is
     /// one.
     pub(super) fn limit_all(&self, limits: &Limits) -> Result<(), Error> {
+        self.tell(limits, is_taken_gently)?;
         self.set(limits, put_gently, |_, _, error| Err(error))
     }
 
     /// Sets the limits of a group that is in use and that somebody else has: all of them, or it is an error. Version 2 takes a
     /// limit below what is in use, and makes it so, by killing at last; version 1 says no.
     pub(super) fn limit_existing(&self, limits: &Limits) -> Result<(), Error> {
+        self.tell(limits, |_, _| true)?;
         self.set(limits, put, |_, _, error| Err(error))
     }
 
     /// Sets the limits of a group that is in use. What is more than before is so at once. What is less waits, for the next
     /// call, as long as groups within have more, or more is in use: nothing is killed for a change of limits.
     pub(super) fn limit(&self, limits: &Limits) -> Result<(), Error> {
+        self.tell(limits, is_taken_gently)?;
         self.set(limits, put_gently, |setting, folder, error| {
             let waits = match (setting.controller, error.os_error()) {
                 ("cpu", Some(Errno::INVAL)) | ("memory", Some(Errno::BUSY)) => true,
@@ -174,6 +202,27 @@ impl Group<'_> {
             debug!(folder = %folder.display(), file = setting.file, value = setting.value, waits, "Limit stays");
             Ok(())
         })
+    }
+
+    /// Tells systemd, where it keeps the group, those limits that are `taken`: what it is told, it sets.
+    fn tell(&self, limits: &Limits, taken: fn(&Path, &Setting) -> bool) -> Result<(), Error> {
+        let Some(slices) = self.slices else { return Ok(()) };
+        let mut limits = limits.clone();
+        let mut is_so = true;
+        for setting in limits.files(self.hierarchies.version) {
+            let Some(folder) = self.folder(setting.controller) else { continue };
+            if !taken(&folder, &setting) {
+                limits.memory = None;
+            } else if setting.controller != HUGE_PAGES {
+                is_so &= shown(&folder, &setting).is_ok_and(|now| is_value(&now, &setting));
+            }
+        }
+        let properties = systemd::of_limits(&limits, self.hierarchies.version);
+        slices.set(&self.path, &properties, is_so).map_err(|source| self.of_systemd(source))
+    }
+
+    fn of_systemd(&self, source: systemd::Error) -> Error {
+        Error::Systemd { path: self.path.clone(), source: source.into() }
     }
 
     fn set(
@@ -262,6 +311,10 @@ impl Group<'_> {
         for process in processes {
             kill(process)?;
         }
+        // Before the folders: while there is one, somebody comes back to it.
+        if let Some(slices) = self.slices {
+            slices.stop(&self.path).map_err(|source| self.of_systemd(source))?;
+        }
         // Those within come after those they are in.
         for folder in folders.iter().rev() {
             match self.files.remove(folder) {
@@ -281,8 +334,8 @@ fn below(place: &Path, path: &str) -> PathBuf {
 /// Writes what is not so yet.
 fn put(folder: &Path, setting: &Setting) -> Result<(), Error> {
     let path = folder.join(&setting.file);
-    let now = fs::read_to_string(&path);
-    if now.as_ref().is_ok_and(|now| now.trim() == setting.value) {
+    let now = shown(folder, setting);
+    if now.as_ref().is_ok_and(|now| is_value(now, setting)) {
         return Ok(());
     }
     if setting.optional && now.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
@@ -293,15 +346,33 @@ fn put(folder: &Path, setting: &Setting) -> Result<(), Error> {
 
 /// Likewise, but no limit below what is in use: version 2 would take it, and kill for it.
 fn put_gently(folder: &Path, setting: &Setting) -> Result<(), Error> {
-    let path = folder.join(&setting.file);
-    if setting.file == "memory.max"
-        && setting.value.parse().is_ok_and(|limit| in_use(folder) > limit)
-        && fs::read_to_string(&path).is_ok_and(|now| now.trim() != setting.value)
-    {
-        let source = Errno::BUSY.into();
-        return Err(Error::Write { path, value: setting.value.clone(), source });
+    if is_taken_gently(folder, setting) {
+        return put(folder, setting);
     }
-    put(folder, setting)
+    let source = Errno::BUSY.into();
+    Err(Error::Write { path: folder.join(&setting.file), value: setting.value.clone(), source })
+}
+
+/// Whether nothing has to be killed for it.
+fn is_taken_gently(folder: &Path, setting: &Setting) -> bool {
+    setting.file != "memory.max"
+        || setting.value.parse().is_ok_and(|limit| in_use(folder) <= limit)
+        || !shown(folder, setting).is_ok_and(|now| !is_value(&now, setting))
+}
+
+/// Whether what the kernel shows is what is to be set. It rounds memory down to pages.
+fn is_value(now: &str, setting: &Setting) -> bool {
+    let now = now.trim();
+    now == setting.value
+        || setting.controller == "memory"
+            && now.parse().ok().zip(setting.value.parse().ok()).is_some_and(|(now, value): (u64, u64)| {
+                now == value - value % u64::try_from(page_size()).unwrap_or(1).max(1)
+            })
+}
+
+/// What is set now.
+fn shown(folder: &Path, setting: &Setting) -> io::Result<String> {
+    fs::read_to_string(folder.join(&setting.file))
 }
 
 /// The memory, in bytes, that a group of version 2 uses and that the kernel can't just take back, as it can what it keeps of

@@ -14,6 +14,8 @@ use crate::resources::{
 
 /// The resource by which the number of processes is limited. No Node has it: it counts for groups alone.
 pub const PIDS: &str = "pid";
+/// The controller of huge pages.
+pub(super) const HUGE_PAGES: &str = "hugetlb";
 /// As good as no limit of huge pages, which have no other way to say so on version 1.
 const UNBOUNDED: u64 = 1 << 62;
 
@@ -131,9 +133,9 @@ impl Limits {
             files.push(Setting::new("pids", "pids.max", pids));
         }
         for (size, limit) in &self.huge_pages {
-            files.push(Setting::new("hugetlb", format!("hugetlb.{size}.limit_in_bytes"), limit));
+            files.push(Setting::new(HUGE_PAGES, format!("hugetlb.{size}.limit_in_bytes"), limit));
             files.push(
-                Setting::new("hugetlb", format!("hugetlb.{size}.rsvd.limit_in_bytes"), limit).optional(),
+                Setting::new(HUGE_PAGES, format!("hugetlb.{size}.rsvd.limit_in_bytes"), limit).optional(),
             );
         }
         files
@@ -155,8 +157,8 @@ impl Limits {
             files.push(Setting::new("pids", "pids.max", pids));
         }
         for (size, limit) in &self.huge_pages {
-            files.push(Setting::new("hugetlb", format!("hugetlb.{size}.max"), limit));
-            files.push(Setting::new("hugetlb", format!("hugetlb.{size}.rsvd.max"), limit).optional());
+            files.push(Setting::new(HUGE_PAGES, format!("hugetlb.{size}.max"), limit));
+            files.push(Setting::new(HUGE_PAGES, format!("hugetlb.{size}.rsvd.max"), limit).optional());
         }
         files
     }

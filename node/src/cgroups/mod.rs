@@ -6,12 +6,8 @@
 //! containers' own groups in their pod's. What is to be set is decided by pure functions ([`Limits`], [`cpu`]).
 //!
 //! # Under systemd
-//! Groups are made as folders with either driver; systemd is not talked to. With the driver `systemd` the folders have the
-//! names of slices. When the runtime asks systemd for a container's scope in such a slice, systemd takes the folder that is
-//! there for its own. It may then set the slice's limits back to none, and does so when it reloads; [`PodCgroups::ensure`]
-//! sees and mends that at the pod's next sync, which is why it is to be called at each. Until then the containers are
-//! held by their own limits only. Slices that systemd took over are still listed by it, empty, after their pods are gone.
-//! Where neither is acceptable, use `cgroupfs`, in the runtime as well.
+//! With the driver `systemd` groups are slices, and systemd is had to make, limit and end them ([`systemd`]); what it does not know
+//! of, such as huge pages, is written to their files. With `cgroupfs` it is not talked to. The runtime must have the same driver.
 
 pub mod cpu;
 mod disabled;
@@ -23,6 +19,7 @@ mod metrics;
 mod name;
 mod removal;
 mod reserved;
+mod systemd;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -44,6 +41,7 @@ pub use metrics::Metrics;
 pub use name::{CgroupDriver, GroupName, pod_of_folder};
 pub use removal::remove_patiently;
 pub use reserved::{Extent, NotHeld, Reserved, Whose, hold};
+pub use systemd::Error as SystemdError;
 pub use tree::{CgroupSettings, CgroupTree};
 pub use upkeep::Upkeep;
 

@@ -25,6 +25,19 @@ impl GroupName {
         Self(path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect())
     }
 
+    /// The group that the driver has at that path. Of slices the last one counts, with or without its ending, since it says which
+    /// those are that it is in: `/system`, `system.slice`, `/kube.slice/kube-daemons.slice`.
+    pub fn of_driver(path: &str, driver: CgroupDriver) -> Self {
+        match driver {
+            CgroupDriver::Cgroupfs => Self::parse(path),
+            CgroupDriver::Systemd => {
+                let slice = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+                let parts = slice.strip_suffix(SLICE).unwrap_or(slice).split('-');
+                Self(parts.filter(|part| !part.is_empty()).map(|part| part.replace('_', "-")).collect())
+            }
+        }
+    }
+
     /// A group in this one.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
@@ -103,6 +116,23 @@ mod tests {
             "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod6c1a4e95_6bb6_11e6_bc26_28d2444e470d.slice"
         );
         assert_eq!(GroupName::parse("/a/kubepods").quoted(), r#"["a" "kubepods"]"#);
+    }
+
+    #[test]
+    fn groups_of_the_host_are_named_as_the_driver_names_them() {
+        use CgroupDriver::{Cgroupfs, Systemd};
+        for (driver, named, path) in [
+            (Cgroupfs, "/system.slice", "/system.slice"),
+            (Cgroupfs, "daemons/kube/", "/daemons/kube"),
+            (Systemd, "/system", "/system.slice"),
+            (Systemd, "system.slice", "/system.slice"),
+            (Systemd, "/kube.slice/kube-daemons.slice", "/kube.slice/kube-daemons.slice"),
+            (Systemd, "/kube-node_daemons", "/kube.slice/kube-node_daemons.slice"),
+            (Systemd, "/", "/"),
+            (Systemd, "-.slice", "/"),
+        ] {
+            assert_eq!(GroupName::of_driver(named, driver).path(driver), path, "{named}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::limits::{Limits, PodLimitSettings};
 use super::metrics::Metrics;
 use super::name::{CgroupDriver, GroupName, pod_of_folder};
 use super::reserved::Reserved;
+use super::systemd::{Slices, Systemd, whole_percents};
 use super::{Error, Hierarchies, PodCgroups, PodMemory};
 use crate::container::ContainerResources;
 use crate::resources::{CPU, QosClass, ResourceList, amount, pod_requests, qos_class};
@@ -35,6 +36,8 @@ pub struct CgroupSettings {
 pub struct CgroupTree {
     hierarchies: Hierarchies,
     files: Box<dyn Files>,
+    /// With the driver systemd.
+    slices: Option<Slices>,
     settings: CgroupSettings,
     names: Names,
     burstable: Mutex<Burstable>,
@@ -61,14 +64,22 @@ impl CgroupTree {
     /// The tree on this machine. Nothing is made yet.
     ///
     /// # Errors
-    /// The machine has no control groups, or the root for the tree is not there.
+    /// The machine has no control groups, the root for the tree is not there, or systemd is to keep it and is not there.
     pub fn find(settings: CgroupSettings) -> Result<Self, Error> {
-        Self::new(Hierarchies::find()?, Box::new(Kernel), settings)
+        let slices = match settings.driver {
+            CgroupDriver::Cgroupfs => None,
+            CgroupDriver::Systemd => {
+                let systemd = Systemd::find().map_err(|source| Error::NoSystemd { source: source.into() })?;
+                Some(Slices::new(Box::new(systemd)))
+            }
+        };
+        Self::new(Hierarchies::find()?, Box::new(Kernel), slices, settings)
     }
 
     pub(super) fn new(
         hierarchies: Hierarchies,
         files: Box<dyn Files>,
+        slices: Option<Slices>,
         settings: CgroupSettings,
     ) -> Result<Self, Error> {
         let root = GroupName::parse(&settings.root);
@@ -76,7 +87,7 @@ impl CgroupTree {
         let names =
             Names { burstable: all.child("burstable"), best_effort: all.child("besteffort"), root, all };
         let burstable = Mutex::default();
-        let tree = Self { hierarchies, files, settings, names, burstable, metrics: Metrics::new() };
+        let tree = Self { hierarchies, files, slices, settings, names, burstable, metrics: Metrics::new() };
         if tree.group(&tree.names.root).exists() {
             Ok(tree)
         } else {
@@ -105,7 +116,7 @@ impl CgroupTree {
             (burstable, Limits { cpu_shares: None, ..Limits::of_class(MIN_SHARES, sizes) }),
             (best_effort, Limits::of_class(MIN_SHARES, sizes)),
         ] {
-            if self.group(name).exists() { self.update(name, &limits)? } else { self.create(name, &limits)? }
+            self.create(name, &limits)?;
         }
         Ok(())
     }
@@ -130,8 +141,7 @@ impl CgroupTree {
     /// # Errors
     /// The group is not there, or the file system says no: version 1 does while its daemons use more memory than that.
     pub fn enforce_reserved(&self, reserved: &Reserved) -> Result<(), Error> {
-        let path = format!("/{}", reserved.group.trim_matches('/'));
-        let group = Group { hierarchies: &self.hierarchies, files: self.files.as_ref(), path };
+        let group = self.group(&GroupName::of_driver(&reserved.group, self.settings.driver));
         if !group.exists() {
             return Err(Error::NoGroup { group: reserved.group.clone() });
         }
@@ -182,13 +192,22 @@ impl CgroupTree {
             hierarchies: &self.hierarchies,
             files: self.files.as_ref(),
             path: name.path(self.settings.driver),
+            slices: self.slices.as_ref(),
+        }
+    }
+
+    fn limits(&self, pod: &Pod) -> Limits {
+        let limits = Limits::of_pod(pod, &self.settings.pods);
+        match self.settings.driver {
+            CgroupDriver::Cgroupfs => limits,
+            CgroupDriver::Systemd => Limits { cpu_quota: limits.cpu_quota.map(whole_percents), ..limits },
         }
     }
 
     /// Makes a group where it is missing, with all its limits.
     fn create(&self, name: &GroupName, limits: &Limits) -> Result<(), Error> {
         let group = self.group(name);
-        if group.exists() {
+        if group.is_whole() {
             return self.update(name, limits);
         }
         self.metrics.create(|| {
@@ -233,17 +252,17 @@ impl PodCgroups for CgroupTree {
                 self.weigh_burstable(&burstable)?;
             }
         }
-        Ok(self.create(&name, &Limits::of_pod(pod, &self.settings.pods))?)
+        Ok(self.create(&name, &self.limits(pod))?)
     }
 
     fn resize(&self, pod: &Pod) -> io::Result<()> {
         self.ensure(pod)?;
-        let (name, limits) = (self.pod(pod)?, Limits::of_pod(pod, &self.settings.pods));
+        let (name, limits) = (self.pod(pod)?, self.limits(pod));
         Ok(self.metrics.update(|| self.group(&name).limit_all(&limits))?)
     }
 
     fn memory(&self, pod: &Pod) -> PodMemory {
-        let wanted = Limits::of_pod(pod, &self.settings.pods).memory;
+        let wanted = self.limits(pod).memory;
         let now = self.pod(pod).map(|name| self.group(&name).memory()).unwrap_or_default();
         PodMemory { wanted, ..now }
     }
@@ -253,7 +272,7 @@ impl PodCgroups for CgroupTree {
     }
 
     fn given(&self, pod: &Pod) -> ContainerResources {
-        let shares = Limits::of_pod(pod, &self.settings.pods).cpu_shares;
+        let shares = self.limits(pod).cpu_shares;
         self.pod(pod).map(|name| self.group(&name).given(shares)).unwrap_or_default()
     }
 
@@ -262,7 +281,8 @@ impl PodCgroups for CgroupTree {
         for class in self.classes() {
             let Some(name) = class.pod(pod) else { continue };
             let group = self.group(&name);
-            if group.folders().any(|folder| folder.is_dir()) {
+            let is_kept = self.slices.as_ref().is_some_and(|slices| slices.knows(&group.path));
+            if is_kept || group.folders().any(|folder| folder.is_dir()) {
                 self.metrics.destroy(|| group.remove())?;
             }
         }

@@ -3,6 +3,7 @@
 mod limits;
 mod real;
 mod removal;
+mod slices;
 mod tree;
 mod upkeep;
 
@@ -159,7 +160,7 @@ impl Machine {
     }
 
     fn tree(&self, settings: CgroupSettings) -> Result<CgroupTree, Error> {
-        CgroupTree::new(self.hierarchies(), Box::new(imitation(self.version)), settings)
+        CgroupTree::new(self.hierarchies(), Box::new(imitation(self.version)), None, settings)
     }
 
     /// A tree of the driver cgroupfs, prepared on a machine of 4 processors and 8 GiB.

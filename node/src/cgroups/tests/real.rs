@@ -26,7 +26,7 @@ impl Root {
     }
 
     fn group(&self) -> Group<'_> {
-        Group { hierarchies: &self.hierarchies, files: &Kernel, path: self.path.clone() }
+        Group { hierarchies: &self.hierarchies, files: &Kernel, path: self.path.clone(), slices: None }
     }
 }
 
@@ -49,7 +49,8 @@ fn the_kernel_takes_limits_and_lets_groups_go() {
     let pod = guaranteed("u-1", "500m", "64Mi");
     tree.ensure(&pod).unwrap();
     assert!(tree.exists(&pod));
-    let group = Group { hierarchies: &root.hierarchies, files: &Kernel, path: tree.parent_of(&pod) };
+    let group =
+        Group { hierarchies: &root.hierarchies, files: &Kernel, path: tree.parent_of(&pod), slices: None };
     let shown = match root.hierarchies.version {
         CgroupVersion::V1 => [
             group.get("cpu", "cpu.shares"),
@@ -174,6 +175,7 @@ fn in_a_mount_of_version_two(place: &Path) {
     let tree = CgroupTree::new(
         hierarchies.clone(),
         Box::new(Kernel),
+        None,
         CgroupSettings { root: root.path.clone(), ..settings(CgroupDriver::Cgroupfs) },
     )
     .unwrap();
@@ -188,7 +190,8 @@ fn in_a_mount_of_version_two(place: &Path) {
     tree.ensure(&burstable("u-2", "250m")).unwrap();
     tree.update_classes([&pod, &burstable("u-2", "250m")]).unwrap();
     assert!(tree.exists(&pod));
-    let group = Group { hierarchies: &root.hierarchies, files: &Kernel, path: tree.parent_of(&pod) };
+    let group =
+        Group { hierarchies: &root.hierarchies, files: &Kernel, path: tree.parent_of(&pod), slices: None };
     let has = |controller: &str, file: &str| {
         let folder = group.folders().next().unwrap();
         hierarchies.controllers.contains_key(controller) && folder.join(file).exists()

@@ -38,7 +38,7 @@ async fn a_group_whose_processes_have_just_been_killed_is_removed_as_soon_as_the
         let machine = Machine::new(CgroupVersion::V2);
         let kernel = Arc::new(Lingering { attempts: AtomicUsize::new(0), busy, answer });
         let settings = settings(CgroupDriver::Cgroupfs);
-        let tree = CgroupTree::new(machine.hierarchies(), Box::new(kernel.clone()), settings).unwrap();
+        let tree = CgroupTree::new(machine.hierarchies(), Box::new(kernel.clone()), None, settings).unwrap();
         tree.prepare(&there()).unwrap();
         tree.ensure(&best_effort("u")).unwrap();
         let tree: Arc<dyn PodCgroups> = Arc::new(tree);

@@ -150,7 +150,8 @@ fn controllers_that_are_not_handed_down_are_named() {
     let machine = Machine::new(CgroupVersion::V2);
     let tree = |withheld| {
         let files = Imitation { version: CgroupVersion::V2, withheld };
-        CgroupTree::new(machine.hierarchies(), Box::new(files), settings(CgroupDriver::Cgroupfs)).unwrap()
+        CgroupTree::new(machine.hierarchies(), Box::new(files), None, settings(CgroupDriver::Cgroupfs))
+            .unwrap()
     };
     let error = tree("memory").ensure(&best_effort("u")).unwrap_err().to_string();
     assert!(error.ends_with("kubepods/besteffort/podu lacks controllers: memory"), "{error}");
