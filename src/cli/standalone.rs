@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgAction, Args, Command};
 use steersman_api::names;
 use steersman_controllers::registry::{ByDefault, Registry, Selection};
+use steersman_node::configuration::CgroupDriver;
 
 use super::controller_manager::{describe_controllers, log_format};
 use super::pflag::Refusal;
@@ -36,6 +37,8 @@ pub(crate) struct Standalone {
     pub node_name: Option<String>,
     /// The socket of a container runtime; otherwise containers are simulated.
     pub container_runtime_endpoint: Option<String>,
+    /// Who makes cgroups, where the runtime does not say so.
+    pub cgroup_driver: CgroupDriver,
 }
 
 /// The flags, as given.
@@ -67,6 +70,11 @@ pub(crate) struct Flags {
     /// The socket of a container runtime, such as unix:///run/containerd/containerd.sock; without, containers are simulated
     #[arg(long, value_name = "socket", help_heading = "Node")]
     pub container_runtime_endpoint: Option<String>,
+    /// Who makes cgroups, as the runtime is configured: cgroupfs or systemd; runtimes that say so themselves, such as containerd
+    /// from 2.0 on, are believed
+    #[arg(long, value_name = "driver", default_value = "cgroupfs", value_parser = cgroup_driver)]
+    #[arg(help_heading = "Node")]
+    pub cgroup_driver: CgroupDriver,
 
     /// How much to log: 0 to 3 what an operator wants to know, 4 for debugging, 6 to 10 everything
     #[arg(short, long = "v", value_name = "int", default_value_t = 0, help_heading = "Logs")]
@@ -82,6 +90,14 @@ pub(crate) fn describe(command: Command) -> Command {
         "API server, controllers, a scheduler and one node in one process, for development, tests and demonstrations. \
          No setting comes from an environment variable, but HOME says where the data folder is by default.",
     )
+}
+
+fn cgroup_driver(text: &str) -> Result<CgroupDriver, String> {
+    match text {
+        "cgroupfs" => Ok(CgroupDriver::Cgroupfs),
+        "systemd" => Ok(CgroupDriver::Systemd),
+        _ => Err("must be cgroupfs or systemd".to_owned()),
+    }
 }
 
 fn https_address(text: &str) -> Result<SocketAddr, String> {
@@ -121,6 +137,7 @@ impl Flags {
             http_address: self.http_address,
             selection,
             node_name,
+            cgroup_driver: self.cgroup_driver,
             container_runtime_endpoint: self.container_runtime_endpoint.filter(|socket| !socket.is_empty()),
         })
     }

@@ -140,6 +140,7 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
         name: options.node_name.as_deref(),
         folder: &options.data_dir.join("node"),
         endpoint: options.container_runtime_endpoint.as_deref(),
+        cgroup_driver: options.cgroup_driver,
         ca: server.ca(),
     };
     let name = plan.name();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use prometheus::Registry;
 use steersman_client::{Clients, events};
 use steersman_node::agent::{Agent, Connections, Options};
-use steersman_node::configuration::KubeletConfiguration;
+use steersman_node::configuration::{CgroupDriver, KubeletConfiguration};
 use steersman_node::kuberuntime::manager::garbage;
 use steersman_node::runtime;
 use steersman_node::runtime::simulated::{Logs, SimulatedConfig, SimulatedRuntime};
@@ -30,6 +30,8 @@ pub(super) struct Plan<'a> {
     pub(super) folder: &'a Path,
     /// The socket of a container runtime; otherwise containers are simulated.
     pub(super) endpoint: Option<&'a str>,
+    /// Who makes cgroups, where the runtime does not say so.
+    pub(super) cgroup_driver: CgroupDriver,
     /// PEM of those whose certificates are believed.
     pub(super) ca: &'a str,
 }
@@ -55,9 +57,11 @@ impl Plan<'_> {
         let ca = self.folder.join("client-ca.crt");
         fs::write(&ca, self.ca).map_err(failed)?;
         let mut configuration = match self.endpoint {
-            Some(endpoint) => {
-                KubeletConfiguration { container_runtime_endpoint: endpoint.to_owned(), ..Default::default() }
-            }
+            Some(endpoint) => KubeletConfiguration {
+                container_runtime_endpoint: endpoint.to_owned(),
+                cgroup_driver: self.cgroup_driver,
+                ..Default::default()
+            },
             None => simulated(self.folder),
         };
         // The API server looks it up: another node of this machine may have the usual one.
