@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
+use crate::cgroups::Cgroups;
 use crate::support::real::{RealServer, free_ports, spawn_for_good};
 use crate::support::until;
 use crate::web::{MANIFEST, Web};
@@ -24,13 +25,13 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Writes what it reads, in an empty folder; `cgroup` is the group for all that it makes.
+    /// Writes what it reads, in an empty folder; `cgroups` has the group for all that it makes.
     pub fn new(
         node: &str,
         folder: &Path,
         server: &RealServer,
         endpoint: &str,
-        cgroup: &str,
+        cgroups: &Cgroups,
         web: &Web,
     ) -> Self {
         let [port] = free_ports();
@@ -44,7 +45,7 @@ impl Agent {
             "authorization": { "mode": "Webhook" },
             "port": port, "healthzPort": 0,
             "containerRuntimeEndpoint": endpoint,
-            "cgroupDriver": "cgroupfs", "cgroupRoot": format!("/{cgroup}"),
+            "cgroupDriver": cgroups.driver(), "cgroupRoot": format!("/{}", cgroups.root),
             "failCgroupV1": false, "failSwapOn": false,
             "evictionHard": { "nodefs.available": "1%", "imagefs.available": "1%" },
             "clusterDNS": ["10.0.0.10"], "clusterDomain": "cluster.test",

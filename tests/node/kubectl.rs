@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::pods::{Pods, container, shell, staying};
-use crate::support::eventually;
+use crate::support::{eventually, patience};
 
 /// Killed and waited for when dropped, whatever else fails.
 struct Running(Child);
@@ -32,7 +32,7 @@ fn lines(stream: impl std::io::Read + Send + 'static) -> tokio::sync::mpsc::Unbo
 }
 
 async fn next(lines: &mut tokio::sync::mpsc::UnboundedReceiver<String>) -> Option<String> {
-    tokio::time::timeout(Duration::from_secs(60), lines.recv()).await.expect("a line must come, or the end")
+    tokio::time::timeout(patience(), lines.recv()).await.expect("a line must come, or the end")
 }
 
 pub async fn logs_are_followed_cut_and_of_the_container_before(pods: Pods) {

@@ -12,7 +12,8 @@ use steersman_node::cri::v1;
 use steersman_node::runtime::RuntimeService as _;
 use tokio::time::Instant;
 
-use crate::support::{eventually, lines};
+use crate::cgroups::Cgroups;
+use crate::support::{eventually, lines, patience};
 use crate::world::World;
 
 /// Where a CNI plugin's results are kept, with the network namespaces they are of.
@@ -49,7 +50,7 @@ impl Seen {
 
     /// Waits until nothing of the test's pods and of all that was seen is left. Dead sandboxes go some seconds after.
     pub async fn wait_until_gone(&self, world: &World) {
-        let deadline = Instant::now() + Duration::from_secs(150);
+        let deadline = Instant::now() + patience() * 5 / 2;
         loop {
             let left = self.left(world).await;
             if left.is_empty() {
@@ -83,11 +84,12 @@ impl Seen {
             .iter()
             .filter(|link| fs::read_link(link).is_ok_and(|target| target.starts_with(agent.logs())));
         left.extend(mine.map(|link| format!("link {}", link.display())));
-        for group in cgroups(&world.cgroup) {
+        left.extend(world.cgroups.slices_of_pods().iter().map(|slice| format!("slice {slice}")));
+        for group in world.cgroups.folders() {
             let mut below = Vec::new();
             descend(&group, &mut below);
             let pods = below.iter().filter(|path| {
-                path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("pod"))
+                path.file_name().is_some_and(|name| world.cgroups.is_of_pod(&name.to_string_lossy()))
             });
             left.extend(pods.map(|path| format!("control group {}", path.display())));
         }
@@ -119,8 +121,8 @@ pub async fn nothing_is_left_when_all_pods_are_gone(world: &World) {
 }
 
 /// Makes the group that is all tests' own.
-pub fn make_cgroup(name: &str) {
-    for group in cgroups(name) {
+pub fn make_cgroup(cgroups: &Cgroups) {
+    for group in cgroups.folders() {
         fs::create_dir_all(&group).unwrap_or_else(|error| panic!("{}: {error}", group.display()));
         let parent = group.parent().expect("it is in a hierarchy");
         // A group of processors is empty until somebody fills it in, and takes no process before.
@@ -156,7 +158,8 @@ pub async fn remove(world: &World) {
             let _ = std::process::Command::new("umount").args(["-l", path]).status();
         }
     }
-    for group in cgroups(&world.cgroup) {
+    world.cgroups.stop();
+    for group in world.cgroups.folders() {
         let mut below = Vec::new();
         descend(&group, &mut below);
         below.iter().rev().chain([&group]).for_each(|path| drop(fs::remove_dir(path)));
@@ -179,18 +182,6 @@ async fn containers(world: &World) -> Vec<v1::Container> {
 
 fn is_mine(world: &World, namespace: Option<&String>) -> bool {
     namespace.is_some_and(|namespace| namespace.starts_with(&format!("{}-", world.prefix)))
-}
-
-/// A group in each hierarchy there is: one of version 2, or those of version 1.
-fn cgroups(name: &str) -> Vec<PathBuf> {
-    let top = Path::new("/sys/fs/cgroup");
-    if top.join("cgroup.controllers").exists() {
-        return vec![top.join(name)];
-    }
-    let mut hierarchies: Vec<_> = files(top).iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
-    hierarchies.sort();
-    hierarchies.dedup();
-    hierarchies.into_iter().filter(|path| path.is_dir()).map(|path| path.join(name)).collect()
 }
 
 /// The folders below one, each after the one it is in.

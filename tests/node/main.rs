@@ -19,6 +19,7 @@ mod support;
 
 mod admission;
 mod agent;
+mod cgroups;
 mod containers;
 mod crashes;
 mod images;

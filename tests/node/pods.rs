@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::support::eventually;
+use crate::support::{eventually, patience};
 use crate::world::World;
 
 /// The image that the runtime holds.
@@ -172,7 +172,7 @@ impl Pods {
         command
     }
 
-    /// Runs kubectl with that input, to its end or for a minute.
+    /// Runs kubectl with that input, to its end, if that comes in time.
     pub async fn kubectl(&self, arguments: &[&str], input: &str) -> Output {
         let mut command = self.kubectl_command(arguments);
         let (input, shown) = (input.to_owned(), arguments.join(" "));
@@ -184,8 +184,8 @@ impl Pods {
             drop(stdin);
             child.wait_with_output().expect("its end can be waited for")
         });
-        let whole = tokio::time::timeout(std::time::Duration::from_secs(60), whole).await;
-        whole.unwrap_or_else(|_| panic!("kubectl {shown} takes longer than a minute")).unwrap()
+        let whole = tokio::time::timeout(patience(), whole).await;
+        whole.unwrap_or_else(|_| panic!("kubectl {shown} takes too long")).unwrap()
     }
 
     /// Runs kubectl, which must succeed, and returns what it printed.

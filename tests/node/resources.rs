@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
+use crate::cgroups::{TOP, version_2};
 use crate::pods::{Pods, container, staying};
 use crate::support::eventually;
 
@@ -19,13 +20,9 @@ const SHARES: File = File { controller: "cpu", v1: "cpu.shares", v2: "cpu.weight
 const QUOTA: File = File { controller: "cpu", v1: "cpu.cfs_quota_us", v2: "cpu.max" };
 const MEMORY: File = File { controller: "memory", v1: "memory.limit_in_bytes", v2: "memory.max" };
 
-fn version_2() -> bool {
-    Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
-}
-
 impl File {
     fn read(&self, group: &str) -> String {
-        let mut path = PathBuf::from("/sys/fs/cgroup");
+        let mut path = PathBuf::from(TOP);
         if !version_2() {
             path.push(self.controller);
         }
@@ -34,15 +31,6 @@ impl File {
         let text = std::fs::read_to_string(&path);
         text.unwrap_or_else(|error| panic!("{}: {error}", path.display())).trim().to_owned()
     }
-}
-
-fn group_of_pod(pods: &Pods, class: &str, pod: &Pod) -> String {
-    format!("{}/kubepods/{class}pod{}", pods.world.cgroup, pod.metadata.uid.as_ref().unwrap())
-}
-
-fn group_of_container(pods: &Pods, class: &str, pod: &Pod) -> String {
-    let id = container(pod, "main").unwrap().container_id.unwrap();
-    format!("{}/{}", group_of_pod(pods, class, pod), id.strip_prefix("containerd://").unwrap())
 }
 
 pub async fn requests_and_limits_are_in_control_groups_by_class(pods: Pods) {
@@ -55,7 +43,9 @@ pub async fn requests_and_limits_are_in_control_groups_by_class(pods: Pods) {
     pods.run("best-effort", with(json!({}))).await;
 
     let guaranteed = pods.ready("guaranteed").await;
-    for group in [group_of_container(&pods, "", &guaranteed), group_of_pod(&pods, "", &guaranteed)] {
+    for group in
+        [pods.world.cgroups.of_container("", &guaranteed), pods.world.cgroups.of_pod("", &guaranteed)]
+    {
         assert_eq!(MEMORY.read(&group), (32 << 20).to_string());
         if version_2() {
             assert_eq!(QUOTA.read(&group), "10000 100000");
@@ -65,23 +55,23 @@ pub async fn requests_and_limits_are_in_control_groups_by_class(pods: Pods) {
         }
     }
     let burstable = pods.ready("burstable").await;
-    let group = group_of_container(&pods, "burstable/", &burstable);
+    let group = pods.world.cgroups.of_container("burstable", &burstable);
     assert_eq!(MEMORY.read(&group), (64 << 20).to_string());
     assert!(["-1", "max 100000"].contains(&&*QUOTA.read(&group)));
     if !version_2() {
         assert_eq!(SHARES.read(&group), "51");
     }
     let best_effort = pods.ready("best-effort").await;
-    let group = group_of_container(&pods, "besteffort/", &best_effort);
+    let group = pods.world.cgroups.of_container("besteffort", &best_effort);
     let shares = SHARES.read(&group);
     assert_eq!(shares, if version_2() { "1" } else { "2" });
     assert_eq!(guaranteed.status.unwrap().qos_class.as_deref(), Some("Guaranteed"));
 
     pods.delete("best-effort").await;
     pods.gone("best-effort").await;
-    let group = group_of_pod(&pods, "besteffort/", &best_effort);
+    let group = pods.world.cgroups.of_pod("besteffort", &best_effort);
     assert!(!Path::new("/sys/fs/cgroup/cpu").join(&group).exists(), "{group} is left");
-    assert!(!Path::new("/sys/fs/cgroup").join(&group).exists(), "{group} is left");
+    assert!(!Path::new(TOP).join(&group).exists(), "{group} is left");
 }
 
 pub async fn a_running_containers_resources_change_in_place(pods: Pods) {
@@ -98,7 +88,7 @@ pub async fn a_running_containers_resources_change_in_place(pods: Pods) {
         .await;
 
     let quota = if version_2() { "20000 100000" } else { "20000" };
-    for group in [group_of_container(&pods, "", &before), group_of_pod(&pods, "", &before)] {
+    for group in [pods.world.cgroups.of_container("", &before), pods.world.cgroups.of_pod("", &before)] {
         eventually(&format!("{group} has grown"), || async {
             let is = (QUOTA.read(&group), MEMORY.read(&group));
             (is == (quota.to_owned(), (64 << 20).to_string())).then_some(())
@@ -137,7 +127,7 @@ pub async fn a_pod_as_a_whole_has_and_tells_its_resources(pods: Pods) {
         let quota = if version_2() { format!("{cpu} 100000") } else { cpu.to_owned() };
         (quota, memory.to_string())
     };
-    let group = group_of_pod(&pods, "", &before);
+    let group = pods.world.cgroups.of_pod("", &before);
     assert_eq!((QUOTA.read(&group), MEMORY.read(&group)), limits("20000", 64 << 20));
     let change = json!({ "spec": { "resources": whole("300m", "96Mi") } });
     pods.kubectl_ok(&["patch", "pod", "whole", "--subresource", "resize", "--patch", &change.to_string()])

@@ -7,9 +7,10 @@ use kube::Api;
 use steersman_node::cri;
 
 use crate::agent::Agent;
+use crate::cgroups::Cgroups;
 use crate::left;
-use crate::support::eventually;
 use crate::support::real::{self, RealServer};
+use crate::support::{eventually, patience};
 use crate::web::Web;
 
 /// What the tests share.
@@ -23,8 +24,8 @@ pub struct World {
     pub kubectl: PathBuf,
     /// An administrator's.
     pub kubeconfig: PathBuf,
-    /// The control group under which all that the agent makes is.
-    pub cgroup: String,
+    /// All that the agent makes is in one of them.
+    pub cgroups: Cgroups,
     /// Common to all namespaces of this run, and to no other's.
     pub prefix: String,
     folder: tempfile::TempDir,
@@ -45,18 +46,18 @@ impl World {
         let server = RealServer::start_for_nodes(&assets).await;
         let folder = tempfile::tempdir().expect("a temporary folder must be had");
         let prefix = format!("node-test-{}", std::process::id());
-        let cgroup = format!("steersman-{prefix}");
-        left::make_cgroup(&cgroup);
+        let cgroups = Cgroups::new(format!("steersman-{prefix}"));
+        left::make_cgroup(&cgroups);
         let kubeconfig = folder.path().join("admin.json");
         std::fs::write(&kubeconfig, server.kubeconfig().to_string()).expect("a file must be written");
         let web = Web::start().await;
-        let agent = Agent::new(&prefix, folder.path(), &server, &endpoint, &cgroup, &web);
+        let agent = Agent::new(&prefix, folder.path(), &server, &endpoint, &cgroups, &web);
         agent.start();
         let endpoint = endpoint.parse().expect("the runtime's endpoint must be good");
         let runtime =
             cri::Client::new(&endpoint, cri::ClientConfig::default()).expect("a client must be made");
         let kubectl = assets.join("kubectl");
-        let world = Self { server, agent, web, runtime, kubectl, kubeconfig, cgroup, prefix, folder };
+        let world = Self { server, agent, web, runtime, kubectl, kubeconfig, cgroups, prefix, folder };
         world.until_ready().await;
         Ok(world)
     }
@@ -81,7 +82,7 @@ impl World {
             let conditions = node.status?.conditions?;
             conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True").then_some(())
         });
-        if tokio::time::timeout(std::time::Duration::from_secs(50), ready).await.is_err() {
+        if tokio::time::timeout(patience(), ready).await.is_err() {
             panic!("the node is not ready; its agent's log ends with\n{}", self.agent.log_end());
         }
     }

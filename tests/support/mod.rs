@@ -19,6 +19,8 @@ use kube::api::PostParams;
 use serde_json::json;
 use steersman_apiserver::TestServer;
 
+pub use self::real::patience;
+
 /// An API server.
 pub enum Server {
     /// In this process, with faults on demand.
@@ -138,9 +140,9 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut condit
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    match tokio::time::timeout(Duration::from_secs(60), wait).await {
+    match tokio::time::timeout(patience(), wait).await {
         Ok(found) => found,
-        Err(_) => panic!("waited for a minute in vain: {what}"),
+        Err(_) => panic!("waited for {:?} in vain: {what}", patience()),
     }
 }
 

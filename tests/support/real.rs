@@ -18,6 +18,13 @@ pub fn assets() -> Option<PathBuf> {
     std::env::var_os("KUBEBUILDER_ASSETS").filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
+/// How long is waited for what must come: a minute, or as many as `TEST_PATIENCE` says, for machines that are slow.
+#[allow(clippy::disallowed_methods, reason = "only who starts the tests knows what machine it is")]
+pub fn patience() -> Duration {
+    let minutes = std::env::var("TEST_PATIENCE").ok().and_then(|minutes| minutes.parse().ok());
+    Duration::from_secs(60) * minutes.unwrap_or(1)
+}
+
 /// The server that the tests of this process share.
 pub async fn shared(assets: &Path) -> Arc<RealServer> {
     static SHARED: OnceCell<Arc<RealServer>> = OnceCell::const_new();
@@ -39,7 +46,7 @@ impl RealServer {
     /// Starts both and waits until they are ready.
     ///
     /// # Panics
-    /// When they do not come up within a minute; the message holds the end of the log.
+    /// When they do not come up [in time](patience); the message holds the end of the log.
     pub async fn start(assets: &Path) -> Self {
         Self::start_as(assets, false).await
     }
@@ -163,11 +170,11 @@ impl RealServer {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        if tokio::time::timeout(Duration::from_secs(60), ready).await.is_err() {
+        if tokio::time::timeout(patience(), ready).await.is_err() {
             let log =
                 std::fs::read_to_string(self.folder.path().join("kube-apiserver.log")).unwrap_or_default();
             let end: Vec<_> = log.lines().rev().take(5).collect();
-            panic!("kube-apiserver is not ready after a minute: {end:#?}");
+            panic!("kube-apiserver is not ready in time: {end:#?}");
         }
     }
 
