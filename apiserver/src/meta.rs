@@ -13,6 +13,12 @@ use crate::registry::Resource;
 /// All annotations of an object together, in bytes. From upstream.
 pub(crate) const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
+/// Whether a pod is what a node shows of one of its own, a static pod.
+pub(crate) fn is_mirror(pod: &Value) -> bool {
+    object::at(pod, "metadata.annotations")
+        .is_some_and(|all| all.get("kubernetes.io/config.mirror").is_some())
+}
+
 /// A moment as metadata has it.
 pub(crate) fn stamp(now: Timestamp) -> String {
     Time::from(now).to_string()

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::ROOT_CA;
+use crate::meta::is_mirror;
 use crate::names;
 use crate::object::{self, at, list_at, members_at, str_at, text_at};
 
@@ -14,7 +15,6 @@ const VOLUME: &str = "kube-api-access-";
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// How long a token is good for, in seconds: upstream's odd number, by which such tokens are known.
 const EXPIRATION: i64 = 3607;
-const MIRROR: &str = "kubernetes.io/config.mirror";
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 
 /// What there is in a pod's namespace.
@@ -33,7 +33,7 @@ pub(super) struct Found<'a> {
 /// # Errors
 /// The pod may not be, for that reason.
 pub(super) fn admit(pod: &mut Value, namespace: &str, found: &Found<'_>) -> Result<(), String> {
-    if at(pod, "metadata.annotations").is_some_and(|all| all.get(MIRROR).is_some()) {
+    if is_mirror(pod) {
         return admit_mirror(pod);
     }
     let named = text_at(pod, "spec.serviceAccountName");
@@ -355,7 +355,7 @@ mod tests {
             ),
         ] {
             let mut pod = pod(spec);
-            pod["metadata"]["annotations"] = json!({MIRROR: "x"});
+            pod["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
             let before = pod.clone();
             let refused = admit(&mut pod, "ns", &Found { account: None, authority: true }).err();
             assert_eq!(refused.as_deref(), why);

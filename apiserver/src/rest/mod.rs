@@ -5,6 +5,7 @@ mod answer;
 mod apply;
 mod body;
 mod bootstrap;
+mod checks;
 mod connect;
 mod deadline;
 mod definitions;

@@ -9,6 +9,7 @@ use steersman_api::{ObjectKey, Uid, schema};
 use super::answer::{shape_of, with_warnings};
 use super::apply::APPLY;
 use super::body::ResponseBody;
+use super::checks::{check_name, check_preconditions, check_type, check_weight};
 use super::incoming::{Incoming, conform, is_strict, object_of, patch_type};
 use super::negotiate::{Answered, media_type};
 use super::options::{Commit, WriteOptions};
@@ -28,7 +29,6 @@ use crate::patch::Patch;
 use crate::refusal::{Refusal, Result};
 use crate::registry::Resource;
 use crate::store::{self, Object};
-use crate::weight;
 
 /// How often a write is tried again that another write got ahead of. Upstream's number for patches.
 const ATTEMPTS: usize = 6;
@@ -371,38 +371,6 @@ impl ApiServer {
     }
 }
 
-/// Nobody makes an object grow for ever.
-fn check_weight(object: &Value) -> Result<()> {
-    if weight::of(object) > weight::LIMIT { Err(Refusal::too_heavy()) } else { Ok(()) }
-}
-
-/// The body must be about the object that the path names.
-pub(super) fn check_name(wanted: &str, object: &Value) -> Result<()> {
-    let name = object::text_at(object, "metadata.name");
-    if name.is_empty() {
-        let why = format!(
-            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
-        );
-        return Err(Refusal::bad_request(why));
-    }
-    if name != wanted {
-        let why = format!("the name of the object ({name}) does not match the name on the URL ({wanted})");
-        return Err(Refusal::bad_request(why));
-    }
-    Ok(())
-}
-
-/// A patch leaves what an object is.
-fn check_type(resource: &Resource, patched: &Value) -> Result<()> {
-    let (kind, api_version) = (object::text_at(patched, "kind"), object::text_at(patched, "apiVersion"));
-    let said = |said: &str, expected: &str| said.is_empty() || said == expected;
-    if said(&kind, &resource.kind) && said(&api_version, &resource.api_version) {
-        return Ok(());
-    }
-    let why = format!("no kind {kind:?} is registered for version {api_version:?} under this path");
-    Err(Refusal::patch_misfits(patched, &why))
-}
-
 /// What a write is to replace.
 #[derive(Clone, Copy)]
 struct Old<'a> {
@@ -430,37 +398,5 @@ impl From<Refusal> for Write {
 impl From<store::Error> for Write {
     fn from(_: store::Error) -> Self {
         Self::Overtaken
-    }
-}
-
-/// What a client is told that means an object of another uid.
-pub(super) fn other_uid(said: &str, is: &str) -> String {
-    format!("Precondition failed: UID in precondition: {said}, UID in object meta: {is}")
-}
-
-/// The uid and the version that the client sends must be the object's.
-fn check_preconditions(request: &Request, seen: &Object, new: &Value) -> Result<()> {
-    let resource = &request.call.resource;
-    let name = &seen.key.name;
-    let uid = object::text_at(new, "metadata.uid");
-    if !uid.is_empty() && uid != seen.uid() {
-        // A patch is made of what is there: it does not ask for that uid, it would change it.
-        if request.call.verb == Verb::Patch {
-            let error = FieldError::immutable("metadata.uid", &seen.uid().into());
-            return Err(Refusal::invalid(resource, name, &[error]));
-        }
-        let why = other_uid(&uid, seen.uid());
-        return Err(Refusal::precondition(resource, &seen.key.namespace, name, why));
-    }
-    let version = object::text_at(new, "metadata.resourceVersion");
-    match version.as_str() {
-        "" | "0" if resource.traits.unconditional_update => Ok(()),
-        "" | "0" => {
-            let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-            Err(Refusal::invalid_kind(&resource.group, &resource.plural, name, &[error]))
-        }
-        version if version == seen.version.to_string() => Ok(()),
-        version if version.parse::<u64>().is_err() => Err(Refusal::no_version(version)),
-        _ => Err(Refusal::modified(resource, name)),
     }
 }

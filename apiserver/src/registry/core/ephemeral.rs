@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::field::FieldError;
-use crate::object::{self, at, list_at, members_at, text_at};
+use crate::meta::is_mirror;
+use crate::object::{self, list_at, members_at, text_at};
 use crate::registry::pod_spec::validate_spec;
 
 const LIST: &str = "spec.ephemeralContainers";
@@ -34,7 +35,7 @@ pub(super) fn prepare(pod: &Value, old: &Value) -> Value {
 
 /// What is wrong with a state that [`prepare`] left.
 pub(super) fn validate(pod: &Value, old: &Value) -> Vec<FieldError> {
-    if at(old, "metadata.annotations").is_some_and(|all| all.get(super::pod::MIRROR).is_some()) {
+    if is_mirror(old) {
         return vec![FieldError::forbidden("[]", "static pods do not support ephemeral containers")];
     }
     let mut errors = validate_spec(&pod["spec"], "spec");

@@ -13,8 +13,6 @@ use crate::registry::pod_spec::{default_spec, qos_class, validate_spec};
 use crate::registry::priority;
 use crate::registry::strategy::{Context, Strategy};
 
-/// Marks what a node shows of a pod of its own.
-pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 /// How long a pod bears a node that is gone, in seconds, if it does not say. From upstream's admission.
 const TOLERATION_SECONDS: i64 = 300;
 

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::field::FieldError;
+use crate::meta::is_mirror;
 use crate::object::{self, at, list_at, members, members_at, str_at, text_at};
 use crate::registry::pod_spec::{qos_class, validate_spec};
 
@@ -32,7 +33,7 @@ pub(super) fn prepare(pod: &Value, old: &Value) -> Value {
 
 /// What is wrong with a state that [`prepare`] left.
 pub(super) fn validate(pod: &Value, old: &Value) -> Vec<FieldError> {
-    if at(old, "metadata.annotations").is_some_and(|all| all.get(super::pod::MIRROR).is_some()) {
+    if is_mirror(old) {
         return vec![FieldError::forbidden("[]", "static pods cannot be resized")];
     }
     if str_at(old, "spec.os.name") == Some("windows") {
