@@ -6,7 +6,10 @@ use super::apps::Workload;
 use super::resource::Resource;
 use super::strategy::{Collection, Plain, Strategy, Traits};
 use super::unheeded::Unheeded;
-use super::{autoscaling, batch, core, definition, limits, networking, others, rbac};
+use super::{
+    autoscaling, batch, certificates, coordination, core, definition, devices, discovery, limits, networking,
+    node, policy, priority, rbac, storage,
+};
 use crate::names::NameRule;
 
 /// A built-in resource with what is particular to it.
@@ -112,18 +115,18 @@ fn strategy(group: &str, plural: &str) -> &'static dyn Strategy {
         ("flowcontrol.apiserver.k8s.io", _) => &Unheeded::FlowControl,
         ("apiextensions.k8s.io", "customresourcedefinitions") => &definition::Definition,
         ("autoscaling", _) => &autoscaling::HorizontalPodAutoscaler,
-        ("certificates.k8s.io", "certificatesigningrequests") => &others::CertificateSigningRequest,
-        ("coordination.k8s.io", "leases") => &others::Lease,
-        ("discovery.k8s.io", "endpointslices") => &others::EndpointSlice,
+        ("certificates.k8s.io", "certificatesigningrequests") => &certificates::CertificateSigningRequest,
+        ("coordination.k8s.io", "leases") => &coordination::Lease,
+        ("discovery.k8s.io", "endpointslices") => &discovery::EndpointSlice,
         ("networking.k8s.io", "ingresses") => &networking::Ingress,
         ("networking.k8s.io", "networkpolicies") => &networking::NetworkPolicy,
-        ("node.k8s.io", "runtimeclasses") => &others::RuntimeClass,
-        ("policy", "poddisruptionbudgets") => &others::PodDisruptionBudget,
+        ("node.k8s.io", "runtimeclasses") => &node::RuntimeClass,
+        ("policy", "poddisruptionbudgets") => &policy::PodDisruptionBudget,
         ("rbac.authorization.k8s.io", "roles" | "clusterroles") => &rbac::Role,
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => &rbac::RoleBinding,
-        ("resource.k8s.io", "resourceslices") => &others::ResourceSlice,
-        ("scheduling.k8s.io", "priorityclasses") => &others::PriorityClass,
-        ("storage.k8s.io", "storageclasses") => &others::StorageClass,
+        ("resource.k8s.io", "resourceslices") => &devices::ResourceSlice,
+        ("scheduling.k8s.io", "priorityclasses") => &priority::PriorityClass,
+        ("storage.k8s.io", "storageclasses") => &storage::StorageClass,
         _ => &Plain,
     }
 }

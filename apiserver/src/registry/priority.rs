@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::strategy::Context;
+use super::strategy::{Context, Strategy};
 use crate::field::FieldError;
-use crate::object::{self, int_at, is_true, members_at, text_at};
+use crate::object::{self, default_text, int_at, is_true, members, members_at, text_at};
 use crate::refusal::{Refusal, Result};
 use crate::store::Object;
 
@@ -160,4 +160,33 @@ fn of(class: &Arc<Object>) -> Class {
 
 fn table() -> crate::store::TableId {
     "priorityclasses.scheduling.k8s.io".into()
+}
+
+/// The rules of priority classes.
+pub(crate) struct PriorityClass;
+
+impl Strategy for PriorityClass {
+    fn default(&self, class: &mut Value) {
+        default_text(members(class), "preemptionPolicy", "PreemptLowerPriority");
+    }
+
+    fn prepare_for_create(&self, context: &Context<'_>, class: &mut Value) -> Result<()> {
+        check_default(context, class)
+    }
+
+    fn prepare_for_update(&self, context: &Context<'_>, class: &mut Value, _: &Value) -> Result<()> {
+        check_default(context, class)
+    }
+
+    fn validate(&self, _: &Context<'_>, class: &Value) -> Vec<FieldError> {
+        validate_class(class)
+    }
+
+    fn validate_update(&self, _: &Context<'_>, class: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if class["value"] != old["value"] {
+            errors.push(FieldError::forbidden("value", "may not be changed in an update."));
+        }
+        errors
+    }
 }

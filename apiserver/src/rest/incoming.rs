@@ -29,6 +29,13 @@ pub(super) enum FieldValidation {
     Strict,
 }
 
+/// The body as whatever kind the subresource takes.
+pub(super) fn body_of(request: &Request) -> Result<Value> {
+    let format = body_format(&request.headers)?;
+    let bad = |error| Refusal::bad_request(format!("couldn't read the body: {error}"));
+    codec::decode(format, &request.body).map_err(bad)
+}
+
 /// Reads the body as an object of the resource.
 pub(super) fn object_of(request: &Request) -> Result<Incoming> {
     let resource = &request.call.resource;

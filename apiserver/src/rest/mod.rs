@@ -3,6 +3,7 @@
 mod admit;
 mod answer;
 mod apply;
+mod binding;
 mod body;
 mod bootstrap;
 mod checks;
@@ -23,9 +24,9 @@ mod read;
 mod request;
 mod review;
 mod route;
+mod scale;
 mod server;
 mod settings;
-mod subresource;
 mod token;
 mod track;
 mod watch;

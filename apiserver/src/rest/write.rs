@@ -178,6 +178,16 @@ impl ApiServer {
         }
     }
 
+    /// Does to an object what a POST to its subresource asks for.
+    fn create_through_subresource(&self, request: &Request) -> Result<Response<ResponseBody>> {
+        match (request.call.resource.plural.as_str(), request.call.subresource.as_str()) {
+            ("pods", "binding") => self.bind(request),
+            ("pods", "eviction") => self.evict(request),
+            ("serviceaccounts", "token") => self.issue_token(request),
+            _ => Err(Refusal::not_implemented(&request.call)),
+        }
+    }
+
     /// Nothing is made in a namespace that is not there, or that goes.
     fn check_namespace(&self, resource: &Resource, namespace: &str, name: &str) -> Result<()> {
         let resources = self.resources();

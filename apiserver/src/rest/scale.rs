@@ -1,86 +1,29 @@
-//! Resources of one object that are not its whole: scale, binding.
+//! The scale of an object: how many replicas it wants and has, in one shape for all kinds.
 
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use steersman_api::schema;
 
-use super::answer::{answer, done, shape_of, value_answer};
+use super::answer::{answer, shape_of, value_answer};
 use super::apply::{APPLY, Config, refusal_of};
 use super::body::ResponseBody;
 use super::checks::{check_name, other_uid};
-use super::incoming::patch_type;
-use super::negotiate::{Answered, Shape, body_format, media_type};
+use super::incoming::{body_of, patch_type};
+use super::negotiate::{Answered, Shape, media_type};
 use super::options::{Commit, WriteOptions};
 use super::request::{Call, Request, Verb};
 use super::server::ApiServer;
 use super::track::{Tracking, manager_of};
-use crate::codec::{self};
 use crate::field::FieldError;
 use crate::managed_fields::{self, Reset, Subject, Type};
-use crate::meta;
 use crate::object;
 use crate::patch::Patch;
 use crate::refusal::{Refusal, Result};
-use crate::registry::{Resource, selector_of};
+use crate::registry::selector_of;
 use crate::store::Object;
 use crate::table::{self, Heads};
 
 impl ApiServer {
-    /// Does to an object what a POST to its subresource asks for.
-    pub(super) fn create_through_subresource(&self, request: &Request) -> Result<Response<ResponseBody>> {
-        match (request.call.resource.plural.as_str(), request.call.subresource.as_str()) {
-            ("pods", "binding") => self.bind(request),
-            ("pods", "eviction") => self.evict(request),
-            ("serviceaccounts", "token") => self.issue_token(request),
-            _ => Err(Refusal::not_implemented(&request.call)),
-        }
-    }
-
-    fn bind(&self, request: &Request) -> Result<Response<ResponseBody>> {
-        let call = &request.call;
-        let binding = body_of(request)?;
-        if object::text_at(&binding, "metadata.name") != call.name {
-            return Err(Refusal::bad_request("name in URL does not match name in Binding object"));
-        }
-        let node = object::text_at(&binding, "target.name");
-        let wrong = wrong_target(&object::text_at(&binding, "target.kind"), &node);
-        if let Some(wrong) = wrong {
-            return Err(Refusal::unforeseen(wrong));
-        }
-        let now = meta::stamp(self.clock().now());
-        let commit = Commit::parse(&request.query)?;
-        let whole =
-            Request { call: Call { subresource: "binding".to_owned(), ..call.clone() }, ..request.clone() };
-        self.modify(&whole, commit, Tracking::Off, |pod| {
-            check_said_of(&call.resource, &binding, pod)?;
-            let assigned = object::text_at(pod, "spec.nodeName");
-            if object::at(pod, "metadata.deletionTimestamp").is_some() {
-                let why = format!("pod {} is being deleted, cannot be assigned to a host", call.name);
-                return Err(Refusal::conflict_with(&call.resource, "binding", &call.name, why));
-            }
-            if !assigned.is_empty() {
-                let why = format!("pod {} is already assigned to node {assigned:?}", call.name);
-                return Err(Refusal::conflict_with(&call.resource, "binding", &call.name, why));
-            }
-            if !object::list_at(pod, "spec.schedulingGates").is_empty() {
-                let why = format!("pod {} has non-empty .spec.schedulingGates", call.name);
-                return Err(Refusal::conflict_with(&call.resource, "binding", &call.name, why));
-            }
-            let mut pod = pod.clone();
-            object::members_at(&mut pod, "spec").insert("nodeName".to_owned(), node.as_str().into());
-            for member in ["labels", "annotations"] {
-                if let Some(Value::Object(more)) = binding["metadata"].get(member) {
-                    object::members_at(&mut pod, &format!("metadata.{member}")).extend(more.clone());
-                }
-            }
-            // What was only intended is history now.
-            object::members_at(&mut pod, "status").remove("nominatedNodeName");
-            note_scheduled(&mut pod, &now);
-            Ok(pod)
-        })?;
-        Ok(done(shape_of(request, Answered::Object)?))
-    }
-
     /// How many replicas an object wants and has.
     pub(super) fn get_scale(&self, request: &Request, object: &Object) -> Result<Response<ResponseBody>> {
         let shape = shape_of(request, Answered::Object)?;
@@ -200,52 +143,6 @@ impl ApiServer {
     }
 }
 
-/// What is wrong with what a pod shall be bound to, as upstream words it.
-fn wrong_target(kind: &str, name: &str) -> Option<String> {
-    let mut errors = Vec::new();
-    if !matches!(kind, "" | "Node") {
-        errors.push(FieldError::not_supported("target.kind", kind, &["Node", "<empty>"]).to_string());
-    }
-    if name.is_empty() {
-        errors.push(FieldError::required("target.name", "").to_string());
-    }
-    match errors.as_slice() {
-        [] => None,
-        [one] => Some(one.clone()),
-        all => Some(format!("[{}]", all.join(", "))),
-    }
-}
-
-/// The uid and the version that a binding says must be the pod's.
-fn check_said_of(resource: &Resource, binding: &Value, pod: &Value) -> Result<()> {
-    let [name, namespace] = ["name", "namespace"].map(|member| object::text_at(&pod["metadata"], member));
-    for (member, what) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
-        let [said, is] = [binding, pod].map(|object| object::text_at(&object["metadata"], member));
-        if !said.is_empty() && said != is {
-            let why =
-                format!("Precondition failed: {what} in precondition: {said}, {what} in object meta: {is}");
-            return Err(Refusal::precondition(resource, &namespace, &name, why));
-        }
-    }
-    Ok(())
-}
-
-/// Notes on a pod that it has a node, since `now` unless it had one before.
-fn note_scheduled(pod: &mut Value, now: &str) {
-    let conditions = object::members_at(pod, "status").entry("conditions").or_insert_with(|| json!([]));
-    let Some(conditions) = conditions.as_array_mut() else { return };
-    let mut noted = json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now});
-    match conditions.iter_mut().find(|condition| condition["type"] == "PodScheduled") {
-        None => conditions.push(noted),
-        Some(old) => {
-            if old["status"] == "True" {
-                object::carry_over(&mut noted, old, "lastTransitionTime");
-            }
-            *old = noted;
-        }
-    }
-}
-
 /// The body as the scale of the object that the path names.
 fn scale_in_body(request: &Request) -> Result<Value> {
     let scale = body_of(request)?;
@@ -288,11 +185,4 @@ fn scale_of(object: &Value) -> Value {
             "selector": selector.unwrap_or_default().to_string(),
         },
     })
-}
-
-/// The body as whatever kind the subresource takes.
-pub(super) fn body_of(request: &Request) -> Result<Value> {
-    let format = body_format(&request.headers)?;
-    let bad = |error| Refusal::bad_request(format!("couldn't read the body: {error}"));
-    codec::decode(format, &request.body).map_err(bad)
 }
