@@ -6,8 +6,9 @@
 //! containers' own groups in their pod's. What is to be set is decided by pure functions ([`Limits`], [`cpu`]).
 //!
 //! # Under systemd
-//! With the driver `systemd` groups are slices, and systemd is had to make, limit and end them ([`systemd`]); what it does not know
-//! of, such as huge pages, is written to their files. With `cgroupfs` it is not talked to. The runtime must have the same driver.
+//! With the driver `systemd` groups are slices, and systemd is had to make, limit and end them (the module `systemd`); what it
+//! does not know of, such as huge pages, is written to their files. With `cgroupfs` it is not talked to. The runtime must have the
+//! same driver.
 
 pub mod cpu;
 mod disabled;
