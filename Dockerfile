@@ -6,7 +6,7 @@ WORKDIR /steersman
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=target \
     target="$(uname -m)-unknown-linux-musl" && export CARGO_PROFILE_DIST_STRIP=debuginfo && \
-    cargo build --locked --profile dist --bin steersman --target "$target" && \
+    cargo build --config .cargo/dist.toml --locked --profile dist --bin steersman --target "$target" && \
     cp "target/$target/dist/steersman" /usr/local/bin/
 
 FROM scratch

@@ -9,66 +9,18 @@
 # Absolute figures depend on what else the machine does: ratios count. Needs root.
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/common.sh"
+# shellcheck source=benches/runtime.sh
+. "$(dirname "$0")/runtime.sh"
 rounds=${1:-2} pods=${2:-50}
 idle_seconds=30 alone=5 # how long idle processor time is counted; how many pods are timed one after another
-
-# The control group for all that the agents make, in each hierarchy there is.
-cgroup=steersman-bench-$$
-groups() {
-  local hierarchies=(/sys/fs/cgroup)
-  [ -e /sys/fs/cgroup/cgroup.controllers ] || hierarchies=(/sys/fs/cgroup/*/)
-  readlink -f "${hierarchies[@]}" | sort -u | sed "s|\$|/$cgroup|"
-}
-
-trap finish EXIT
-finish() {
-  local status=$? pid
-  for pid in "${started[@]}"; do stop "$pid"; done # or it would start again what is killed here
-  RUNTIME_DIR=$state/containerd "$shared/cluster/containerd.sh" down
-  for group in $(groups); do find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || true; done
-  awk -v at="$state/" 'index($2, at) == 1 {print $2}' /proc/mounts | sort -r | xargs -r -n1 umount -l || true
-  (exit "$status") || true
-  [ "$status" -eq 0 ] || tail -n 5 "$state/containerd/containerd.log" >&2 || true
-  clean_up
-}
 
 STEERSMAN=${STEERSMAN:-$(build bin steersman)}
 build_peers
 
-say "starting containerd"
-runtime=$(RUNTIME_DIR=$state/containerd "$shared/cluster/containerd.sh" up | sed -n 's/^export RUNTIME_ENDPOINT=//p')
+start_runtime
 control_plane "without pods"
 kubectl() { "$KUBEBUILDER_ASSETS/kubectl" "$@"; }
 server=$(sed -n 's/.*server: "\([^"]*\)".*/\1/p' "$KUBECONFIG")
-address=$(ip -4 -o addr show cni0 | awk '{split($4, a, "/"); print a[1]; exit}')
-
-for group in $(groups); do
-  mkdir -p "$group"
-  # A group of processors is empty until somebody fills it in.
-  for file in cpuset.cpus cpuset.mems; do
-    [ -e "$group/cgroup.controllers" ] || [ ! -e "$group/$file" ] || cat "$group/../$file" >"$group/$file"
-  done
-done
-
-# The port is another than the kubelet's own, and so are the folder of logs and the control groups: an agent of this machine's
-# may have those.
-cat >"$state/agent.yaml" <<YAML
-apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: $state/cluster/pki/ca.crt}}
-authorization: {mode: Webhook}
-cgroupRoot: /$cgroup
-cgroupsPerQOS: true
-enforceNodeAllocatable: [pods]
-failCgroupV1: false
-failSwapOn: false
-cgroupDriver: cgroupfs
-containerRuntimeEndpoint: $runtime
-evictionHard: {"nodefs.available": "1%", "imagefs.available": "1%"}
-port: $(free_port)
-healthzPort: 0
-podLogsDir: $state/pod-logs
-YAML
 
 note() { echo "$3" >>"$state/$1.$2"; } # note NAME WHAT VALUE
 megabytes() { awk -v kb="$1" 'BEGIN {print kb / 1000}'; }
@@ -86,10 +38,10 @@ start_agent() {
     steersman) command=("$STEERSMAN" node) ;;
     kubelet) command=("$KUBEBUILDER_ASSETS/kubelet") ;;
   esac
+  agent_arguments "$1"
   kubectl delete node node1 --ignore-not-found >/dev/null
   begin=$(now)
-  "${command[@]}" --config "$state/agent.yaml" --kubeconfig "$KUBECONFIG" --root-dir "$state/cluster/$1" \
-    --cert-dir "$state/cluster/$1-pki" --hostname-override node1 --node-ip "$address" >>"$state/$1.log" 2>&1 </dev/null &
+  "${command[@]}" "${agent_arguments[@]}" >>"$state/$1.log" 2>&1 </dev/null &
   agent=$!
   started+=("$agent")
   until ready; do

@@ -1,0 +1,179 @@
+//! Few patterns that fit the names of the functions that run, and hold when the program changes a little.
+//!
+//! A mangled name has hashes of crates and of their dependencies, which every new compiler and every new version of a
+//! dependency changes; patterns have `*` in their place. And where nearly all that begins alike runs, the beginning is enough:
+//! a module's new function then lies with its neighbours.
+
+use std::collections::BTreeMap;
+
+use crate::group::{Group, Roles};
+
+/// Of the bytes that a shortened pattern fits, this part at the most may be of functions that belong elsewhere: 1 in 5.
+/// At 1 in 10 there are a tenth more patterns.
+const FOREIGN: u64 = 5;
+
+/// All functions of one name without its hashes.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pattern: String,
+    /// Of them all, in bytes.
+    size: u64,
+    group: Option<Group>,
+}
+
+/// The functions by their names without hashes, in order; `Roles` of those that share one are put together.
+pub(crate) fn functions<'a>(symbols: impl Iterator<Item = (&'a str, u64, Roles)>) -> Vec<Function> {
+    let mut found: BTreeMap<String, (u64, Roles)> = BTreeMap::new();
+    for (name, size, roles) in symbols {
+        let (sum, all) = found.entry(without_hashes(name)).or_default();
+        *sum += size;
+        *all = all.and(roles);
+    }
+    let function =
+        |(pattern, (size, roles)): (String, (u64, Roles))| Function { pattern, size, group: roles.group() };
+    found.into_iter().map(function).collect()
+}
+
+/// The patterns of each group's functions, in the order of their names. Functions that nobody ran have none.
+pub(crate) fn cover(functions: &[Function]) -> Vec<(Group, String)> {
+    let mut patterns = Vec::new();
+    cover_into(&mut patterns, functions, 0);
+    patterns
+}
+
+/// `functions` are in the order of their names, and the first `apart` bytes of those tell them from all others. They have one
+/// pattern if what they begin with is enough; else each part of them that goes on alike has its own.
+fn cover_into(patterns: &mut Vec<(Group, String)>, functions: &[Function], apart: usize) {
+    let Some(group) = functions.iter().find_map(|function| function.group) else { return };
+    let size =
+        |of: &dyn Fn(&Function) -> bool| functions.iter().filter(|&f| of(f)).map(|f| f.size).sum::<u64>();
+    let foreign = size(&|function| function.group != Some(group));
+    let shared = shared_beginning(functions);
+    if apart > 0 && foreign * FOREIGN <= size(&|_| true) {
+        let beginning = shared.get(..apart).unwrap_or(shared);
+        let whole = matches!(functions, [function] if function.pattern == beginning);
+        patterns.push((group, if whole { beginning.to_owned() } else { format!("{beginning}*") }));
+        return;
+    }
+    let next = |function: &Function| function.pattern.as_bytes().get(shared.len()).copied();
+    for part in functions.chunk_by(|one, other| next(one) == next(other)) {
+        cover_into(patterns, part, shared.len() + 1);
+    }
+}
+
+/// What the names of all begin with, the first and the last of them being the most unlike.
+fn shared_beginning(functions: &[Function]) -> &str {
+    let (Some(first), Some(last)) = (functions.first(), functions.last()) else { return "" };
+    let length =
+        first.pattern.bytes().zip(last.pattern.bytes()).take_while(|(one, other)| one == other).count();
+    first.pattern.get(..length).unwrap_or_default()
+}
+
+/// A mangled name with `*` for what changes from build to build: the disambiguator of a crate (`Cs…_`), a reference back into
+/// the name (`B…_`: where to depends on the lengths of the former), the hash at the end of the older form (`17h…E`), and
+/// what LLVM adds behind a dot.
+fn without_hashes(name: &str) -> String {
+    let name = name.split_once(".llvm.").map_or(name, |(name, _)| name);
+    if let Some((path, _hash)) = name.strip_suffix('E').and_then(|name| name.rsplit_once("17h")) {
+        return format!("{path}17h*E");
+    }
+    let mut pattern = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(at) = rest.find(['C', 'B']) {
+        let (before, from) = rest.split_at(at);
+        pattern.push_str(before);
+        let (mark, longest) = if from.starts_with("Cs") { ("Cs", 13) } else { (&from[..1], 4) };
+        let digits = from[mark.len()..].bytes().take_while(u8::is_ascii_alphanumeric).count();
+        let end = mark.len() + digits;
+        pattern.push_str(mark);
+        if digits > 0 && digits <= longest && mark != "C" && from[end..].starts_with('_') {
+            pattern.push_str("*_");
+            rest = &from[end + 1..];
+        } else {
+            rest = &from[mark.len()..];
+        }
+    }
+    pattern.push_str(rest);
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: Roles = Roles { manager: false, node: true, standalone: true };
+    const MANAGER: Roles = Roles { manager: true, node: false, standalone: true };
+    const NOBODY: Roles = Roles { manager: false, node: false, standalone: false };
+
+    fn patterns(symbols: &[(&str, u64, Roles)]) -> Vec<(Group, String)> {
+        cover(&functions(symbols.iter().copied()))
+    }
+
+    fn of(group: Group, patterns: &[&str]) -> Vec<(Group, String)> {
+        patterns.iter().map(|&pattern| (group, pattern.to_owned())).collect()
+    }
+
+    #[test]
+    fn what_changes_from_build_to_build_is_left_open() {
+        let cases = [
+            ("_RNvNtCs9ltgdHTiPiY_4core3fmt5write", "_RNvNtCs*_4core3fmt5write"),
+            ("_RINvNtB5_3mem4swapNtNtB1h_3vec3VecE", "_RINvNtB*_3mem4swapNtNtB*_3vec3VecE"),
+            ("_RNvCs1a_7Closing9BackOff_x", "_RNvCs*_7Closing9BackOff_x"),
+            ("_RNvC5crate4main", "_RNvC5crate4main"),
+            ("_ZN4core3fmt5write17h0123456789abcdefE", "_ZN4core3fmt5write17h*E"),
+            ("_RNvC1a1b.llvm.1234567890", "_RNvC1a1b"),
+            ("malloc", "malloc"),
+        ];
+        for (name, pattern) in cases {
+            assert_eq!(without_hashes(name), pattern, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_beginning_stands_for_all_functions_that_have_it() {
+        let symbols = [
+            ("_Rnode_a", 100, NODE),
+            ("_Rnode_b", 100, NODE),
+            ("_Rnone", 100, NOBODY),
+            ("_Rother", 99, NODE),
+        ];
+        assert_eq!(patterns(&symbols), of(Group::Node, &["_Rnod*", "_Ro*"]));
+    }
+
+    #[test]
+    fn a_little_that_nobody_ran_goes_with_its_neighbours_and_much_does_not() {
+        let little = [("_Ra1", 500, NODE), ("_Ra2", 100, NOBODY), ("_Ra3", 400, NODE), ("_Rz", 999, NOBODY)];
+        assert_eq!(patterns(&little), of(Group::Node, &["_Ra*"]));
+        let much = [("_Ra1", 500, NODE), ("_Ra2", 300, NOBODY), ("_Ra3", 400, NODE), ("_Rz", 999, NOBODY)];
+        assert_eq!(patterns(&much), of(Group::Node, &["_Ra1", "_Ra3"]));
+    }
+
+    #[test]
+    fn what_another_group_runs_is_foreign() {
+        let symbols = [("_Ra1", 500, NODE), ("_Ra2", 500, MANAGER)];
+        let expected = [(Group::Node, "_Ra1".to_owned()), (Group::Manager, "_Ra2".to_owned())];
+        assert_eq!(patterns(&symbols), expected);
+    }
+
+    #[test]
+    fn functions_that_differ_in_their_hash_alone_lie_together() {
+        let symbols = [
+            ("_RCsabc_1f", 10, NOBODY),
+            ("_RCsabd_1f", 10, MANAGER),
+            ("_RCsabe_1f", 10, NODE),
+            ("_RQ", 9, NOBODY),
+        ];
+        assert_eq!(patterns(&symbols), of(Group::Both, &["_RC*"]));
+    }
+
+    #[test]
+    fn a_name_that_another_goes_on_from_stands_whole() {
+        let symbols = [("_Ra", 10, NODE), ("_Rab", 10, NOBODY)];
+        assert_eq!(patterns(&symbols), of(Group::Node, &["_Ra"]));
+    }
+
+    #[test]
+    fn nothing_is_said_of_functions_that_nobody_ran() {
+        assert_eq!(patterns(&[("_Ra", 10, NOBODY)]), []);
+    }
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Writes .cargo/layout.ld anew: the order in which the published program's functions lie in memory. It runs each subcommand
+# under Callgrind with a little of what it is for, and has layout-tool make the order from what was run.
+#
+#   benches/layout.sh
+#
+# To be run, and its result committed, when much of the program has changed; benches/node.sh shows what it is worth. A program
+# that is told nothing of a function works as well, and keeps more of itself resident. Needs root, valgrind and nm.
+# shellcheck source=benches/common.sh
+. "$(dirname "$0")/common.sh"
+# shellcheck source=benches/runtime.sh
+. "$(dirname "$0")/runtime.sh"
+
+STEERSMAN=${STEERSMAN:-$(build bin steersman)}
+build_peers
+kubectl() { "$KUBEBUILDER_ASSETS/kubectl" "$@"; }
+
+# profile NAME SUBCOMMAND...: in the background; `profiled` is its process id, its profile $state/NAME.callgrind once it ended.
+profile() {
+  local name=$1
+  shift
+  say "$name under Callgrind"
+  valgrind --quiet --tool=callgrind --callgrind-out-file="$state/$name.callgrind" --compress-strings=no --demangle=no \
+    "$STEERSMAN" "$@" >"$state/$name.log" 2>&1 </dev/null &
+  profiled=$!
+  started+=("$profiled")
+}
+
+# end: of what is profiled, which then writes its profile.
+end() {
+  kill "$profiled"
+  wait "$profiled" || true
+}
+
+# An ordinary pod: its network, an init container, volumes of all sources, variables, hooks and probes.
+ordinary_pod() {
+  cat <<'YAML'
+{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {key: value}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: ordinary}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: secret}, stringData: {key: value}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: ordinary, annotations: {a: b}}
+spec:
+  nodeName: node1
+  serviceAccountName: ordinary
+  terminationGracePeriodSeconds: 1
+  volumes:
+  - {name: scratch, emptyDir: {}}
+  - {name: settings, configMap: {name: settings}}
+  - {name: secret, secret: {secretName: secret}}
+  - name: projected
+    projected:
+      sources:
+      - serviceAccountToken: {path: token}
+      - downwardAPI: {items: [{path: annotations, fieldRef: {fieldPath: metadata.annotations}}]}
+  initContainers:
+  - {name: first, image: "docker.io/library/busybox:1.36", imagePullPolicy: Never, command: ["true"]}
+  containers:
+  - name: main
+    image: docker.io/library/busybox:1.36
+    imagePullPolicy: Never
+    command: [sh, -c, "echo ready; exec sleep 1000000"]
+    env:
+    - {name: FROM_SECRET, valueFrom: {secretKeyRef: {name: secret, key: key}}}
+    - {name: FROM_FIELD, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+    envFrom: [{configMapRef: {name: settings}}]
+    resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 64Mi}}
+    volumeMounts:
+    - {name: scratch, mountPath: /scratch}
+    - {name: settings, mountPath: /settings}
+    - {name: secret, mountPath: /secret}
+    - {name: projected, mountPath: /projected}
+    lifecycle: {preStop: {exec: {command: ["true"]}}}
+    readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1}
+    livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1}
+YAML
+}
+
+controller_manager() {
+  cluster_with 100
+  profile manager controller-manager --kubeconfig "$KUBECONFIG" --controllers='*' --leader-elect-resource-name steersman
+  timeout 600 "$state/peers" jobs 5 10 >&2
+  timeout 600 "$state/peers" endpoints 20 >&2
+  end
+}
+
+node() {
+  start_runtime
+  control_plane "without pods"
+  agent_arguments steersman
+  profile node node "${agent_arguments[@]}"
+  kubectl wait --for=create node/node1 --timeout=120s >&2
+  kubectl wait --for=condition=Ready node/node1 --timeout=120s >&2
+  ordinary_pod | kubectl create -f - >&2
+  timeout 300 "$state/peers" pods 10 node1 >&2
+  kubectl wait --for=condition=Ready pod/ordinary --timeout=120s >&2
+  sleep 60 # rest is part of its work: statuses, leases, probes
+  kubectl delete pod ordinary --timeout=120s >&2
+  end
+}
+
+standalone() {
+  local port
+  port=$(free_port)
+  profile standalone standalone --data-dir "$state/data" --https-address "127.0.0.1:$port"
+  export KUBECONFIG=$state/data/kubeconfig
+  timeout 120 bash -c "until '$KUBEBUILDER_ASSETS/kubectl' get --raw /readyz; do sleep 1; done" >&2
+  kubectl wait --for=create node --all --timeout=120s >&2
+  kubectl apply -f "$repository/examples/job.yaml" >&2
+  kubectl wait --for=condition=Complete job --all --timeout=120s >&2
+  kubectl get jobs,pods,events --all-namespaces >&2
+  kubectl delete -f "$repository/examples/job.yaml" >&2
+  end
+}
+
+controller_manager
+node
+standalone
+
+say "writing the order"
+nm -S --defined-only "$STEERSMAN" >"$state/symbols"
+cargo run --manifest-path "$repository/Cargo.toml" --locked --quiet -p steersman-layout-tool -- --symbols "$state/symbols" \
+  --manager "$state/manager.callgrind" --node "$state/node.callgrind" --standalone "$state/standalone.callgrind" \
+  "$repository/.cargo/layout.ld"
