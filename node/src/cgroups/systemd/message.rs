@@ -1,4 +1,5 @@
-//! The messages of D-Bus, as far as systemd's manager is spoken to: calls out; answers and signals in.
+//! The messages of D-Bus, as far as systemd's manager is spoken to: calls out; answers and signals in. That is little: a
+//! library for all of D-Bus (zbus) brings two dozen crates along.
 
 /// How long a message may be that systemd sends to us: what we ask for is short.
 const LONGEST: usize = 1 << 20;
