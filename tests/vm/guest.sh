@@ -129,9 +129,11 @@ nothing_is_left() {
     [ -z "$(find /var/log/pods /var/lib/kubelet/pods -mindepth 1 -maxdepth 1)" ]
 }
 
-limits_outlast_a_reload() {
-  groups.sh >/root/before && systemctl daemon-reload && sleep 2 && groups.sh | diff /root/before -
+limits_outlast_a_reload() { # of what the agent makes; containers' scopes are the runtime's, and lose some
+  slices >/root/before && systemctl daemon-reload && sleep 2 && slices | diff /root/before -
 }
+
+slices() { groups.sh | grep -v '\.scope '; }
 
 a_pod_is_resized() {
   local group
@@ -190,6 +192,8 @@ tests_of_the_node() {
 mkdir -p "$(dirname "$program")" && ln -s /mnt/steersman "$program"
 ip link set lo up
 ip link add cni0 type bridge && ip addr add 10.88.0.1/16 dev cni0 && ip link set cni0 up
+# A node's address is the one that leads away.
+ip route add default via 10.88.0.254
 systemd-run --quiet --unit=kube --slice=kube.slice sleep infinity
 for driver in $drivers; do
   runtime
