@@ -29,18 +29,19 @@ impl Roles {
 }
 
 /// Functions that lie together. What the manager and the node share lies between what each has alone, so that both find
-/// theirs in one piece; `standalone` has them all.
+/// theirs in one piece; `standalone` has them all. A pattern may fit what is another group's: the first one has it, which is
+/// the node's, whose memory counts most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Group {
-    Manager,
-    Both,
     Node,
+    Both,
+    Manager,
     Standalone,
 }
 
 impl Group {
     /// As they follow each other in memory.
-    pub(crate) const IN_ORDER: [Self; 4] = [Self::Manager, Self::Both, Self::Node, Self::Standalone];
+    pub(crate) const IN_ORDER: [Self; 4] = [Self::Node, Self::Both, Self::Manager, Self::Standalone];
 
     pub(crate) const fn description(self) -> &'static str {
         match self {

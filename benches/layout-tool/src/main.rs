@@ -122,6 +122,6 @@ mod tests {
             .filter_map(|line| line.strip_prefix(".text."))
             .filter(|name| name.len() == 1)
             .collect();
-        assert_eq!(order, "mbns");
+        assert_eq!(order, "nbms");
     }
 }

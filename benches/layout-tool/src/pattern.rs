@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 
 use crate::group::{Group, Roles};
 
-/// Of the bytes that a shortened pattern fits, this part at the most may be of functions that belong elsewhere: 1 in 5.
-/// At 1 in 10 there are a tenth more patterns.
-const FOREIGN: u64 = 5;
+/// Of the bytes that a shortened pattern fits, this part at the most may be of functions that belong elsewhere: 1 in 10.
+const FOREIGN: u64 = 10;
 
 /// All functions of one name without its hashes.
 #[derive(Debug)]
