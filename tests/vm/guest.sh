@@ -203,11 +203,11 @@ for driver in $drivers; do
   check "the node is ready" agent steersman node
   check "pods of each class run" pods_of_each_class
   check "a reserved group is limited" a_reserved_group_is_limited
-  check "limits outlast systemctl daemon-reload" limits_outlast_a_reload
   check "containers outlast the agent" containers_outlast_the_agent
   check "groups have what the kubelet gives them" groups_are_the_kubelets
   check "the node is ready again" agent steersman node
   check "pods of each class run again" pods_of_each_class
+  check "limits outlast systemctl daemon-reload" limits_outlast_a_reload
   check "a pod is resized" a_pod_is_resized
   check "a container that needs too much memory is killed" a_container_without_memory_is_killed
   check "kills of the agent amid starts leave nothing" kills_amid_starts_leave_nothing
