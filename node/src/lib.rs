@@ -25,6 +25,7 @@ pub mod objects;
 pub mod pleg;
 pub mod pod_config;
 pub mod pod_manager;
+mod pod_text;
 pub mod pod_workers;
 pub mod probes;
 mod redirect;

@@ -109,9 +109,7 @@ fn missing_cluster_dns(pod: &Pod) -> [Complaint; 2] {
     let reason = "MissingClusterDNS";
     let message = "kubelet does not have ClusterDNS IP configured and cannot create Pod using \"ClusterFirst\" policy. \
                    Falling back to \"Default\" policy.";
-    let meta = &pod.metadata;
-    let part = |part: &Option<String>| part.clone().unwrap_or_default();
-    let name = format!("{}_{}({})", part(&meta.name), part(&meta.namespace), part(&meta.uid));
+    let name = crate::pod_text::pod_text(pod);
     [
         Complaint::OfNode(reason, message.to_owned()),
         Complaint::OfPod(reason, format!("pod: {name:?}. {message}")),

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use steersman_api::GoDuration;
 
 use super::go_json;
-use super::manager::pod_text;
 use crate::container::{ContainerState, PodStatus};
+use crate::pod_text::pod_text;
 
 /// The first wait.
 pub const INITIAL: Duration = Duration::from_secs(10);

@@ -13,7 +13,8 @@ use tracing::debug;
 use self::http_get::{Answered, HttpGet, Target};
 use crate::container::ContainerId;
 use crate::events::{EventType, Events, pod_reference};
-use crate::kuberuntime::manager::{Metrics, pod_ips, pod_text};
+use crate::kuberuntime::manager::{Metrics, pod_ips};
+use crate::pod_text::pod_text;
 use crate::runtime::RuntimeService;
 
 /// Runs hooks. Takes as long as they do: how long that may be is the caller's to say, by dropping the call.

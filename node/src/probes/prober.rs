@@ -10,6 +10,7 @@ use super::{ProbeKind, exec, grpc, http, tcp};
 use crate::container::{ContainerId, port};
 use crate::events::{EventType, Events, container_reference};
 use crate::kuberuntime::actions::ProbeResult;
+use crate::pod_text::pod_text;
 use crate::runtime::RuntimeService;
 
 /// How probes call themselves, as those of the kubelet of this version.
@@ -157,7 +158,7 @@ impl Prober {
                 .map_err(|_| unknown(format!("invalid port number: {}", grpc.port)))?;
             Box::pin(grpc::probe(pod_ip, grpc.service.as_deref().unwrap_or_default(), port, timeout)).await
         } else {
-            Err(unknown(format!("missing probe handler for {}:{}", described(target.pod), container.name)))
+            Err(unknown(format!("missing probe handler for {}:{}", pod_text(target.pod), container.name)))
         }
     }
 
@@ -170,13 +171,6 @@ impl Prober {
 /// A number of seconds that the API server fills in, or of a pod that did not come from there.
 pub(super) fn seconds(given: Option<i32>, default: u64) -> u64 {
     given.and_then(|given| u64::try_from(given).ok()).filter(|given| *given > 0).unwrap_or(default)
-}
-
-/// `name_namespace(uid)`.
-fn described(pod: &Pod) -> String {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let metadata = &pod.metadata;
-    format!("{}_{}({})", text(&metadata.name), text(&metadata.namespace), text(&metadata.uid))
 }
 
 /// Where in the pod's spec a container stands.

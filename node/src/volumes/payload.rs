@@ -33,13 +33,3 @@ pub(super) fn mode(mode: i32) -> u32 {
 pub(super) fn default_mode(given: Option<i32>) -> Result<u32, String> {
     given.map(mode).ok_or_else(|| "no defaultMode used, not even the default value for it".to_owned())
 }
-
-/// Several reasons as one, each once, as upstream aggregates them.
-pub(super) fn joined(mut reasons: Vec<String>) -> String {
-    let mut seen = std::collections::BTreeSet::new();
-    reasons.retain(|reason| seen.insert(reason.clone()));
-    match reasons.as_slice() {
-        [one] => one.clone(),
-        all => format!("[{}]", all.join(", ")),
-    }
-}

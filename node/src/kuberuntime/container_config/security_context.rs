@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, SELinuxOpti
 use super::error::ConfigError;
 use super::{ContainerInputs, ImageUser, namespaces, profiles};
 use crate::cri::v1;
-use crate::kuberuntime::manager::pod_text;
+use crate::pod_text::pod_text;
 
 /// Files of `/proc` and `/sys` that tell of the machine, or harm it.
 const MASKED_PATHS: [&str; 12] = [

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
-use super::spec::{IMPLICIT, container_spec, pod_text, reference};
+use super::spec::{IMPLICIT, container_spec, reference};
 use crate::container::ContainerId;
 use crate::events::{EventType, Events};
 use crate::kuberuntime::actions::KillReason;
@@ -20,6 +20,7 @@ use crate::kuberuntime::grace_period::{MINIMUM_SECONDS, termination_grace_period
 use crate::kuberuntime::labels::{AnnotatedInfo, LabelledInfo};
 use crate::kuberuntime::termination_order::TerminationOrder;
 use crate::lifecycle::HookRunner;
+use crate::pod_text::pod_text;
 use crate::runtime::RuntimeService;
 
 /// Stops containers.

@@ -46,7 +46,6 @@ use tokio::task::{JoinSet, spawn_blocking};
 pub use self::kill_pod::RunningPod;
 pub(crate) use self::list::pod_ips;
 pub use self::metrics::Metrics;
-pub(crate) use self::spec::pod_text;
 pub use self::sync::SyncInputs;
 
 use self::garbage::Policy;

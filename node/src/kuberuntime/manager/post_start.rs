@@ -9,11 +9,11 @@ use tracing::error;
 use super::Kuberuntime;
 use super::kill::Kill;
 use super::records::uid;
-use super::spec::pod_text;
 use crate::container::ContainerId;
 use crate::events::EventType;
 use crate::kuberuntime::actions::{KillReason, PostStart};
 use crate::kuberuntime::sync_result::SyncError;
+use crate::pod_text::pod_text;
 
 impl Kuberuntime {
     /// Runs a hook to its end; where it fails, the container is stopped, unless that was done with its pod meanwhile.

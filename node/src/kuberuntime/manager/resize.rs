@@ -13,7 +13,7 @@ use tracing::debug;
 use super::convert::resources_of;
 use super::records::uid;
 use super::sandbox::Sandbox;
-use super::spec::{container_spec, pod_text};
+use super::spec::container_spec;
 use super::{Kuberuntime, off_thread};
 use crate::aggregate::aggregate;
 use crate::allocation::PodResources;
@@ -23,6 +23,7 @@ use crate::cri::v1;
 use crate::kuberuntime::actions::PodActions;
 use crate::kuberuntime::actions::resize::ContainerToUpdate;
 use crate::kuberuntime::container_config::{container_resources, sandbox_overhead, sandbox_resources};
+use crate::pod_text::pod_text;
 use crate::runtime::Error;
 
 const CPU: &str = "cpu";

@@ -10,13 +10,14 @@ use tracing::{debug, error};
 
 use super::convert::{sandbox_ips, sandbox_status};
 use super::records::uid;
-use super::spec::{is_on_host_network, pod_text};
+use super::spec::is_on_host_network;
 use super::{Kuberuntime, off_thread};
 use crate::cri::v1;
 use crate::events::{EventType, pod_reference};
 use crate::kuberuntime::log_path::pod_logs_directory;
 use crate::kuberuntime::sandbox_config::{SandboxInputs, pod_sandbox_config};
 use crate::kuberuntime::sync_result::SyncError;
+use crate::pod_text::pod_text;
 
 /// A sandbox that containers are started in.
 pub(super) struct Sandbox {

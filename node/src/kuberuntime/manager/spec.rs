@@ -71,13 +71,6 @@ fn field_path(pod: &Pod, name: &str) -> String {
     format!("{IMPLICIT}{name}")
 }
 
-/// A pod as messages name it: `name_namespace(uid)`.
-pub(crate) fn pod_text(pod: &Pod) -> String {
-    let meta = &pod.metadata;
-    let part = |part: &Option<String>| part.clone().unwrap_or_default();
-    format!("{}_{}({})", part(&meta.name), part(&meta.namespace), part(&meta.uid))
-}
-
 /// Whether the pod is in the node's network.
 pub(super) fn is_on_host_network(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or_default()
@@ -87,6 +80,7 @@ pub(super) fn is_on_host_network(pod: &Pod) -> bool {
 mod tests {
     use super::*;
     use crate::kuberuntime::actions::testing;
+    use crate::pod_text::pod_text;
 
     #[test]
     fn every_kind_of_container_has_its_field_path() {

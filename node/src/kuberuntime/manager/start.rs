@@ -11,7 +11,7 @@ use tracing::{debug, error, info, warn};
 
 use super::records::uid;
 use super::sandbox::{Sandbox, make_folder};
-use super::spec::{pod_text, reference};
+use super::spec::reference;
 use super::{Kuberuntime, off_thread};
 use crate::container::{ContainerId, PodStatus};
 use crate::cri::v1;
@@ -21,6 +21,7 @@ use crate::kuberuntime::back_off::{self, Decision};
 use crate::kuberuntime::container_config::{ConfigError, ContainerInputs, ImageUser, container_config};
 use crate::kuberuntime::log_path::{container_logs_directory, legacy_log_symlink, restart_count_by_logs};
 use crate::kuberuntime::sync_result::{PodSyncResult, SyncAction, SyncError};
+use crate::pod_text::pod_text;
 
 const FAILED: &str = "Failed";
 const CRASH_LOOP_BACK_OFF: &str = "CrashLoopBackOff";

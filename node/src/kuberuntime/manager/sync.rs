@@ -10,13 +10,14 @@ use super::kill::Kill;
 use super::kill_pod::{RunningPod, kill_error};
 use super::records::uid;
 use super::sandbox::Sandbox;
-use super::spec::{of_ephemeral, pod_text};
+use super::spec::of_ephemeral;
 use super::start::{Kind, Start};
 use crate::container::{ContainerId, PodStatus};
 use crate::events::{EventType, pod_reference};
 use crate::kuberuntime::actions::{KillReason, Observations, PodActions, compute_pod_actions};
 use crate::kuberuntime::prune::{init_containers_to_prune, init_containers_to_purge};
 use crate::kuberuntime::sync_result::{PodSyncResult, SyncAction, SyncError};
+use crate::pod_text::pod_text;
 use crate::probes::Results;
 use crate::restart_policy::is_restartable_init_container;
 

@@ -3,8 +3,9 @@
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, DownwardAPIVolumeSource};
 
 use super::Sources;
+use crate::aggregate::aggregate;
 use crate::downward::{file_resource_value, metadata_value};
-use crate::volumes::payload::{File, Payload, default_mode, joined, mode};
+use crate::volumes::payload::{File, Payload, default_mode, mode};
 
 pub(super) fn payload(source: &DownwardAPIVolumeSource, from: &Sources<'_>) -> Result<Payload, String> {
     files(source.items.as_deref(), default_mode(source.default_mode)?, from)
@@ -31,5 +32,5 @@ pub(super) fn files(
             Err(fault) => faults.push(fault),
         }
     }
-    if faults.is_empty() { Ok(payload) } else { Err(joined(faults)) }
+    aggregate(faults).map_or(Ok(payload), Err)
 }

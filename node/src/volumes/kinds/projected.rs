@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::{ProjectedVolumeSource, ServiceAccountTokenProjection, VolumeProjection};
 
 use super::{Sources, config_map, downward_api, group_of, secret, user_of};
-use crate::volumes::payload::{File, Payload, default_mode, joined};
+use crate::aggregate::aggregate;
+use crate::volumes::payload::{File, Payload, default_mode};
 
 /// A source of it that is not supported, by name.
 pub(super) fn unsupported_source(volume: &ProjectedVolumeSource) -> Option<&'static str> {
@@ -25,7 +26,7 @@ pub(super) async fn payload(volume: &ProjectedVolumeSource, from: &Sources<'_>) 
             Err(fault) => faults.push(fault),
         }
     }
-    if faults.is_empty() { Ok(payload) } else { Err(joined(faults)) }
+    aggregate(faults).map_or(Ok(payload), Err)
 }
 
 async fn part(source: &VolumeProjection, mode: u32, from: &Sources<'_>) -> Result<Payload, String> {
