@@ -9,12 +9,12 @@ use std::path::PathBuf;
 
 use steersman_client::clients::{Clients, Options as ClientOptions};
 use steersman_client::config_from;
-use steersman_controllers::kinds::pod::{
-    Addresses, Completion, Containers, Disruption, Offer, Phase, Placement, Pod, Readiness, Sidecars,
-};
 use steersman_informer::factory::Options;
 use steersman_informer::index::{BY_NAMESPACE, by_namespace};
 use steersman_informer::{SharedInformerFactory, keep};
+use steersman_kinds::pod::{
+    Addresses, Completion, Containers, Disruption, Offer, Phase, Placement, Pod, Readiness, Sidecars,
+};
 use tokio::time::Instant;
 
 // The allocator of the binary is part of what is measured.

@@ -17,13 +17,13 @@ use serde_json::json;
 use steersman_api::{GroupVersionResource, ObjectKey, ResourceVersion};
 use steersman_client::Clients;
 use steersman_client::clients::Options as ClientOptions;
-use steersman_controllers::kinds::pod::{Phase, Placement, Pod};
 use steersman_informer::factory::Options;
 use steersman_informer::index::{BY_NAMESPACE, by_namespace};
 use steersman_informer::list_watch::Scope;
 use steersman_informer::reflector::ListMode;
 use steersman_informer::wire::whole::Whole;
 use steersman_informer::{Informer, SharedInformerFactory, keep, shared_informer};
+use steersman_kinds::pod::{Phase, Placement, Pod};
 use support::{Cluster, eventually, until};
 
 keep! {

@@ -1,17 +1,15 @@
-//! The controllers of kube-controller-manager, and what they share.
+//! The controllers of kube-controller-manager: a crate for each area, a folder in it for each controller, and on top the
+//! table of all of them.
 //!
-//! Each controller observes what its caches hold, plans in a pure function, and lets the runner act: see [`controller`].
+//! [`builtin`] is the registry that the manager starts its controllers from.
 
-pub mod call;
-pub mod context;
-pub mod controller;
-pub mod endpoints;
-pub mod job;
-pub mod kinds;
-pub mod own_writes;
-pub mod plan;
-pub mod pod_control;
-pub mod pod_gc;
-pub mod pod_template;
-pub mod registry;
-pub mod runner;
+mod role;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use role::cluster_role;
+pub use steersman_controllers_batch as batch;
+pub use steersman_controllers_network as network;
+pub use steersman_controllers_nodes as nodes;
+pub use table::builtin;

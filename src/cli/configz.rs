@@ -1,14 +1,15 @@
-//! What `/configz` tells: the settings under upstream's names, as far as they are heeded.
+//! What `/configz` shows: the settings that have an effect, under upstream's names.
 
 use serde_json::{Value, json};
-use steersman_node::configuration::GoDuration;
+use steersman_api::GoDuration;
+use steersman_controller::options::OptionSet;
 
 use super::controller_manager::Flags;
 
 /// The `KubeControllerManagerConfiguration` under its key.
-pub(crate) fn configz(flags: &Flags, controllers: &[&str]) -> Value {
+pub(crate) fn configz(flags: &Flags, controllers: &[&str], options: &OptionSet) -> Value {
     let duration = |duration: GoDuration| duration.to_string();
-    json!({
+    let mut configz = json!({
         "kubecontrollermanager.config.k8s.io": {
             "kind": "KubeControllerManagerConfiguration",
             "apiVersion": "kubecontrollermanager.config.k8s.io/v1alpha1",
@@ -33,12 +34,10 @@ pub(crate) fn configz(flags: &Flags, controllers: &[&str]) -> Value {
                 },
                 "Controllers": controllers,
             },
-            "EndpointController": {
-                "ConcurrentEndpointSyncs": flags.concurrent_endpoint_syncs,
-                "EndpointUpdatesBatchPeriod": duration(flags.endpoint_updates_batch_period),
-            },
-            "JobController": { "ConcurrentJobSyncs": flags.concurrent_job_syncs },
-            "PodGCController": { "TerminatedPodGCThreshold": flags.terminated_pod_gc_threshold },
         }
-    })
+    });
+    if let Some(Value::Object(all)) = configz.get_mut("kubecontrollermanager.config.k8s.io") {
+        all.extend(options.configz());
+    }
+    configz
 }

@@ -1,13 +1,14 @@
 //! The flags of `steersman controller-manager`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{ArgAction, Args, Command};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use serde_json::Value;
 use steersman_client::{Limits, leader_election};
-use steersman_controllers::context::{ControllerOptions, EndpointsOptions, JobOptions, PodGcOptions};
-use steersman_controllers::registry::{ByDefault, Registry, Selection};
-use steersman_controllers::runner::Timing;
+use steersman_controller::options::OptionSet;
+use steersman_controller::registry::{ByDefault, Selection};
+use steersman_controller::runner::Timing;
 use steersman_node::configuration::GoDuration;
 
 use super::pflag::Refusal;
@@ -33,7 +34,9 @@ pub(crate) struct ControllerManager {
     /// How they start and stop.
     pub timing: Timing,
     /// Their settings.
-    pub options: ControllerOptions,
+    pub options: OptionSet,
+    /// How often informers tell handlers of all objects again.
+    pub min_resync_period: Duration,
     /// How to stand for election; `None` leads without asking.
     pub election: Option<leader_election::Config>,
     /// Where to serve HTTP.
@@ -70,18 +73,6 @@ pub(crate) struct Flags {
     /// How long running syncs may take to end when the process is stopped; 0: as long as they like
     #[arg(long, value_name = "duration", default_value = "10s", help_heading = "Controllers")]
     pub controller_shutdown_timeout: GoDuration,
-    /// How many jobs are synced at a time
-    #[arg(long, value_name = "int", default_value_t = 5, help_heading = "Controllers")]
-    pub concurrent_job_syncs: i32,
-    /// How many services have their endpoints synced at a time
-    #[arg(long, value_name = "int", default_value_t = 5, help_heading = "Controllers")]
-    pub concurrent_endpoint_syncs: i32,
-    /// How long changes of pods are gathered before endpoints are written
-    #[arg(long, value_name = "duration", default_value = "0s", help_heading = "Controllers")]
-    pub endpoint_updates_batch_period: GoDuration,
-    /// How many terminated pods may exist before the oldest are deleted; 0 and less: any number
-    #[arg(long, value_name = "int", default_value_t = 12_500, help_heading = "Controllers")]
-    pub terminated_pod_gc_threshold: i32,
     /// Feature gates, as Name=true|false; unknown ones are warned of
     #[arg(long, value_name = "list", action = ArgAction::Append, help_heading = "Controllers")]
     pub feature_gates: Vec<String>,
@@ -133,7 +124,7 @@ pub(crate) fn describe(command: Command) -> Command {
 
 /// Names the controllers in the help of `--controllers`.
 pub(super) fn describe_controllers(command: Command) -> Command {
-    let registry = Registry::builtin();
+    let registry = steersman_controllers::builtin();
     let here = || registry.rows().iter().filter(|row| row.is_here());
     let all: Vec<_> = here().map(|row| row.name).collect();
     let off: Vec<_> = here().filter(|row| row.by_default == ByDefault::Off).map(|row| row.name).collect();
@@ -158,15 +149,20 @@ pub(super) fn log_format(text: &str) -> Result<Format, String> {
 }
 
 impl Flags {
-    /// What the flags amount to; `unheeded` is what to warn of flags of upstream that were given too.
+    /// Checks the flags, alone and together. `options` are the settings of the controllers, and `unheeded` the warnings of
+    /// upstream's flags that have no effect.
     ///
     /// # Errors
-    /// Values that can't be, by themselves or together.
-    pub(crate) fn check(self, unheeded: Vec<String>) -> Result<ControllerManager, Refusal> {
+    /// A value that is not allowed.
+    pub(crate) fn check(
+        self,
+        options: OptionSet,
+        unheeded: Vec<String>,
+    ) -> Result<ControllerManager, Refusal> {
         let gates = feature_gates::warnings(&self.feature_gates)
             .map_err(|why| Refusal::of_value("--feature-gates", &self.feature_gates.join(","), why))?;
         let controllers: Vec<&str> = items(&self.controllers).collect();
-        let selection = Selection::parse(&controllers, &Registry::builtin())
+        let selection = Selection::parse(&controllers, &steersman_controllers::builtin())
             .map_err(|why| Refusal::of_value("--controllers", &controllers.join(","), why))?;
         Ok(ControllerManager {
             logging: Logging { verbosity: self.v, format: self.logging_format },
@@ -177,20 +173,10 @@ impl Flags {
                 start_interval: self.controller_start_interval.0,
                 shutdown_timeout: self.controller_shutdown_timeout.0,
             },
-            options: ControllerOptions {
-                min_resync_period: self.min_resync_period.0,
-                job: JobOptions {
-                    concurrent_syncs: workers("--concurrent-job-syncs", self.concurrent_job_syncs)?,
-                    ..JobOptions::default()
-                },
-                endpoints: EndpointsOptions {
-                    concurrent_syncs: workers("--concurrent-endpoint-syncs", self.concurrent_endpoint_syncs)?,
-                    updates_batch_period: self.endpoint_updates_batch_period.0,
-                },
-                pod_gc: PodGcOptions { terminated_pod_threshold: self.terminated_pod_gc_threshold },
-            },
             election: self.election()?,
-            configz: configz::configz(&self, &controllers),
+            configz: configz::configz(&self, &controllers, &options),
+            min_resync_period: self.min_resync_period.0,
+            options,
             kubeconfig: self.kubeconfig.filter(|path| !path.as_os_str().is_empty()),
             master: self.master,
             http_address: self.http_address,
@@ -228,7 +214,28 @@ impl Flags {
     }
 }
 
-fn workers(flag: &str, count: i32) -> Result<usize, Refusal> {
-    let workers = usize::try_from(count).ok().filter(|workers| *workers > 0);
-    workers.ok_or_else(|| Refusal::of_value(flag, &count.to_string(), "must be greater than 0"))
+/// The flags that controllers declare beside their code.
+pub(super) fn flags_of_controllers() -> impl Iterator<Item = Arg> {
+    steersman_controllers::builtin().options().flags().into_iter().map(|flag| {
+        Arg::new(flag.name)
+            .long(flag.name)
+            .help(flag.help)
+            .value_name(flag.value_name)
+            .default_value(flag.value)
+            .help_heading("Controllers")
+    })
+}
+
+/// The settings of controllers, as the command line has them.
+///
+/// # Errors
+/// A value that a flag does not take.
+pub(super) fn options_of_controllers(matches: &ArgMatches) -> Result<OptionSet, Refusal> {
+    let mut options = steersman_controllers::builtin().options();
+    for flag in options.flags() {
+        let value: &String = matches.get_one(flag.name).expect("a flag of a controller must have a default");
+        let set = options.set(flag.name, value);
+        set.map_err(|why| Refusal::of_value(&format!("--{}", flag.name), value, why))?;
+    }
+    Ok(options)
 }

@@ -88,7 +88,9 @@ impl VersionWish {
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
     let command = Cli::command()
         .mut_subcommand("controller-manager", |manager| {
-            pflag::go_like(controller_manager::describe(manager).args(upstream::CONTROLLER_MANAGER.flags()))
+            let flags =
+                controller_manager::flags_of_controllers().chain(upstream::CONTROLLER_MANAGER.flags());
+            pflag::go_like(controller_manager::describe(manager).args(flags))
         })
         .mut_subcommand("node", |node| pflag::go_like(node::describe(node)))
         .mut_subcommand("standalone", |all| pflag::go_like(standalone::describe(all)));
@@ -103,7 +105,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         (VersionWish::Raw, _) => Ok(Invocation::Print(format!("{:#?}\n", version::info()))),
         (VersionWish::None, Some(Command::ControllerManager(flags))) => {
             let unheeded = upstream::CONTROLLER_MANAGER.warnings(of_command(&matches));
-            Ok(Invocation::ControllerManager(Box::new(flags.check(unheeded)?)))
+            let options = controller_manager::options_of_controllers(of_command(&matches))?;
+            Ok(Invocation::ControllerManager(Box::new(flags.check(options, unheeded)?)))
         }
         (VersionWish::None, Some(Command::Node(flags))) => {
             Ok(Invocation::Node(Box::new(flags.check(of_command(&matches))?)))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Command};
 use steersman_api::names;
-use steersman_controllers::registry::{ByDefault, Registry, Selection};
+use steersman_controller::registry::{ByDefault, Registry, Selection};
 use steersman_node::configuration::CgroupDriver;
 
 use super::controller_manager::{describe_controllers, log_format};
@@ -111,7 +111,7 @@ impl Flags {
     /// Values that can't be.
     pub(crate) fn check(self) -> Result<Standalone, Refusal> {
         let controllers: Vec<&str> = items(&self.controllers).collect();
-        let registry = Registry::builtin();
+        let registry = steersman_controllers::builtin();
         let selection = Selection::parse(&those_here(&controllers, &registry), &registry)
             .map_err(|why| Refusal::of_value("--controllers", &controllers.join(","), why))?;
         let node_name = self.node_name.filter(|name| !name.is_empty());
@@ -165,7 +165,7 @@ fn default_data_dir(root: bool, home: Option<&Path>) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use steersman_controllers::registry::Choice;
+    use steersman_controller::registry::Choice;
 
     use super::*;
 
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn all_controllers_are_those_of_this_program() {
-        let registry = Registry::builtin();
+        let registry = steersman_controllers::builtin();
         let enabled = |asked: &[&str]| {
             let selection = Selection::parse(&those_here(asked, &registry), &registry).unwrap();
             let rows = registry.rows().iter().filter(|row| selection.choice(row) != Choice::Disabled);

@@ -1,5 +1,8 @@
 use std::time::Duration;
 
+use steersman_controllers::batch::job::JobOptions;
+use steersman_controllers::nodes::pod_gc::PodGcOptions;
+
 use super::*;
 
 fn parsed(flags: &str) -> Result<Invocation, Refusal> {
@@ -32,7 +35,7 @@ fn printed(args: &[&str]) -> String {
 #[test]
 fn the_defaults_are_upstreams() {
     let manager = manager("");
-    assert_eq!(manager.options, steersman_controllers::context::ControllerOptions::default());
+    assert_eq!(manager.min_resync_period, Duration::from_secs(12 * 60 * 60));
     assert_eq!(manager.limits, steersman_client::Limits::new(20.0, 30));
     let timing = (manager.timing.start_interval, manager.timing.shutdown_timeout);
     assert_eq!(timing, (Duration::ZERO, Duration::from_secs(10)));
@@ -62,7 +65,7 @@ fn flags_are_taken_in_gos_ways() {
         "--concurrent-job-syncs 7",
         "--concurrent_job_syncs=3 --concurrent-job-syncs=7",
     ] {
-        assert_eq!(manager(flags).options.job.concurrent_syncs, 7, "{flags}");
+        assert_eq!(manager(flags).options.get::<JobOptions>().concurrent_syncs.0, 7, "{flags}");
     }
     for flags in ["-v4", "-v=4", "-v 4", "--v=4", "--v 4"] {
         assert_eq!(manager(flags).logging.verbosity, 4, "{flags}");
@@ -70,9 +73,9 @@ fn flags_are_taken_in_gos_ways() {
     let manager = manager(
         "--min-resync-period=1h30m --controller-start-interval 500ms --terminated-pod-gc-threshold -1",
     );
-    assert_eq!(manager.options.min_resync_period, Duration::from_secs(5_400));
+    assert_eq!(manager.min_resync_period, Duration::from_secs(5_400));
     assert_eq!(manager.timing.start_interval, Duration::from_millis(500));
-    assert_eq!(manager.options.pod_gc.terminated_pod_threshold, -1);
+    assert_eq!(manager.options.get::<PodGcOptions>().terminated_pod_threshold, -1);
 }
 
 #[test]
@@ -82,7 +85,7 @@ fn controllers_may_be_listed_at_once_or_one_by_one_and_begin_with_a_dash() {
         ["--controllers=* --controllers=-job", "--controllers -job,*", "--controllers * --controllers -job"]
     {
         let other = manager(flags).selection;
-        let registry = steersman_controllers::registry::Registry::builtin();
+        let registry = steersman_controllers::builtin();
         for row in registry.rows() {
             assert_eq!(other.choice(row), one.choice(row), "{flags}: {}", row.name);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steersman_controllers::runner::{ControllerHealth, Controllers};
+use steersman_controller::runner::{ControllerHealth, Controllers};
 use steersman_informer::SharedInformerFactory;
 
 use crate::serve::health::{Check, Checks};
@@ -44,7 +44,7 @@ fn judge(health: &ControllerHealth) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use steersman_controllers::runner::Busy;
+    use steersman_controller::runner::Busy;
 
     use super::*;
 

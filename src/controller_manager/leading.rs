@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use steersman_client::leader_election::Elector;
-use steersman_controllers::runner::{Controllers, ShutdownTimeout, Timing};
+use steersman_controller::runner::{Controllers, ShutdownTimeout, Timing};
 use steersman_informer::SharedInformerFactory;
 use tokio::select;
 use tokio::time::sleep;

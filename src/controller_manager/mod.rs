@@ -15,9 +15,10 @@ use serde_json::Value;
 use steersman_client::events::{self, Writer};
 use steersman_client::leader_election::{self, Elector};
 use steersman_client::{Clients, RestMapper, clients, config, config_from, transport};
-use steersman_controllers::context::{Clock, ControllerContext, ControllerOptions};
-use steersman_controllers::registry::{self, Selection};
-use steersman_controllers::runner::{self, Controllers, ShutdownTimeout, Timing};
+use steersman_controller::context::{Clock, ControllerContext};
+use steersman_controller::options::OptionSet;
+use steersman_controller::registry::{self, Selection};
+use steersman_controller::runner::{self, Controllers, ShutdownTimeout, Timing};
 use steersman_informer::work_queue::{self, MetricsProvider};
 use steersman_informer::{SharedInformerFactory, factory, shared_informer};
 use tokio::task::JoinSet;
@@ -91,7 +92,8 @@ pub(crate) async fn run(options: ControllerManager) -> Result<(), Error> {
     let work = Work {
         selection: &options.selection,
         timing: options.timing,
-        options: &options.options,
+        options: options.options.clone(),
+        min_resync_period: options.min_resync_period,
         election: options.election.as_ref(),
     };
     let mut manager = Manager::build(foundation, work)?;
@@ -139,7 +141,9 @@ pub(crate) struct Work<'a> {
     /// How they start and stop.
     pub(crate) timing: Timing,
     /// Their settings.
-    pub(crate) options: &'a ControllerOptions,
+    pub(crate) options: OptionSet,
+    /// How often informers tell handlers of all objects again; zero: never.
+    pub(crate) min_resync_period: Duration,
     /// How to stand for election; `None` leads without asking.
     pub(crate) election: Option<&'a leader_election::Config>,
 }
@@ -182,7 +186,7 @@ impl Manager {
             None => clients.clone(),
         };
 
-        let resync = Some(work.options.min_resync_period).filter(|period| !period.is_zero());
+        let resync = Some(work.min_resync_period).filter(|period| !period.is_zero());
         let informer = shared_informer::Config { resync, ..shared_informer::Config::default() };
         let informers = SharedInformerFactory::new(
             clients.watch_client(),
@@ -196,11 +200,11 @@ impl Manager {
             rest_mapper: Arc::new(RestMapper::new(clients.component("controller-discovery"))),
             events,
             clock: Clock::wall(),
-            options: Arc::new(work.options.clone()),
+            options: Arc::new(work.options),
             metrics: metrics.clone(),
             queue_metrics,
         };
-        let registry = registry::Registry::builtin();
+        let registry = steersman_controllers::builtin();
         let controllers = registry.build(work.selection, &context, &run_metrics)?;
         let leadership = Leadership::new(
             elector,

@@ -19,8 +19,9 @@ use prometheus::Registry;
 use serde_json::Value;
 use steersman_apiserver::{Identity, Server, StartError};
 use steersman_client::{Clients, Limits, clients, events};
-use steersman_controllers::context::{ControllerOptions, JobOptions};
-use steersman_controllers::runner::{ShutdownTimeout, Timing};
+use steersman_controller::options::OptionSet;
+use steersman_controller::runner::{ShutdownTimeout, Timing};
+use steersman_controllers::batch::job::JobOptions;
 use steersman_node::agent;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
@@ -150,10 +151,9 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     let work = Work {
         selection: &options.selection,
         timing: Timing { start_interval: Duration::ZERO, shutdown_timeout: SHUTDOWN },
-        options: &ControllerOptions {
-            job: JobOptions { batch_period: JOB_BATCHES, ..JobOptions::default() },
-            ..ControllerOptions::default()
-        },
+        options: OptionSet::default().with(JobOptions { batch_period: JOB_BATCHES, ..JobOptions::default() }),
+        // As often as kube-controller-manager by default.
+        min_resync_period: Duration::from_secs(12 * 60 * 60),
         election: None,
     };
     let foundation = Foundation { clients, metrics, event_metrics: event_metrics.clone() };

@@ -1,0 +1,246 @@
+//! One call of the API server on behalf of a sync.
+
+use std::error::Error as StdError;
+
+use bytes::Bytes;
+use http::{Method, Request, header};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use steersman_api::wire::Reader;
+use steersman_api::{ResourceVersion, Status, wire};
+use steersman_client::gate;
+use steersman_informer::wire::{Encoding, Object};
+
+use crate::controller::SyncError;
+
+/// What one call says.
+#[derive(Debug)]
+pub struct Call {
+    /// What it is meant to do, for errors: `creating pod default/a-x7k2p`.
+    pub what: String,
+    /// The method.
+    pub method: Method,
+    /// Path and query.
+    pub path: String,
+    /// What is sent, if anything is.
+    pub content: Option<Content>,
+}
+
+/// A body and what it is.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// Such as `application/json`.
+    pub media_type: &'static str,
+    /// Of that type.
+    pub bytes: Bytes,
+}
+
+/// An answer that is no error.
+#[derive(Debug)]
+pub struct Answer {
+    what: String,
+    encoding: Encoding,
+    /// Without an envelope.
+    body: Bytes,
+}
+
+/// Protobuf, in the envelope that Kubernetes puts around it.
+pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// JSON.
+pub const JSON: &str = "application/json";
+/// A patch that replaces members, and lists as a whole.
+pub const MERGE_PATCH: &str = "application/merge-patch+json";
+/// A patch that knows the lists of Kubernetes's own kinds.
+pub const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
+
+impl Content {
+    /// JSON of some type.
+    pub fn json(media_type: &'static str, json: &serde_json::Value) -> Self {
+        Self { media_type, bytes: json.to_string().into() }
+    }
+}
+
+impl Call {
+    /// Sends it and reads the answer.
+    ///
+    /// # Errors
+    /// [`SyncError::Refused`] with the server's answer, [`SyncError::Fenced`] if this process may not write, and
+    /// [`SyncError::Unknown`] if no answer came, unless the call was surely never sent.
+    pub async fn send(self, client: &kube::Client) -> Result<Answer, SyncError> {
+        let Self { what, method, path, content } = self;
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::ACCEPT, "application/vnd.kubernetes.protobuf,application/json");
+        if let Some(content) = &content {
+            request = request.header(header::CONTENT_TYPE, content.media_type);
+        }
+        let body = content.map_or_else(Body::empty, |content| Body::from(content.bytes));
+        let request = request.body(body).map_err(|error| SyncError::Failed(format!("{what}: {error}")))?;
+        let response = client.send(request).await.map_err(|error| no_answer(&what, &error))?;
+        let (head, body) = response.into_parts();
+        let body = match body.collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) => return Err(no_answer(&what, &error)),
+        };
+        if !head.status.is_success() {
+            let status = Status::from_body(&body).unwrap_or_else(|| {
+                Status::failure(head.status.as_u16(), "", head.status.canonical_reason().unwrap_or_default())
+            });
+            return Err(SyncError::Refused { what, status: Box::new(status) });
+        }
+        let is_protobuf = |value: &http::HeaderValue| value.as_bytes().starts_with(PROTOBUF.as_bytes());
+        if !head.headers.get(header::CONTENT_TYPE).is_some_and(is_protobuf) {
+            return Ok(Answer { what, encoding: Encoding::Json, body });
+        }
+        match wire::unwrap(&body) {
+            Ok(envelope) => {
+                let body = body.slice_ref(envelope.raw);
+                Ok(Answer { what, encoding: Encoding::Protobuf, body })
+            }
+            Err(error) => Err(SyncError::Unknown { what, why: error.to_string() }),
+        }
+    }
+}
+
+impl Answer {
+    /// The object that it is, with these groups of fields.
+    ///
+    /// # Errors
+    /// It is no object of the kind: as far as the caller can tell, the outcome of the call is unknown.
+    pub fn object<K: Object>(&self, groups: u64) -> Result<K, SyncError> {
+        K::decode(&self.body, self.encoding, groups)
+            .map_err(|error| SyncError::Unknown { what: self.what.clone(), why: error.to_string() })
+    }
+}
+
+impl Answer {
+    /// The version of the list that it is.
+    ///
+    /// # Errors
+    /// It is no list, or its version can't be compared.
+    pub fn list_version(&self) -> Result<ResourceVersion, SyncError> {
+        let version = match self.encoding {
+            // ListMeta is field 1 of every list, and its version field 2.
+            Encoding::Protobuf => text_at(&self.body, &[1, 2]),
+            Encoding::Json => {
+                let list: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
+                list.and_then(|list| Some(list["metadata"]["resourceVersion"].as_str()?.to_owned()))
+            }
+        };
+        let version = version.and_then(|text| ResourceVersion::parse(&text).ok());
+        version.ok_or_else(|| SyncError::Failed(format!("{}: the list has no resourceVersion", self.what)))
+    }
+}
+
+/// The text that is found by following field numbers into a message.
+fn text_at(message: &[u8], path: &[u32]) -> Option<String> {
+    let (number, rest) = path.split_first()?;
+    let mut reader = Reader::new(message);
+    while let Some(field) = reader.field().ok()? {
+        if field.number == *number {
+            return if rest.is_empty() {
+                field.text().ok().map(str::to_owned)
+            } else {
+                text_at(field.bytes().ok()?, rest)
+            };
+        }
+    }
+    None
+}
+
+fn no_answer(what: &str, error: &kube::Error) -> SyncError {
+    let what = what.to_owned();
+    if is_fenced(error) {
+        SyncError::Fenced { what }
+    } else if steersman_client::fault::surely_not_done(error) {
+        SyncError::Failed(format!("{what}: {error}"))
+    } else {
+        SyncError::Unknown { what, why: error.to_string() }
+    }
+}
+
+fn is_fenced(error: &kube::Error) -> bool {
+    let mut cause: Option<&(dyn StdError + 'static)> = match error {
+        kube::Error::Service(error) => Some(&**error),
+        other => Some(other),
+    };
+    while let Some(error) = cause {
+        if let Some(gate::Error::Refused(_)) = error.downcast_ref() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::future::BoxFuture;
+    use steersman_apiserver::{Calls, Failure, TestServer};
+    use steersman_client::{Clients, GateClosed, WriteGate};
+
+    use super::*;
+    use steersman_kinds::pod::Pod;
+
+    struct Closed;
+
+    impl WriteGate for Closed {
+        fn admit(&self) -> Result<(), GateClosed> {
+            Err(GateClosed::because("not the leader"))
+        }
+        fn closed(&self) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn call(method: Method, path: &str) -> Call {
+        let pod = serde_json::json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        });
+        let content = (method == Method::POST).then(|| Content::json(JSON, &pod));
+        let path = format!("/api/v1/namespaces/default/pods{path}");
+        Call { what: "testing".to_owned(), method, path, content }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_became_of_a_call_is_told_apart() {
+        let server = TestServer::start().await;
+        let clients = Clients::over(server.in_memory());
+        let client = clients.component("test");
+        let gated = clients.gated(Arc::new(Closed)).component("test");
+
+        let fenced = call(Method::POST, "").send(&gated).await.unwrap_err();
+        assert!(matches!(&fenced, SyncError::Fenced { .. }) && fenced.surely_not_done(), "{fenced}");
+        let made: Pod = call(Method::POST, "").send(&client).await.unwrap().object(0).unwrap();
+        assert_eq!(made.meta().key.name, "a");
+        let twice = call(Method::POST, "").send(&client).await.unwrap_err();
+        assert!(twice.is("AlreadyExists") && twice.surely_not_done(), "{twice}");
+        let missing = call(Method::GET, "/b").send(&client).await.unwrap_err();
+        assert!(missing.is("NotFound"), "{missing}");
+
+        for failure in [Failure::ResetAfterwards, Failure::TimeoutAfterwards, Failure::InternalError] {
+            server.faults().fail(1, Calls::to("pods"), failure.clone());
+            let error = call(Method::DELETE, "/a").send(&client).await.unwrap_err();
+            assert!(!error.surely_not_done(), "{failure:?}: {error}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_tells_its_version_in_either_encoding() {
+        let server = TestServer::start().await;
+        let client = Clients::over(server.in_memory()).component("test");
+        call(Method::POST, "").send(&client).await.unwrap();
+        let answer = call(Method::GET, "?limit=1").send(&client).await.unwrap();
+        assert_eq!(answer.encoding, Encoding::Protobuf);
+        assert_eq!(answer.list_version().unwrap().0, server.resource_version());
+        let body = r#"{"metadata": {"resourceVersion": "7"}, "items": []}"#.into();
+        let json = Answer { what: String::new(), encoding: Encoding::Json, body };
+        assert_eq!(json.list_version().unwrap(), ResourceVersion(7));
+        let none = Answer { what: String::new(), encoding: Encoding::Protobuf, body: Bytes::new() };
+        none.list_version().unwrap_err();
+    }
+}

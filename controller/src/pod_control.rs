@@ -1,0 +1,218 @@
+//! What controllers do to pods: make, delete and patch them.
+
+use std::sync::Arc;
+
+use http::Method;
+use k8s_openapi::api::core::v1::ObjectReference;
+use serde_json::json;
+use steersman_api::{ArcStr, ObjectKey, OwnerReference, Uid};
+use steersman_client::events::{EventType, Recorder};
+use steersman_informer::wire::{Object, Opaque};
+
+use crate::call::{Answer, Call, Content, JSON, STRATEGIC_MERGE_PATCH};
+use crate::controller::SyncError;
+use crate::pod_template::PodDraft;
+use steersman_kinds::pod::Pod;
+
+/// Makes, deletes and patches pods on behalf of owners, and says so in events about the owner, as upstream's
+/// `RealPodControl`: `SuccessfulCreate`, `FailedCreate`, `SuccessfulDelete`, `FailedDelete`.
+///
+/// Every write names the uid of the pod it means, so that a later pod of the same name is never hit.
+#[derive(Clone)]
+pub struct PodControl {
+    client: kube::Client,
+    recorder: Recorder,
+    /// The groups of fields that answers are decoded with.
+    groups: u64,
+}
+
+/// One pod, whatever comes to bear its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodRef {
+    /// Its name; the namespace is the owner's.
+    pub name: ArcStr,
+    /// Which pod of that name.
+    pub uid: Uid,
+}
+
+/// What became of a pod that was to be changed.
+#[derive(Debug)]
+pub enum Changed {
+    /// It was changed; this is its state now. Of a pod that the change removed for good it is the last one, whose
+    /// version may be that from before.
+    Now(Arc<Pod>),
+    /// There is no such pod.
+    Gone,
+}
+
+/// What became of a pod that was to be made.
+#[derive(Debug)]
+pub enum Made {
+    /// Here it is.
+    Pod(Arc<Pod>),
+    /// Its namespace is being deleted: nothing can be made in it any more, and nobody needs to hear of that.
+    NamespaceTerminates,
+}
+
+impl PodControl {
+    /// Through `client`, with events by `recorder`. Answers are decoded with these groups of fields.
+    pub fn new(client: kube::Client, recorder: Recorder, groups: u64) -> Self {
+        Self { client, recorder, groups }
+    }
+
+    /// Makes a pod from a template.
+    ///
+    /// # Errors
+    /// It was not made, or nobody knows: see [`SyncError::surely_not_done`].
+    pub async fn create(
+        &self,
+        owner: &ObjectReference,
+        draft: &PodDraft,
+        template: &Opaque,
+    ) -> Result<Made, SyncError> {
+        let namespace = owner.namespace.as_deref().unwrap_or_default();
+        let what = format!("creating a pod of {namespace}/{}", draft.owner.name);
+        let made = match draft.fill_in(template) {
+            Err(error) => Err(SyncError::Failed(format!("{what}: {error}"))),
+            Ok(content) => {
+                let path = format!("/api/v1/namespaces/{namespace}/pods");
+                let call = Call { what, method: Method::POST, path, content: Some(content) };
+                call.send(&self.client).await.and_then(|answer| self.pod(&answer))
+            }
+        };
+        match made {
+            Ok(pod) => {
+                let message = format!("Created pod: {}", pod.meta().key.name);
+                self.recorder.event(owner, EventType::Normal, "SuccessfulCreate", message);
+                Ok(Made::Pod(pod))
+            }
+            Err(error) if error.status().is_some_and(|status| status.has_cause("NamespaceTerminating")) => {
+                Ok(Made::NamespaceTerminates)
+            }
+            Err(error) => {
+                self.say_failed(owner, "FailedCreate", "Error creating: ", &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Asks for a pod's deletion, with the grace that it has.
+    ///
+    /// # Errors
+    /// It was not, or nobody knows. That there is no such pod is none.
+    pub async fn delete(&self, owner: &ObjectReference, pod: &PodRef) -> Result<Changed, SyncError> {
+        let path = path(owner, &pod.name);
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid},
+        });
+        let what = format!("deleting pod {}", key(owner, &pod.name));
+        let content = Some(Content::json(JSON, &options));
+        let answer = Call { what, method: Method::DELETE, path, content }.send(&self.client).await;
+        match answer.and_then(|answer| self.pod(&answer)) {
+            Ok(state) => {
+                let message = format!("Deleted pod: {}", pod.name);
+                self.recorder.event(owner, EventType::Normal, "SuccessfulDelete", message);
+                Ok(Changed::Now(state))
+            }
+            Err(error) if error.is("NotFound") => Ok(Changed::Gone),
+            Err(error) => {
+                self.say_failed(owner, "FailedDelete", "Error deleting: ", &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes a finalizer off a pod.
+    ///
+    /// # Errors
+    /// It was not, or nobody knows. That there is no such pod is none.
+    pub async fn remove_finalizer(
+        &self,
+        namespace: &str,
+        pod: &PodRef,
+        finalizer: &str,
+    ) -> Result<Changed, SyncError> {
+        let patch = json!({"metadata": {
+            "uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [finalizer],
+        }});
+        self.patch(namespace, pod, &patch, "removing the finalizer of").await
+    }
+
+    /// Makes `owner` the managing owner of a pod that has none, and adds a finalizer to it.
+    ///
+    /// # Errors
+    /// It was not, or nobody knows. That there is no such pod is none.
+    pub async fn adopt(
+        &self,
+        namespace: &str,
+        pod: &PodRef,
+        owner: &OwnerReference,
+        finalizer: &str,
+    ) -> Result<Changed, SyncError> {
+        let patch = json!({"metadata": {
+            "ownerReferences": [owner], "uid": pod.uid, "finalizers": [finalizer],
+        }});
+        self.patch(namespace, pod, &patch, "adopting").await
+    }
+
+    /// Takes an owner and a finalizer off a pod.
+    ///
+    /// # Errors
+    /// They were not, or nobody knows. That there is no such pod, or that the owner was off already, is none.
+    pub async fn release(
+        &self,
+        namespace: &str,
+        pod: &PodRef,
+        owner: &Uid,
+        finalizer: &str,
+    ) -> Result<Changed, SyncError> {
+        let patch = json!({"metadata": {
+            "uid": pod.uid,
+            "ownerReferences": [{"$patch": "delete", "uid": owner}],
+            "$deleteFromPrimitiveList/finalizers": [finalizer],
+        }});
+        match self.patch(namespace, pod, &patch, "releasing").await {
+            // The pod has no owners any more, or another pod has its name.
+            Err(error) if error.is("Invalid") => Ok(Changed::Gone),
+            other => other,
+        }
+    }
+
+    async fn patch(
+        &self,
+        namespace: &str,
+        pod: &PodRef,
+        patch: &serde_json::Value,
+        doing: &str,
+    ) -> Result<Changed, SyncError> {
+        let call = Call {
+            what: format!("{doing} pod {namespace}/{}", pod.name),
+            method: Method::PATCH,
+            path: format!("/api/v1/namespaces/{namespace}/pods/{}", pod.name),
+            content: Some(Content::json(STRATEGIC_MERGE_PATCH, patch)),
+        };
+        match call.send(&self.client).await {
+            Ok(answer) => self.pod(&answer).map(Changed::Now),
+            Err(error) if error.is("NotFound") => Ok(Changed::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn pod(&self, answer: &Answer) -> Result<Arc<Pod>, SyncError> {
+        answer.object(self.groups).map(Arc::new)
+    }
+
+    fn say_failed(&self, owner: &ObjectReference, reason: &'static str, doing: &str, error: &SyncError) {
+        // As upstream the server's own words, where it said something.
+        let why = error.status().map_or_else(|| error.to_string(), |status| status.message.clone());
+        self.recorder.event(owner, EventType::Warning, reason, format!("{doing}{why}"));
+    }
+}
+
+fn path(owner: &ObjectReference, pod: &str) -> String {
+    format!("/api/v1/namespaces/{}/pods/{pod}", owner.namespace.as_deref().unwrap_or_default())
+}
+
+fn key(owner: &ObjectReference, pod: &ArcStr) -> ObjectKey {
+    ObjectKey::new(owner.namespace.as_deref().unwrap_or_default(), pod.clone())
+}

@@ -1,0 +1,179 @@
+//! Runs controllers against an API server in the same process, without sockets, so that tests can pause time.
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "only tests call it")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::ApiResource;
+use serde_json::Value;
+use steersman_api::{GroupVersionResource, ObjectKey};
+use steersman_apiserver::TestServer;
+use steersman_client::events::{self, broadcaster};
+use steersman_client::{Clients, RestMapper};
+use steersman_informer::SharedInformerFactory;
+use steersman_informer::factory::Options;
+use steersman_informer::work_queue::MetricsProvider;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::{Clock, ControllerContext};
+use crate::options::OptionSet;
+use crate::registry::{Constructor, Descriptor, Registry, Selection};
+use crate::runner::{Metrics, Timing};
+
+/// Makes the context of controllers over a server in memory, and the writer of their events, which does not run yet.
+pub fn context(server: &TestServer, options: OptionSet) -> (ControllerContext, events::Writer) {
+    let clients = Clients::over(server.in_memory());
+    let (events, writer) = broadcaster(clients.component("events"), events::Metrics::new());
+    let metrics = prometheus::Registry::new();
+    let context = ControllerContext {
+        informers: SharedInformerFactory::new(clients.watch_client(), Options::default()),
+        rest_mapper: Arc::new(RestMapper::new(clients.component("discovery"))),
+        clients,
+        events,
+        clock: {
+            let clock = server.clock();
+            Clock::of(move || clock.now().into())
+        },
+        options: Arc::new(options),
+        queue_metrics: MetricsProvider::register(&metrics).unwrap(),
+        metrics,
+    };
+    (context, writer)
+}
+
+/// An API server with a clock that follows tokio's, and what a test does to it.
+pub struct Cluster {
+    /// The server.
+    pub server: TestServer,
+    client: kube::Client,
+}
+
+impl Cluster {
+    /// Starts a server.
+    pub async fn start() -> Self {
+        let clock = steersman_apiserver::Clock::following_tokio();
+        let server = TestServer::builder().clock(clock).start().await;
+        let client = server.in_memory_client();
+        Self { server, client }
+    }
+
+    fn api(&self, kind: &str, namespace: Option<&str>) -> Api<DynamicObject> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", kind));
+        match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        }
+    }
+
+    /// Creates an object of the core group; its status too, if it has one.
+    pub async fn create(&self, object: &Value) {
+        let kind = object["kind"].as_str().unwrap();
+        let api = self.api(kind, object["metadata"]["namespace"].as_str());
+        let typed: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+        api.create(&PostParams::default(), &typed).await.unwrap();
+        if object.get("status").is_some() {
+            let name = object["metadata"]["name"].as_str().unwrap();
+            let status = serde_json::json!({"status": object["status"]});
+            api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+        }
+    }
+
+    /// Merges a patch into an object.
+    pub async fn patch(&self, kind: &str, key: &str, patch: Value) {
+        let (api, name) = self.named(kind, key);
+        api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// Merges a patch into an object's status.
+    pub async fn patch_status(&self, kind: &str, key: &str, status: Value) {
+        let (api, name) = self.named(kind, key);
+        let patch = serde_json::json!({"status": status});
+        api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// Deletes an object.
+    pub async fn delete(&self, kind: &str, key: &str) {
+        let (api, name) = self.named(kind, key);
+        api.delete(&name, &kube::api::DeleteParams::default()).await.unwrap();
+    }
+
+    fn named(&self, kind: &str, key: &str) -> (Api<DynamicObject>, String) {
+        let key: ObjectKey = key.parse().unwrap();
+        let namespace = Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        (self.api(kind, namespace), key.name.to_string())
+    }
+
+    /// An object as the server stores it, or null.
+    pub fn peek(&self, resource: &str, key: &str) -> Value {
+        let resource = GroupVersionResource::new("", "v1", resource);
+        self.server.peek(&resource, &key.parse().unwrap()).unwrap_or_default()
+    }
+
+    /// Runs one controller with its default settings.
+    pub fn run(&self, constructor: Constructor) -> Running {
+        self.run_with(constructor, OptionSet::default())
+    }
+
+    /// Runs one controller with these settings.
+    pub fn run_with(&self, constructor: Constructor, options: OptionSet) -> Running {
+        let (context, writer) = context(&self.server, options);
+        let (informers, metrics) = (context.informers.clone(), context.metrics.clone());
+        let registry = Registry::new(vec![Descriptor::new("tested", &[], constructor)]);
+        let all = Selection::parse(&["*"], &registry).unwrap();
+        let controllers = registry.build(&all, &context, &Metrics::new()).unwrap();
+        informers.start();
+
+        let stop = CancellationToken::new();
+        let timing = Timing { start_interval: Duration::ZERO, shutdown_timeout: Duration::from_secs(30) };
+        let mut tasks = JoinSet::new();
+        tasks.spawn({
+            let stop = stop.clone();
+            async move { writer.run(stop).await }
+        });
+        tasks.spawn({
+            let stop = stop.clone();
+            async move { controllers.run(&stop, timing).await.unwrap() }
+        });
+        Running { stop, informers, metrics, tasks }
+    }
+}
+
+/// A running controller.
+pub struct Running {
+    stop: CancellationToken,
+    informers: SharedInformerFactory,
+    /// Where the controller counts.
+    pub metrics: prometheus::Registry,
+    tasks: JoinSet<()>,
+}
+
+impl Running {
+    /// Stops the controller and waits until it has ended.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.unwrap();
+        }
+        self.informers.shutdown().await;
+    }
+}
+
+/// Waits, an hour of paused time at the most, until `look` sees what it should, and gives that.
+pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..72_000 {
+        if let Some(found) = look() {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("waited in vain: {what}");
+}
+
+/// Lets everything that is due now, or very soon, happen.
+pub async fn settle() {
+    tokio::time::sleep(Duration::from_secs(2)).await;
+}

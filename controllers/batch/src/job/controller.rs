@@ -1,0 +1,439 @@
+//! Syncs of jobs: where observations come from, and how steps are carried out.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use k8s_openapi::api::core::v1::ObjectReference;
+use parking_lot::Mutex;
+use steersman_api::{
+    ArcStr, GroupVersionKind, LabelSelector, Meta, ObjectKey, OwnerReference, ResourceVersion, Time, Uid,
+};
+use steersman_client::events::{EventType, Recorder, reference};
+use steersman_informer::wire::{Group, Object};
+use steersman_informer::{Index, Lister, Unreadable, View};
+use tokio::time::Instant;
+
+use super::backoff::Backoff;
+use super::live::{LiveReads, job_path};
+use super::memory::Memory;
+use super::metrics::{Action, Metrics, Success};
+use super::observed::{Done, Grounds, Job, Observed};
+use super::plan::{CreationReason, Outcome, Step, plan};
+use super::pods::{Claim, Pod, TRACKING_FINALIZER};
+use super::status::{Announcement, Status, StatusWrite, conditions};
+use super::wanted::{Completions, Wanted};
+use super::{SyncedJob, TrackedPod};
+use steersman_controller::call::{Call, Content, MERGE_PATCH};
+use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
+use steersman_controller::own_writes::{Freshness, Gone, Listing, OwnWrites};
+use steersman_controller::plan::Plan;
+use steersman_controller::pod_control::{Changed, Made, PodControl, PodRef};
+use steersman_controller::pod_template::{
+    FieldVariable, PodDraft, PodName, indexed_name_prefix, name_prefix,
+};
+use steersman_kinds::containers::COMPLETION_INDEX;
+use steersman_kinds::job::{Job as CachedJob, JobSpec, JobStatus, JobTemplate};
+use steersman_kinds::pod::Pod as CachedPod;
+
+/// The job controller's caches, as [`OwnWrites`] numbers them.
+const JOBS: usize = 0;
+const PODS: usize = 1;
+
+/// How long a cache that does not show an own write is waited for, before the API server is asked.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a sync is put off at a time: a list may bring the cache up to date without a change of this job's pods that
+/// would wake it.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Syncs jobs. See the [module](super).
+pub struct JobController {
+    pub(super) jobs: Lister<SyncedJob>,
+    pub(super) pods: Lister<TrackedPod>,
+    pub(super) pods_of_controller: Index<TrackedPod>,
+    pub(super) pods_without_controller: Index<TrackedPod>,
+    pub(super) client: kube::Client,
+    pub(super) live: LiveReads,
+    pub(super) pod_control: PodControl,
+    pub(super) recorder: Recorder,
+    pub(super) metrics: Metrics,
+    pub(super) own_writes: OwnWrites<2>,
+    pub(super) memory: Memory,
+    /// The syncs that are under way.
+    pub(super) syncs: Mutex<HashMap<ObjectKey, Arc<Sync>>>,
+}
+
+/// What the steps of a sync need beside what policy looks at.
+pub(super) struct Sync {
+    job: Arc<CachedJob>,
+    /// How events name the job.
+    reference: ObjectReference,
+    /// `None` if the job is refused: then nothing is counted.
+    completions: Option<Completions>,
+    begun: Instant,
+    action: Mutex<Action>,
+}
+
+/// A job and its pods, from wherever.
+struct Found {
+    job: Arc<CachedJob>,
+    pods: Vec<Arc<CachedPod>>,
+    /// Of the pods, those that are shown with a finalizer that is off.
+    gone: Gone,
+}
+
+impl JobController {
+    /// What the caches hold.
+    fn find(&self, key: &ObjectKey) -> Result<Option<Found>, SyncError> {
+        let Some(job) = self.jobs.get(key).map_err(|e| SyncError::Unreadable(format!("job {}", e.key)))?
+        else {
+            return Ok(None);
+        };
+        let unreadable = |pod: Unreadable| SyncError::Unreadable(format!("pod {}", pod.key));
+        let mut all = self
+            .pods
+            .by_index(&self.pods_of_controller, &job.meta().uid.clone().into())
+            .map_err(unreadable)?;
+        // Of the pods that nobody manages only those matter that it would adopt.
+        let selector = selector(job.object()).ok();
+        let adoptable = |pod: &Meta| selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels));
+        let namespace = key.namespace.clone().into();
+        let free = self.pods.by_index_where(&self.pods_without_controller, &namespace, adoptable);
+        all.extend(free.map_err(unreadable)?);
+        let pods: Vec<_> = all.iter().map(|pod| Arc::clone(View::object(pod))).collect();
+        let held = held(&pods);
+        let gone = self.own_writes.gone(key, |uid| held.contains(uid));
+        Ok(Some(Found { job: Arc::clone(job.object()), pods, gone }))
+    }
+
+    /// What the API server holds.
+    async fn read(&self, key: &ObjectKey) -> Result<Option<Found>, SyncError> {
+        let Some(job) = self.live.job(key).await? else { return Ok(None) };
+        let (pods, as_of) = self.live.pods(&key.namespace, &selector(&job)?).await?;
+        let newest = pods.iter().map(|pod| pod.meta().resource_version).max().unwrap_or_default();
+        let held: HashSet<Uid> = held(&pods).into_iter().cloned().collect();
+        self.own_writes.reread(key, [job.meta().resource_version, newest], |uid| held.contains(uid));
+        self.own_writes.listed(key, Listing { cache: PODS, as_of, held });
+        self.memory.be_sure(key, &job.meta().uid);
+        Ok(Some(Found { job, pods, gone: Gone::default() }))
+    }
+
+    /// An observation from what was found, if there may be anything to do.
+    async fn consider(&self, key: &ObjectKey, found: Option<Found>) -> Result<Option<Observed>, SyncError> {
+        let job = found.as_ref().map(|found| &found.job);
+        if job.is_none_or(|job| spec(job).managed_by_other().is_some() || status(job).is_finished()) {
+            self.own_writes.forget(key);
+            self.memory.forget(key);
+            return Ok(None);
+        }
+        let Some(Found { job, pods, gone }) = found else { return Ok(None) };
+        let (wanted, refusal) = match Wanted::of(spec(&job)) {
+            Ok(wanted) => (Some(wanted), None),
+            Err(refusal) => (None, Some(refusal)),
+        };
+        let status = Status::of(status(&job));
+        let ending = job.meta().is_deleting()
+            || status.holds(conditions::SUCCESS_CRITERIA_MET)
+            || status.holds(conditions::FAILURE_TARGET);
+        let sync = Sync {
+            reference: reference(&GroupVersionKind::new("batch", "v1", "Job"), job.meta()),
+            completions: wanted.as_ref().map(|wanted| wanted.completions),
+            begun: Instant::now(),
+            action: Mutex::new(if ending { Action::Reconciling } else { Action::Tracking }),
+            job: Arc::clone(&job),
+        };
+        self.syncs.lock().insert(key.clone(), Arc::new(sync));
+
+        let selector = selector(&job)?;
+        let pods: Vec<Pod> = pods
+            .iter()
+            .filter_map(|pod| {
+                let Meta { uid, resource_version, .. } = pod.meta();
+                let claim = Claim::of(job.meta(), &selector, pod.meta())?;
+                // A stray is in no list: those go by the selector.
+                let past = claim != Claim::Stray && gone.is_past(uid, *resource_version);
+                Some(Pod::of(pod, claim, past || gone.is_condemned(uid)))
+            })
+            .collect();
+        let remembered = self.memory.backoff(key, &job.meta().uid);
+        Ok(Some(Observed {
+            backoff: remembered.unwrap_or_else(|| Backoff::recall(&status, &pods)),
+            grounds: self.grounds(job.meta(), &status).await?,
+            job: Job { meta: job.meta().clone(), wanted: wanted.unwrap_or_default(), status },
+            refusal,
+            pods,
+            done: Done::default(),
+        }))
+    }
+
+    /// Whether the caches can be trusted about a job. They can if its first state was written since this process leads: then
+    /// nobody else has ever acted on it.
+    async fn grounds(&self, job: &Meta, status: &Status) -> Result<Grounds, SyncError> {
+        if self.memory.grounds(&job.key, &job.uid) == Grounds::Sure {
+            return Ok(Grounds::Sure);
+        }
+        if *status != Status::default() {
+            return Ok(Grounds::Unsure);
+        }
+        if self.memory.horizon().is_none() {
+            self.memory.set_horizon(self.live.version_of_jobs().await?);
+        }
+        if self.memory.horizon().is_none_or(|horizon| job.resource_version <= horizon) {
+            return Ok(Grounds::Unsure);
+        }
+        self.memory.be_sure(&job.key, &job.uid);
+        Ok(Grounds::Sure)
+    }
+
+    fn sync(&self, key: &ObjectKey) -> Arc<Sync> {
+        let sync = self.syncs.lock().get(key).cloned();
+        sync.expect("a job must have been observed before anything is done about it")
+    }
+
+    async fn create(
+        &self,
+        key: &ObjectKey,
+        index: Option<u32>,
+        reason: CreationReason,
+    ) -> Result<Outcome, SyncError> {
+        let sync = self.sync(key);
+        *sync.action.lock() = Action::PodsCreated;
+        let template = JobTemplate::of(&sync.job).expect("the template of a synced job must be kept");
+        let attempt = self.own_writes.attempt(key);
+        let made = self
+            .pod_control
+            .create(&sync.reference, &draft(sync.job.meta(), index), &template.template)
+            .await;
+        self.metrics.pod_created(reason, Success::of(&made));
+        match made {
+            Ok(Made::Pod(pod)) => {
+                attempt.wrote(PODS, pod.meta().resource_version);
+                Ok(Outcome::Created(Box::new(Pod::of(&pod, Claim::Owned, false))))
+            }
+            Ok(Made::NamespaceTerminates) => {
+                attempt.done();
+                Ok(Outcome::Done)
+            }
+            Err(error) => {
+                attempt.failed(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Does something to a pod, and remembers it.
+    async fn change(
+        &self,
+        key: &ObjectKey,
+        write: impl Future<Output = Result<Changed, SyncError>>,
+    ) -> Result<Outcome, SyncError> {
+        let attempt = self.own_writes.attempt(key);
+        match write.await {
+            Ok(Changed::Now(pod)) => {
+                attempt.wrote(PODS, pod.meta().resource_version);
+                Ok(Outcome::Done)
+            }
+            Ok(Changed::Gone) => {
+                attempt.done();
+                Ok(Outcome::Gone)
+            }
+            Err(error) => {
+                attempt.failed(&error);
+                Err(error)
+            }
+        }
+    }
+
+    async fn remove_finalizer(&self, key: &ObjectKey, pod: &PodRef) -> Result<Outcome, SyncError> {
+        self.own_writes.condemn(key, &pod.uid);
+        let write = self.pod_control.remove_finalizer(&key.namespace, pod, TRACKING_FINALIZER);
+        let result = self.change(key, write).await;
+        if result.as_ref().is_err_and(SyncError::surely_not_done) {
+            self.own_writes.spare(key, &pod.uid);
+        }
+        result
+    }
+
+    async fn delete(&self, key: &ObjectKey, pod: &PodRef, action: Action) -> Result<Outcome, SyncError> {
+        let sync = self.sync(key);
+        *sync.action.lock() = action;
+        self.change(key, self.pod_control.delete(&sync.reference, pod)).await
+    }
+
+    async fn write_status(&self, key: &ObjectKey, write: &StatusWrite) -> Result<Outcome, SyncError> {
+        let sync = self.sync(key);
+        let call = Call {
+            what: format!("writing the status of job {key}"),
+            method: Method::PATCH,
+            path: format!("{}/status", job_path(key)),
+            content: Some(Content::json(MERGE_PATCH, &write.patch())),
+        };
+        let attempt = self.own_writes.attempt(key);
+        let written = call.send(&self.client).await.and_then(|answer| answer.object::<CachedJob>(0));
+        let version = match written {
+            Ok(job) => job.meta().resource_version,
+            Err(error) => {
+                attempt.failed(&error);
+                return Err(error);
+            }
+        };
+        attempt.wrote(JOBS, version);
+        self.memory.set_backoff(key, &write.uid, write.backoff);
+        if let Some(completions) = sync.completions {
+            self.metrics.status_written(completions, write);
+        }
+        write.announcements.iter().for_each(|announcement| self.announce(&sync.reference, announcement));
+        Ok(Outcome::Written(version))
+    }
+
+    fn announce(&self, job: &ObjectReference, announcement: &Announcement) {
+        let say = |kind, reason: &str, message: &str| {
+            self.recorder.event(job, kind, reason.to_owned(), message);
+        };
+        match announcement {
+            Announcement::Suspended => say(EventType::Normal, "Suspended", "Job suspended"),
+            Announcement::Resumed => say(EventType::Normal, "Resumed", "Job resumed"),
+            Announcement::TooManySucceededPods => say(
+                EventType::Warning,
+                "TooManySucceededPods",
+                "Too many succeeded pods running after completion count reached",
+            ),
+            Announcement::Complete(_) => say(EventType::Normal, "Completed", "Job completed"),
+            Announcement::Failed(reason, message) => say(EventType::Warning, reason, message),
+        }
+    }
+}
+
+impl Controller for JobController {
+    type Key = ObjectKey;
+    type Observed = Observed;
+    type Step = Step;
+    type Outcome = Outcome;
+
+    /// Others have led since: nothing that was learnt before holds.
+    fn term_begins(&self) {
+        self.own_writes.clear();
+        self.memory.clear();
+        self.syncs.lock().clear();
+    }
+
+    async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
+        // The versions first: what is read after them is at least as new.
+        let seen: [ResourceVersion; 2] =
+            [self.jobs.last_sync_resource_version(), self.pods.last_sync_resource_version()];
+        let found = match self.own_writes.check(key, seen) {
+            Freshness::Behind { cache } => {
+                let (group, resource) = if cache == JOBS { ("batch", "jobs") } else { ("", "pods") };
+                self.metrics.behind(group, resource);
+                return Ok(Observation::Behind(LOOK_AGAIN));
+            }
+            Freshness::Doubtful => self.read(key).await?,
+            Freshness::Current => self.find(key)?,
+        };
+        Ok(self.consider(key, found).await?.map_or(Observation::Nothing, Observation::Ready))
+    }
+
+    fn plan(&self, observed: &Observed, now: Time) -> Plan<Step> {
+        plan(observed, now)
+    }
+
+    async fn act(&self, key: &ObjectKey, step: &Step) -> Result<Outcome, SyncError> {
+        match step {
+            Step::Refuse(refusal) => {
+                let (job, message) = (&self.sync(key).reference, refusal.to_string());
+                self.recorder.event(job, EventType::Warning, refusal.reason(), message);
+                Ok(Outcome::Done)
+            }
+            Step::Confirm => {
+                let found = self.read(key).await?;
+                Ok(Outcome::Reread(self.consider(key, found).await?.map(Box::new)))
+            }
+            Step::CheckAlive => {
+                self.live.check_alive(key, &self.sync(key).job.meta().uid).await?;
+                Ok(Outcome::Done)
+            }
+            Step::Adopt(pod) => {
+                let owner = owner(self.sync(key).job.meta());
+                self.change(key, self.pod_control.adopt(&key.namespace, pod, &owner, TRACKING_FINALIZER))
+                    .await
+            }
+            Step::Disown(pod) => {
+                let owner = self.sync(key).job.meta().uid.clone();
+                let write = self.pod_control.release(&key.namespace, pod, &owner, TRACKING_FINALIZER);
+                self.change(key, write).await
+            }
+            Step::Create { index, reason } => self.create(key, *index, *reason).await,
+            Step::Discard(pod) => match self.remove_finalizer(key, pod).await? {
+                Outcome::Gone => Ok(Outcome::Gone),
+                _ => self.delete(key, pod, Action::PodsDeleted).await,
+            },
+            Step::Delete(pod) => self.delete(key, pod, Action::Reconciling).await,
+            Step::WriteStatus(write) => self.write_status(key, write).await,
+            Step::Release(pod) => self.remove_finalizer(key, pod).await,
+        }
+    }
+
+    fn absorb(&self, observed: &mut Observed, step: Step, result: StepResult<Outcome>) {
+        observed.absorb(step, result);
+    }
+
+    fn finished(&self, key: &ObjectKey, result: Result<(), &SyncError>) {
+        let Some(sync) = self.syncs.lock().remove(key) else { return };
+        if let Some(completions) = sync.completions {
+            let action = *sync.action.lock();
+            self.metrics.synced(completions.mode(), Success::of(&result), action, sync.begun.elapsed());
+        }
+    }
+}
+
+/// The pods that have the finalizer.
+fn held(pods: &[Arc<CachedPod>]) -> HashSet<&Uid> {
+    let held = pods.iter().map(|pod| pod.meta()).filter(|pod| pod.has_finalizer(TRACKING_FINALIZER));
+    held.map(|pod| &pod.uid).collect()
+}
+
+/// What a pod of the job has beside its template.
+pub(super) fn draft(job: &Meta, index: Option<u32>) -> PodDraft {
+    let name = &job.key.name;
+    let numbered = index.map(|index| (ArcStr::from(COMPLETION_INDEX), ArcStr::from(index.to_string())));
+    PodDraft {
+        name: PodName::Generated(
+            index.map_or_else(|| name_prefix(name), |index| indexed_name_prefix(name, index)),
+        ),
+        owner: owner(job),
+        labels: numbered.iter().cloned().collect(),
+        annotations: numbered.into_iter().collect(),
+        finalizers: vec![TRACKING_FINALIZER.into()],
+        hostname: index.map(|index| format!("{name}-{index}").into()),
+        variables: index.map(|_| index_variable()).into_iter().collect(),
+    }
+}
+
+/// Tells a container its index by the pod's label.
+fn index_variable() -> FieldVariable {
+    FieldVariable {
+        name: "JOB_COMPLETION_INDEX".into(),
+        field_path: format!("metadata.labels['{COMPLETION_INDEX}']").into(),
+    }
+}
+
+fn owner(job: &Meta) -> OwnerReference {
+    OwnerReference::controller("batch/v1", "Job", job.key.name.clone(), job.uid.clone())
+}
+
+fn spec(job: &CachedJob) -> &JobSpec {
+    JobSpec::of(job).expect("the spec of a synced job must be kept")
+}
+
+fn status(job: &CachedJob) -> &JobStatus {
+    JobStatus::of(job).expect("the status of a synced job must be kept")
+}
+
+fn selector(job: &CachedJob) -> Result<LabelSelector, SyncError> {
+    let key = &job.meta().key;
+    let Some(selector) = &spec(job).selector else {
+        return Err(SyncError::Failed(format!("job {key} has no selector")));
+    };
+    selector.to_selector().map_err(|error| SyncError::Failed(format!("job {key}: {error}")))
+}

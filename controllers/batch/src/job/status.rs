@@ -1,0 +1,279 @@
+//! A job's status, and how it is written.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use steersman_api::condition::{Condition, ConditionStatus, is_true};
+use steersman_api::{ArcStr, ResourceVersion, Time, Uid};
+
+use super::backoff::Backoff;
+use steersman_kinds::job::{JobStatus, UncountedTerminatedPods};
+
+/// The part of a job's status that its controller writes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// One of a type at the most.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Since when it is active.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Time>,
+    /// When it was complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_time: Option<Time>,
+    /// Pods that are neither finished nor being deleted.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub active: i32,
+    /// Active pods that are ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<i32>,
+    /// Pods that are being deleted and have not finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminating: Option<i32>,
+    /// Pods (of an indexed job: indexes) that succeeded and are no longer in `uncounted`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub succeeded: i32,
+    /// Pods that failed and are no longer in `uncounted`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failed: i32,
+    /// See `Indexes`.
+    #[serde(skip_serializing_if = "ArcStr::is_empty")]
+    pub completed_indexes: ArcStr,
+    /// Finished pods that are to lose their finalizers, and may have: they are counted once they have.
+    #[serde(rename = "uncountedTerminatedPods", skip_serializing_if = "Option::is_none")]
+    pub uncounted: Option<Uncounted>,
+}
+
+/// Finished pods by their uids.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Uncounted {
+    /// Those that succeeded; of an indexed job none, since its indexes say as much.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub succeeded: Vec<Uid>,
+    /// Those that failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<Uid>,
+}
+
+/// A status to be written.
+///
+/// It is sent as a merge patch of what changes, with the job's uid and version as precondition. An update would have to
+/// send the whole object, and a projection does not hold it: labels and annotations would be lost, and what others keep
+/// in the status. With the version the patch is no less strict than an update: one that is based on an old state is refused.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatusWrite {
+    /// Of the job.
+    pub uid: Uid,
+    /// The version that `was` is of.
+    pub resource_version: ResourceVersion,
+    /// The status as it is.
+    pub was: Status,
+    /// As it shall be.
+    pub is: Status,
+    /// What holds once it is written.
+    pub backoff: Backoff,
+    /// What to say then.
+    pub announcements: Vec<Announcement>,
+}
+
+/// An event about the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Announcement {
+    /// It has no pods any more, since it was told so.
+    Suspended,
+    /// It has pods again.
+    Resumed,
+    /// More pods succeeded than had to.
+    TooManySucceededPods,
+    /// It is complete, for this reason.
+    Complete(ArcStr),
+    /// It has failed, for this reason, and says so.
+    Failed(ArcStr, ArcStr),
+}
+
+/// The types of conditions.
+pub(super) mod conditions {
+    pub(in crate::job) const SUSPENDED: &str = "Suspended";
+    pub(in crate::job) const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
+    pub(in crate::job) const COMPLETE: &str = "Complete";
+    pub(in crate::job) const FAILURE_TARGET: &str = "FailureTarget";
+    pub(in crate::job) const FAILED: &str = "Failed";
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &i32) -> bool {
+    *number == 0
+}
+
+impl Status {
+    /// Of a cached job, or one just read.
+    pub fn of(status: &JobStatus) -> Self {
+        let condition = |condition: &steersman_kinds::job::JobCondition| Condition {
+            kind: condition.kind.as_arc().clone(),
+            status: condition.status,
+            last_probe_time: condition.last_probe_time,
+            last_transition_time: condition.last_transition_time,
+            reason: condition.reason.as_arc().clone(),
+            message: condition.message.clone(),
+        };
+        let uncounted = |UncountedTerminatedPods { succeeded, failed }: &_| Uncounted {
+            succeeded: Vec::clone(succeeded),
+            failed: Vec::clone(failed),
+        };
+        Self {
+            conditions: status.conditions.iter().map(condition).collect(),
+            start_time: status.start_time,
+            completion_time: status.completion_time,
+            active: status.active,
+            ready: status.ready,
+            terminating: status.terminating,
+            succeeded: status.succeeded,
+            failed: status.failed,
+            completed_indexes: status.completed_indexes.clone(),
+            uncounted: status.uncounted_terminated_pods.as_ref().map(uncounted),
+        }
+    }
+
+    /// Whether the job has come to its end.
+    pub fn is_finished(&self) -> bool {
+        self.holds(conditions::COMPLETE) || self.holds(conditions::FAILED)
+    }
+
+    /// Whether a condition holds.
+    pub(super) fn holds(&self, kind: &str) -> bool {
+        is_true(&self.conditions, kind)
+    }
+
+    /// The uids of finished pods that are not in the counters: of those that succeeded, and of those that failed.
+    pub(super) fn uncounted(&self) -> (&[Uid], &[Uid]) {
+        self.uncounted.as_ref().map_or((&[], &[]), |uncounted| (&uncounted.succeeded, &uncounted.failed))
+    }
+
+    /// Sees to it that a condition is as given, and says whether it had to be changed. One that never was does not come
+    /// into being by not holding. Upstream's `ensureJobConditionStatus`.
+    pub(super) fn ensure(
+        &mut self,
+        kind: &str,
+        status: ConditionStatus,
+        (reason, message): (&ArcStr, &ArcStr),
+        now: Time,
+    ) -> bool {
+        let new = Condition {
+            kind: kind.into(),
+            status,
+            last_probe_time: Some(now),
+            last_transition_time: Some(now),
+            reason: reason.clone(),
+            message: message.clone(),
+        };
+        match self.conditions.iter_mut().find(|condition| condition.kind == kind) {
+            Some(old) if (old.status, &old.reason, &old.message) == (status, reason, message) => false,
+            Some(old) => {
+                *old = new;
+                true
+            }
+            None if status == ConditionStatus::False => false,
+            None => {
+                self.conditions.push(new);
+                true
+            }
+        }
+    }
+}
+
+impl StatusWrite {
+    /// The merge patch of the `status` subresource.
+    pub fn patch(&self) -> Value {
+        let members = |status: &Status| match serde_json::to_value(status) {
+            Ok(Value::Object(members)) => members,
+            _ => unreachable!("a status must be an object in JSON"),
+        };
+        json!({
+            "metadata": {"uid": self.uid, "resourceVersion": self.resource_version},
+            "status": difference(&members(&self.was), &members(&self.is)),
+        })
+    }
+}
+
+/// The merge patch from one object to another.
+fn difference(was: &Map<String, Value>, is: &Map<String, Value>) -> Map<String, Value> {
+    let mut patch = Map::new();
+    for (name, value) in is {
+        match (was.get(name), value) {
+            (Some(old), new) if old == new => {}
+            (Some(Value::Object(old)), Value::Object(new)) => {
+                patch.insert(name.clone(), difference(old, new).into());
+            }
+            (_, new) => _ = patch.insert(name.clone(), new.clone()),
+        }
+    }
+    for name in was.keys().filter(|name| !is.contains_key(*name)) {
+        patch.insert(name.clone(), Value::Null);
+    }
+    patch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_says_what_changes_and_nothing_else() {
+        let (a, b) = (Uid::from("a"), Uid::from("b"));
+        let was = Status {
+            active: 2,
+            start_time: Some(Time::from_seconds(0)),
+            ready: Some(1),
+            succeeded: 3,
+            uncounted: Some(Uncounted { succeeded: vec![a.clone()], failed: vec![b.clone()] }),
+            ..Status::default()
+        };
+        let is = Status {
+            active: 0,
+            start_time: None,
+            terminating: Some(0),
+            uncounted: Some(Uncounted { succeeded: Vec::new(), failed: vec![b, a] }),
+            ..was.clone()
+        };
+        let write = StatusWrite {
+            uid: Uid::from("u"),
+            resource_version: ResourceVersion(7),
+            was,
+            is,
+            backoff: Backoff::default(),
+            announcements: Vec::new(),
+        };
+        assert_eq!(
+            write.patch(),
+            json!({
+                "metadata": {"uid": "u", "resourceVersion": "7"},
+                "status": {
+                    "active": null, "startTime": null, "terminating": 0,
+                    "uncountedTerminatedPods": {"succeeded": null, "failed": ["b", "a"]},
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn a_condition_comes_into_being_only_by_holding_and_changes_only_if_it_differs() {
+        let mut status = Status::default();
+        let words = |reason: &str| (ArcStr::from(reason), ArcStr::from("message"));
+        let mut ensure = |reason, holds, seconds| {
+            let (reason, message) = words(reason);
+            status.ensure("Suspended", holds, (&reason, &message), Time::from_seconds(seconds))
+        };
+        assert!(!ensure("JobResumed", ConditionStatus::False, 1));
+        assert!(ensure("JobSuspended", ConditionStatus::True, 2));
+        assert!(!ensure("JobSuspended", ConditionStatus::True, 3));
+        assert!(ensure("JobResumed", ConditionStatus::False, 4));
+        assert_eq!(status.conditions.len(), 1);
+        assert_eq!(
+            serde_json::to_value(&status.conditions[0]).unwrap(),
+            json!({
+                "type": "Suspended", "status": "False", "reason": "JobResumed", "message": "message",
+                "lastProbeTime": "1970-01-01T00:00:04Z", "lastTransitionTime": "1970-01-01T00:00:04Z",
+            })
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Jobs that ask for what this program does not have.
+
+use serde_json::json;
+use steersman_informer::View;
+
+use super::super::SyncedJob;
+use super::super::wanted::Refusal;
+use super::*;
+use steersman_kinds::job::JobSpec;
+
+fn wanted(spec: serde_json::Value) -> Result<Wanted, Refusal> {
+    let job = View::<SyncedJob>::from_json(&json!({"metadata": {"name": "pi"}, "spec": spec}));
+    Wanted::of(job.get::<JobSpec>())
+}
+
+#[test]
+fn policies_that_are_not_there_are_refused_in_so_many_words() {
+    for (spec, named) in [
+        (json!({"podFailurePolicy": {"rules": []}}), "podFailurePolicy"),
+        (json!({"podFailurePolicy": {}}), "podFailurePolicy"),
+        (json!({"successPolicy": {"rules": []}}), "successPolicy"),
+        (json!({"backoffLimitPerIndex": 0}), "backoffLimitPerIndex"),
+        (json!({"podReplacementPolicy": "Failed"}), "podReplacementPolicy Failed"),
+    ] {
+        assert_eq!(wanted(spec.clone()), Err(Refusal::Unsupported(named)), "{spec}");
+    }
+    assert_eq!(wanted(json!({"completionMode": "Newer"})), Err(Refusal::UnknownCompletionMode));
+    let refused = Observed { refusal: Some(Refusal::Unsupported("successPolicy")), ..job() };
+    assert_eq!(
+        told(refused.with([pod("a").failed()])),
+        [
+            "refuse UnsupportedJobPolicy: Skipped Job sync because this controller does not support successPolicy"
+        ]
+    );
+}
+
+#[test]
+fn a_spec_is_read_with_the_api_servers_defaults() {
+    let plain = Wanted {
+        parallelism: 1,
+        completions: Completions::Any,
+        backoff_limit: 6,
+        restarts: Restarts::Never,
+        active_deadline: None,
+        suspended: false,
+    };
+    for (spec, expected) in [
+        (json!({"podReplacementPolicy": "TerminatingOrFailed"}), plain.clone()),
+        (
+            json!({"completions": 3, "parallelism": 0, "completionMode": "Indexed", "suspend": true}),
+            Wanted { parallelism: 0, completions: Completions::Indexes(3), suspended: true, ..plain.clone() },
+        ),
+        (
+            json!({
+                "completions": 3, "backoffLimit": 0, "activeDeadlineSeconds": 5,
+                "template": {"spec": {"restartPolicy": "OnFailure"}},
+            }),
+            Wanted {
+                completions: Completions::Count(3),
+                backoff_limit: 0,
+                restarts: Restarts::OnFailure,
+                active_deadline: Some(Duration::from_secs(5)),
+                ..plain
+            },
+        ),
+    ] {
+        assert_eq!(wanted(spec.clone()).as_ref(), Ok(&expected), "{spec}");
+    }
+}

@@ -1,0 +1,510 @@
+//! Jobs at work against an API server, whatever happens to caches, calls and processes. The test plays the kubelet.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets what it did not expect should end")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::ApiResource;
+use serde_json::{Value, json};
+use steersman_api::{GroupVersionResource, ObjectKey};
+use steersman_apiserver::{Calls, Failure, Verb};
+use steersman_controller::testing::{Cluster, settle};
+use steersman_controllers_batch::job::construct as job_controller;
+
+const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+/// A cluster with jobs in it.
+struct Jobs {
+    cluster: Cluster,
+    jobs: Api<DynamicObject>,
+    pods: Api<DynamicObject>,
+}
+
+fn job(name: &str, spec: &Value) -> Value {
+    let mut job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": "default", "name": name},
+        "spec": {"template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]},
+        }},
+    });
+    job["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    job
+}
+
+impl Jobs {
+    async fn start() -> Self {
+        let cluster = Cluster::start().await;
+        let client = cluster.server.in_memory_client();
+        let api = |group: &str, kind: &str| {
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
+            Api::namespaced_with(client.clone(), "default", &resource)
+        };
+        Self { jobs: api("batch", "Job"), pods: api("", "Pod"), cluster }
+    }
+
+    async fn create(&self, job: &Value) {
+        let job: DynamicObject = serde_json::from_value(job.clone()).unwrap();
+        self.jobs.create(&PostParams::default(), &job).await.unwrap();
+    }
+
+    async fn patch(&self, name: &str, spec: Value) {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        self.jobs.patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    fn peek(&self, name: &str) -> Value {
+        let resource = GroupVersionResource::new("batch", "v1", "jobs");
+        self.cluster.server.peek(&resource, &ObjectKey::new("default", name)).unwrap_or_default()
+    }
+
+    async fn all_pods(&self) -> Vec<Value> {
+        let pods = self.pods.list(&ListParams::default()).await.unwrap();
+        pods.items.iter().map(|pod| serde_json::to_value(pod).unwrap()).collect()
+    }
+
+    /// The pods that have not ended and are not about to.
+    async fn active(&self) -> Vec<Value> {
+        let ended = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        let mut pods = self.all_pods().await;
+        pods.retain(|pod| !ended(pod) && pod["metadata"].get("deletionTimestamp").is_none());
+        pods
+    }
+
+    async fn end(&self, pod: &Value, phase: &str) {
+        let now = self.cluster.server.clock().now();
+        let status = json!({"status": {"phase": phase, "containerStatuses": [{
+            "name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"terminated": {"exitCode": 0, "finishedAt": format!("{now:.0}")}},
+        }]}});
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        self.pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    }
+
+    async fn end_all(&self, phase: &str) {
+        for pod in self.active().await {
+            self.end(&pod, phase).await;
+        }
+    }
+
+    /// Lets all pods succeed until the job has ended, and says how.
+    async fn drive(&self, name: &str, phase: &str) -> Value {
+        for _ in 0..10_000 {
+            let job = self.peek(name);
+            let conditions = job["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            if conditions.iter().any(|c| c["type"] == "Complete" || c["type"] == "Failed") {
+                return job;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.end_all(phase).await;
+        }
+        panic!("the job comes to no end: {:#}", self.peek(name));
+    }
+
+    async fn events(&self, reason: &str) -> Vec<String> {
+        settle().await;
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Event"));
+        let client = self.cluster.server.in_memory_client();
+        let events: Api<DynamicObject> = Api::namespaced_with(client, "default", &resource);
+        let events = events.list(&ListParams::default()).await.unwrap();
+        let of_reason = events.items.into_iter().filter(|event| event.data["reason"] == reason);
+        of_reason.map(|event| event.data["message"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+fn conditions(job: &Value) -> Vec<&str> {
+    let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.filter(|c| c["status"] == "True").map(|c| c["type"].as_str().unwrap()).collect()
+}
+
+fn finalizers(pod: &Value) -> usize {
+    pod["metadata"]["finalizers"].as_array().map_or(0, Vec::len)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_of_four_completions_two_at_a_time_ends_complete() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({"completions": 4, "parallelism": 2}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    let pods = jobs.active().await;
+    assert_eq!(pods.len(), 2);
+    let uid = jobs.peek("pi")["metadata"]["uid"].clone();
+    for pod in &pods {
+        let meta = &pod["metadata"];
+        assert_eq!(meta["generateName"], "pi-");
+        assert_eq!(meta["finalizers"], json!(["batch.kubernetes.io/job-tracking"]));
+        assert_eq!(meta["labels"]["batch.kubernetes.io/controller-uid"], uid);
+        assert_eq!(meta["labels"]["app"], "pi");
+        assert_eq!(
+            meta["ownerReferences"],
+            json!([{
+                "apiVersion": "batch/v1", "kind": "Job", "name": "pi", "uid": uid,
+                "controller": true, "blockOwnerDeletion": true,
+            }])
+        );
+    }
+    let status = &jobs.peek("pi")["status"];
+    assert_eq!(
+        (&status["active"], &status["ready"], &status["terminating"]),
+        (&json!(2), &json!(0), &json!(0))
+    );
+    assert_eq!(status["uncountedTerminatedPods"], json!({}));
+
+    let ended = jobs.drive("pi", "Succeeded").await;
+    assert_eq!(conditions(&ended), ["SuccessCriteriaMet", "Complete"]);
+    assert_eq!(ended["status"]["succeeded"], 4);
+    assert_eq!(ended["status"].get("active"), None);
+    assert!(ended["status"]["completionTime"].is_string() && ended["status"]["startTime"].is_string());
+    let pods = jobs.all_pods().await;
+    assert_eq!(pods.len(), 4);
+    assert!(pods.iter().all(|pod| finalizers(pod) == 0));
+    assert_eq!(jobs.events("Completed").await, ["Job completed"]);
+    assert_eq!(jobs.events("SuccessfulCreate").await.len(), 4);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_an_indexed_job_know_their_index() {
+    let jobs = Jobs::start().await;
+    let spec = json!({"completions": 2, "parallelism": 2, "completionMode": "Indexed"});
+    jobs.create(&job("pi", &spec)).await;
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    let mut pods = jobs.active().await;
+    pods.sort_by_key(|pod| pod["metadata"]["annotations"][INDEX].to_string());
+    for (index, pod) in pods.iter().enumerate() {
+        let index = index.to_string();
+        assert_eq!(pod["metadata"]["labels"][INDEX], index);
+        assert_eq!(pod["metadata"]["generateName"], format!("pi-{index}-"));
+        assert_eq!(pod["spec"]["hostname"], format!("pi-{index}"));
+        let variable = &pod["spec"]["containers"][0]["env"][0];
+        assert_eq!(variable["name"], "JOB_COMPLETION_INDEX");
+        assert_eq!(variable["valueFrom"]["fieldRef"]["fieldPath"], format!("metadata.labels['{INDEX}']"));
+    }
+    let ended = jobs.drive("pi", "Succeeded").await;
+    assert_eq!(ended["status"]["completedIndexes"], "0,1");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_pods_fail_tries_again_after_ten_seconds_then_twenty_and_gives_up_at_its_limit() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({"backoffLimit": 2}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    let mut waits = Vec::new();
+    for _ in 0..3 {
+        let begun = tokio::time::Instant::now();
+        while jobs.active().await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        waits.push(begun.elapsed().as_secs());
+        jobs.end_all("Failed").await;
+    }
+    for (wait, least) in waits.iter().zip([0, 10, 20]) {
+        assert!((least..least + 4).contains(wait), "{waits:?}");
+    }
+    let ended = jobs.drive("pi", "Failed").await;
+    assert_eq!(conditions(&ended), ["FailureTarget", "Failed"]);
+    assert_eq!(ended["status"]["failed"], 3);
+    assert_eq!(jobs.events("BackoffLimitExceeded").await, ["Job has reached the specified backoff limit"]);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_past_its_deadline_fails_and_its_pods_go() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({"activeDeadlineSeconds": 30, "parallelism": 3, "completions": 3}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    tokio::time::sleep(Duration::from_secs(25)).await;
+    assert_eq!(jobs.active().await.len(), 3);
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let ended = jobs.peek("pi");
+    assert_eq!(conditions(&ended), ["FailureTarget", "Failed"], "{ended:#}");
+    assert_eq!(ended["status"]["failed"], 3);
+    assert!(jobs.all_pods().await.is_empty());
+    assert_eq!(jobs.events("DeadlineExceeded").await.len(), 1);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspended_job_has_no_pods_and_a_resumed_one_starts_anew() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({"parallelism": 2, "completions": 4}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    jobs.patch("pi", json!({"suspend": true})).await;
+    settle().await;
+    let suspended = jobs.peek("pi");
+    assert!(jobs.all_pods().await.is_empty());
+    assert_eq!(conditions(&suspended), ["Suspended"]);
+    assert_eq!(suspended["status"].get("startTime"), None);
+    jobs.patch("pi", json!({"suspend": false})).await;
+    settle().await;
+    let resumed = jobs.peek("pi");
+    assert!(conditions(&resumed).is_empty() && resumed["status"]["startTime"].is_string(), "{resumed:#}");
+    let ended = jobs.drive("pi", "Succeeded").await;
+    assert_eq!((&ended["status"]["succeeded"], ended["status"].get("failed")), (&json!(4), None));
+    assert_eq!(jobs.events("Suspended").await, ["Job suspended"]);
+    assert_eq!(jobs.events("Resumed").await, ["Job resumed"]);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_creation_was_not_answered_is_not_made_twice() {
+    for failure in
+        [Failure::ResetAfterwards, Failure::TimeoutAfterwards, Failure::Reset, Failure::InternalError]
+    {
+        let jobs = Jobs::start().await;
+        let creations = Calls::to("pods").verb(Verb::Create).user_agent("job-controller");
+        jobs.cluster.server.faults().fail(3, creations, failure.clone());
+        jobs.create(&job("pi", &json!({"parallelism": 5, "completions": 5}))).await;
+        let controller = jobs.cluster.run(job_controller);
+        for _ in 0..100 {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            assert!(jobs.all_pods().await.len() <= 5, "{failure:?}");
+        }
+        assert_eq!(jobs.active().await.len(), 5, "{failure:?}");
+        let ended = jobs.drive("pi", "Succeeded").await;
+        assert_eq!(ended["status"]["succeeded"], 5);
+        assert_eq!(jobs.all_pods().await.len(), 5, "{failure:?}");
+        controller.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn caches_that_lag_make_no_pod_too_many_and_count_none_twice() {
+    for (resource, lag) in [("pods", 5), ("jobs", 5), ("pods", 90), ("jobs", 90)] {
+        let jobs = Jobs::start().await;
+        let watches = Calls::to(resource).verb(Verb::Watch);
+        jobs.cluster.server.faults().delay_watches(watches, Duration::from_secs(lag));
+        jobs.create(&job("pi", &json!({"parallelism": 3, "completions": 6, "backoffLimit": 9}))).await;
+        let controller = jobs.cluster.run(job_controller);
+        let mut failed = false;
+        for _ in 0..3_000 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let active = jobs.active().await;
+            assert!(active.len() <= 3, "{resource} {lag}");
+            if let Some(pod) = active.first().filter(|_| !failed) {
+                jobs.end(pod, "Failed").await;
+                failed = true;
+            }
+            jobs.end_all("Succeeded").await;
+            if conditions(&jobs.peek("pi")).contains(&"Complete") {
+                break;
+            }
+        }
+        let ended = jobs.peek("pi");
+        let status = &ended["status"];
+        assert_eq!((&status["succeeded"], &status["failed"]), (&json!(6), &json!(1)), "{resource} {lag}");
+        assert_eq!(jobs.all_pods().await.len(), 7, "{resource} {lag}");
+        controller.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_that_die_in_the_middle_of_a_call_lose_no_index_and_do_none_twice() {
+    let jobs = Jobs::start().await;
+    let spec = json!({"parallelism": 4, "completions": 20, "completionMode": "Indexed", "backoffLimit": 0});
+    jobs.create(&job("pi", &spec)).await;
+    let by_us = |calls: Calls| calls.user_agent("job-controller");
+    let calls = [
+        Calls::to("pods").verb(Verb::Create),
+        Calls::to("pods").verb(Verb::Patch),
+        Calls::to("jobs").subresource("status"),
+    ];
+    for round in 0..24 {
+        let faults = jobs.cluster.server.faults();
+        let failure = if round % 2 == 0 { Failure::HangAfterwards } else { Failure::Hang };
+        faults.fail(1, by_us(calls[round / 2 % 3].clone()), failure);
+        let controller = jobs.cluster.run(job_controller);
+        for _ in 0..8 {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            assert!(jobs.active().await.len() <= 4);
+            if faults.pending() == 0 {
+                break;
+            }
+            if let Some(pod) = jobs.active().await.first() {
+                jobs.end(pod, "Succeeded").await;
+            }
+        }
+        // As SIGKILL would: what is under way is never heard of again.
+        drop(controller);
+        faults.clear();
+    }
+    let controller = jobs.cluster.run(job_controller);
+    let ended = jobs.drive("pi", "Succeeded").await;
+    assert_eq!(conditions(&ended), ["SuccessCriteriaMet", "Complete"]);
+    assert_eq!(ended["status"]["completedIndexes"], "0-19");
+    assert_eq!(ended["status"].get("failed"), None);
+    let mut of_index = BTreeMap::<String, usize>::new();
+    for pod in jobs.all_pods().await {
+        assert_eq!(finalizers(&pod), 0);
+        *of_index.entry(pod["metadata"]["annotations"][INDEX].to_string()).or_default() += 1;
+    }
+    assert_eq!(of_index.len(), 20);
+    assert!(of_index.values().all(|pods| *pods == 1), "{of_index:?}");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_about_a_job_at_which_nothing_changes_also_by_the_next_to_lead() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({"parallelism": 3, "completions": 3}))).await;
+    let first = jobs.cluster.run(job_controller);
+    settle().await;
+    let recording = jobs.cluster.server.record();
+    settle().await;
+    first.stop().await;
+    let second = jobs.cluster.run(job_controller);
+    settle().await;
+    assert!(recording.writes().is_empty(), "{:?}", recording.writes());
+    second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pods_of_a_deleted_job_lose_their_finalizers() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({"parallelism": 3, "completions": 3}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    let pods = jobs.active().await;
+    jobs.end(&pods[0], "Succeeded").await;
+    jobs.jobs.delete("pi", &DeleteParams::background()).await.unwrap();
+    // As the garbage collector would.
+    for pod in &pods {
+        jobs.pods.delete(pod["metadata"]["name"].as_str().unwrap(), &DeleteParams::default()).await.unwrap();
+    }
+    settle().await;
+    settle().await;
+    assert!(jobs.all_pods().await.is_empty());
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_are_seen_only_after_their_job_went_lose_their_finalizers_too() {
+    let jobs = Jobs::start().await;
+    let watches = Calls::to("pods").verb(Verb::Watch);
+    jobs.cluster.server.faults().delay_watches(watches, Duration::from_secs(5));
+    let controller = jobs.cluster.run(job_controller);
+    jobs.create(&job("pi", &json!({"parallelism": 3, "completions": 3}))).await;
+    while jobs.active().await.len() < 3 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // No garbage collector deletes the pods.
+    jobs.jobs.delete("pi", &DeleteParams::background()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(jobs.all_pods().await.iter().map(finalizers).collect::<Vec<_>>(), [0, 0, 0]);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphan_with_the_right_labels_is_adopted_in_place_of_a_new_pod() {
+    let jobs = Jobs::start().await;
+    let bare = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "default", "name": "bare", "labels": {"app": "pi"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    });
+    jobs.cluster.create(&bare).await;
+    let selector = json!({"manualSelector": true, "selector": {"matchLabels": {"app": "pi"}}});
+    jobs.create(&job("pi", &selector)).await;
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    assert_eq!(jobs.active().await.len(), 1);
+    let bare = jobs.cluster.peek("pods", "default/bare");
+    assert_eq!(bare["metadata"]["ownerReferences"][0]["name"], "pi", "{bare:#}");
+    assert_eq!(finalizers(&bare), 1);
+    let ended = jobs.drive("pi", "Succeeded").await;
+    assert_eq!(conditions(&ended), ["SuccessCriteriaMet", "Complete"]);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_that_are_not_ours_or_beyond_us_get_no_pods() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("theirs", &json!({"managedBy": "example.com/other"}))).await;
+    jobs.create(&job("ours", &json!({"managedBy": "kubernetes.io/job-controller"}))).await;
+    let rules = json!({"rules": [{"succeededIndexes": "0"}]});
+    let beyond = json!({"completions": 2, "completionMode": "Indexed", "successPolicy": rules});
+    jobs.create(&job("beyond", &beyond)).await;
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    let pods = jobs.active().await;
+    assert_eq!(pods.len(), 1);
+    assert_eq!(pods[0]["metadata"]["ownerReferences"][0]["name"], "ours");
+    for name in ["theirs", "beyond"] {
+        let status = jobs.peek(name)["status"].clone();
+        assert!(status.is_null() || status == json!({}), "{name}: {status}");
+    }
+    let refusal = "Skipped Job sync because this controller does not support successPolicy";
+    assert_eq!(jobs.events("UnsupportedJobPolicy").await, [refusal]);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_the_selector_ceases_to_mean_is_let_go_and_replaced() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    let pod = jobs.active().await.remove(0);
+    let key = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
+    let label = json!({"metadata": {"labels": {"batch.kubernetes.io/controller-uid": "another"}}});
+    jobs.cluster.patch("Pod", &key, label).await;
+    settle().await;
+    assert_eq!(jobs.active().await.len(), 2);
+    let let_go = jobs.cluster.peek("pods", &key);
+    assert_eq!((let_go["metadata"].get("ownerReferences"), finalizers(&let_go)), (None, 0), "{let_go:#}");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn syncs_pods_and_ends_are_counted_under_upstreams_names() {
+    let jobs = Jobs::start().await;
+    let lag = Duration::from_secs(2);
+    jobs.cluster.server.faults().delay_watches(Calls::to("pods").verb(Verb::Watch), lag);
+    jobs.create(&job("pi", &json!({"parallelism": 2, "completions": 2}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    jobs.drive("pi", "Succeeded").await;
+    tokio::time::sleep(2 * lag).await;
+    let text = prometheus::TextEncoder::new().encode_to_string(&controller.metrics.gather()).unwrap();
+    for line in [
+        r#"job_controller_jobs_finished_total{completion_mode="NonIndexed",reason="CompletionsReached",result="succeeded"} 1"#,
+        r#"job_controller_job_pods_finished_total{completion_mode="NonIndexed",result="succeeded"} 2"#,
+        r#"job_controller_job_pods_finished_total{completion_mode="NonIndexed",result="failed"} 0"#,
+        r#"job_controller_job_pods_creation_total{reason="new",status="succeeded"} 2"#,
+        r#"job_controller_terminated_pods_tracking_finalizer_total{event="add"} 2"#,
+        r#"job_controller_terminated_pods_tracking_finalizer_total{event="delete"} 2"#,
+        r#"job_controller_job_syncs_total{action="pods_created",completion_mode="NonIndexed",result="success"} 1"#,
+        r#"job_controller_stale_sync_skips_total{group="",resource="pods"}"#,
+        r#"job_controller_job_sync_duration_seconds_bucket{action="tracking",completion_mode="NonIndexed",result="success",le="0.004"}"#,
+    ] {
+        assert!(text.contains(line), "{line}");
+    }
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_has_no_room_is_asked_for_few_pods() {
+    let jobs = Jobs::start().await;
+    let status = steersman_api::Status::failure(403, "Forbidden", "exceeded quota: pods");
+    let creations = Calls::to("pods").verb(Verb::Create);
+    jobs.cluster.server.faults().fail(usize::MAX, creations.clone(), Failure::Status(Box::new(status)));
+    let recording = jobs.cluster.server.record();
+    jobs.create(&job("pi", &json!({"parallelism": 100, "completions": 100}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let asked = recording.count(&creations);
+    assert!((3..20).contains(&asked), "{asked} in a minute");
+    let events = jobs.events("FailedCreate").await;
+    assert_eq!(events, ["Error creating: exceeded quota: pods"]);
+    jobs.cluster.server.faults().clear();
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    assert_eq!(jobs.active().await.len(), 100);
+    controller.stop().await;
+}

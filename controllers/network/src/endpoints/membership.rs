@@ -1,0 +1,197 @@
+//! Which services must be looked at again because a pod changed.
+
+use std::collections::BTreeSet;
+
+use steersman_api::meta::Labels;
+use steersman_api::{ArcStr, ObjectKey, Uid};
+use steersman_informer::View;
+use steersman_informer::index::IndexValue;
+use steersman_informer::shared_informer::Change;
+
+use super::{RoutedService, ServedPod};
+use steersman_kinds::ip::{FamilyOf, IpPair};
+use steersman_kinds::pod::{Addresses, Offer, Phase, Placement, Readiness};
+use steersman_kinds::service::Routing;
+
+/// The index of services by namespace and one label that all selected pods have.
+pub const BY_SELECTOR: &str = "selectorLabel";
+
+/// The function of [`BY_SELECTOR`].
+///
+/// A selected pod has all labels of the selector, so one of them suffices to find the service; the fewer services share
+/// it, the better. The longest value is likely the most telling: where a stateful set has a service for each pod, the
+/// label of the set is in all of their selectors, and the pod's name in one.
+pub fn by_selector(service: &View<RoutedService>) -> Vec<IndexValue> {
+    let by_length =
+        |a: &(&ArcStr, &ArcStr), b: &(&ArcStr, &ArcStr)| a.1.len().cmp(&b.1.len()).then(b.0.cmp(a.0));
+    let telling = service.get::<Routing>().selector.iter().max_by(by_length);
+    telling.map(|label| entry(&service.meta().key.namespace, label)).into_iter().collect()
+}
+
+/// Under which values of [`BY_SELECTOR`] the services of a pod are.
+pub fn entries<'a>(namespace: &'a ArcStr, labels: &'a Labels) -> impl Iterator<Item = IndexValue> + 'a {
+    labels.iter().map(move |label| entry(namespace, label))
+}
+
+fn entry(namespace: &ArcStr, (key, value): (&ArcStr, &ArcStr)) -> IndexValue {
+    IndexValue::Triple(namespace.clone(), key.clone(), value.clone())
+}
+
+/// All that Endpoints can tell of a pod that has an address and has not ended. No service lists any other.
+///
+/// (A node's name and the ports are fixed before there is an address.)
+#[derive(PartialEq, Eq)]
+struct Standing<'a> {
+    uid: &'a Uid,
+    ready: bool,
+    terminating: bool,
+    primary: FamilyOf,
+    ips: IpPair,
+    node: &'a str,
+    hostname: &'a str,
+    subdomain: &'a str,
+}
+
+impl<'a> Standing<'a> {
+    fn of(pod: &'a View<ServedPod>) -> Option<Self> {
+        let (addresses, offer) = (pod.get::<Addresses>(), pod.get::<Offer>());
+        if pod.get::<Phase>().is_terminal() || addresses.ips.is_empty() {
+            return None;
+        }
+        Some(Self {
+            uid: &pod.meta().uid,
+            ready: pod.get::<Readiness>().ready.is_true(),
+            terminating: pod.meta().is_deleting(),
+            primary: addresses.primary,
+            ips: addresses.ips,
+            node: &pod.get::<Placement>().node,
+            hostname: &offer.hostname,
+            subdomain: &offer.subdomain,
+        })
+    }
+}
+
+/// The services whose Endpoints may have to change because of a pod's change. `selecting` tells which services select a
+/// pod of these labels (in the pod's namespace).
+///
+/// Of a pod that changed only its labels, the services that select it both before and after are not concerned, as in
+/// upstream's `GetServicesToUpdate`; nor is any by a pod that is listed nowhere, before or after.
+pub fn services_to_sync(
+    change: &Change<ServedPod>,
+    selecting: impl Fn(&Labels) -> BTreeSet<ObjectKey>,
+) -> BTreeSet<ObjectKey> {
+    if matches!(change, Change::Resync { .. }) {
+        return BTreeSet::new();
+    }
+    let standing = |pod| Some((pod, Standing::of(pod)?));
+    let before = change.old().and_then(standing);
+    let after = change.new().and_then(standing);
+    match (before, after) {
+        (None, None) => BTreeSet::new(),
+        (Some((pod, _)), None) | (None, Some((pod, _))) => selecting(&pod.meta().labels),
+        (Some((old, before)), Some((new, after))) => {
+            let (was, is) = (&old.meta().labels, &new.meta().labels);
+            match (before == after, was == is) {
+                (true, true) => BTreeSet::new(),
+                (false, true) => selecting(is),
+                (true, false) => &selecting(was) ^ &selecting(is),
+                (false, false) => &selecting(was) | &selecting(is),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn service(selector: &Value) -> View<RoutedService> {
+        View::from_json(&json!({
+            "metadata": {"namespace": "ns", "name": "web"},
+            "spec": {"selector": selector},
+        }))
+    }
+
+    #[test]
+    fn a_service_is_found_by_the_most_telling_label_of_its_selector() {
+        let name = "statefulset.kubernetes.io/pod-name";
+        for (selector, expected) in [
+            (json!({"app": "db", name: "db-1"}), Some((name, "db-1"))),
+            (json!({"b": "xy", "a": "xy"}), Some(("a", "xy"))),
+            (json!({}), None),
+        ] {
+            let expected = expected.map(|(k, v)| IndexValue::Triple("ns".into(), k.into(), v.into()));
+            assert_eq!(by_selector(&service(&selector)), Vec::from_iter(expected), "{selector}");
+        }
+        let labels: Labels = [("app", "db"), (name, "db-1")].into_iter().collect();
+        let found: Vec<_> = entries(&"ns".into(), &labels).collect();
+        assert!(by_selector(&service(&json!({"app": "db"}))).iter().all(|value| found.contains(value)));
+    }
+
+    /// A ready pod with an address and the label `app: a`, changed by `patch`.
+    fn pod(patch: &Value) -> View<ServedPod> {
+        let mut pod = json!({
+            "metadata": {"namespace": "ns", "name": "a", "uid": "u", "labels": {"app": "a"}},
+            "spec": {"nodeName": "n", "containers": []},
+            "status": {
+                "phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        });
+        json_patch::merge(&mut pod, patch);
+        View::from_json(&pod)
+    }
+
+    /// Each label of the pod stands for a service that selects it.
+    fn concerned(change: &Change<ServedPod>) -> Vec<String> {
+        let selecting = |labels: &Labels| {
+            labels.iter().map(|(key, value)| ObjectKey::new(key.clone(), value.clone())).collect()
+        };
+        services_to_sync(change, selecting).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn only_changes_that_endpoints_can_tell_concern_services() {
+        let plain = json!({});
+        let gone = json!({"status": {"podIP": null, "podIPs": null}});
+        let ended = json!({"status": {"phase": "Succeeded"}});
+        let relabelled = json!({"metadata": {"labels": {"app": "b"}}});
+        let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+        let both = json!({"metadata": {"labels": {"app": "b", "keep": "x"}}});
+        let kept = json!({"metadata": {"labels": {"keep": "x"}}});
+        for (old, new, expected) in [
+            (&plain, &plain, &[][..]),
+            (&plain, &json!({"metadata": {"annotations": {"x": "y"}, "resourceVersion": "2"}}), &[]),
+            (&plain, &json!({"status": {"reason": "x"}}), &[]),
+            (&plain, &unready, &["app/a"]),
+            (&plain, &json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), &["app/a"]),
+            (&plain, &json!({"metadata": {"uid": "v"}}), &["app/a"]),
+            (&plain, &json!({"status": {"podIPs": [{"ip": "10.0.0.2"}]}}), &["app/a"]),
+            (&plain, &json!({"status": {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}}), &["app/a"]),
+            (&gone, &plain, &["app/a"]),
+            (&plain, &ended, &["app/a"]),
+            (&gone, &ended, &[]),
+            (&ended, &relabelled, &["app/b"]),
+            (&plain, &relabelled, &["app/a", "app/b"]),
+            (&kept, &both, &["app/a", "app/b"]),
+        ] {
+            let change = Change::Updated { old: pod(old), new: pod(new) };
+            assert_eq!(concerned(&change), expected, "{old} -> {new}");
+        }
+        let mut changed = both.clone();
+        json_patch::merge(&mut changed, &unready);
+        let change = Change::Updated { old: pod(&kept), new: pod(&changed) };
+        assert_eq!(concerned(&change), ["app/a", "app/b", "keep/x"]);
+    }
+
+    #[test]
+    fn a_pod_that_comes_or_goes_concerns_services_only_if_they_may_list_it() {
+        let waiting = json!({"status": {"podIP": null, "podIPs": null}});
+        assert_eq!(concerned(&Change::Added { object: pod(&json!({})), initial: false }), ["app/a"]);
+        assert_eq!(concerned(&Change::Deleted { last: pod(&json!({})) }), ["app/a"]);
+        assert!(concerned(&Change::Added { object: pod(&waiting), initial: false }).is_empty());
+        assert!(concerned(&Change::Deleted { last: pod(&waiting) }).is_empty());
+        assert!(concerned(&Change::Resync { object: pod(&json!({})) }).is_empty());
+    }
+}

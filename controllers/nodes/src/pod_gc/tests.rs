@@ -1,0 +1,272 @@
+//! Pods and nodes in, steps out.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use steersman_api::{ObjectKey, Uid};
+
+use super::collection::Reason;
+use super::*;
+use steersman_controller::plan::{Batch, OnFailure, Pace};
+
+const NOW: &str = "2026-01-02T00:00:00Z";
+
+fn now() -> Time {
+    serde_json::from_value(json!(NOW)).unwrap()
+}
+
+/// A running pod on `n1`, created in the first hour, whose uid is its name, changed by `patch`.
+fn pod(name: &str, patch: Value) -> View<CollectedPod> {
+    let mut pod = json!({
+        "metadata": {"namespace": "ns", "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"nodeName": "n1"},
+        "status": {"phase": "Running"},
+    });
+    json_patch::merge(&mut pod, &patch);
+    View::from_json(&pod)
+}
+
+fn phase(phase: &str) -> Value {
+    json!({"status": {"phase": phase}})
+}
+
+fn on(node: &str) -> Value {
+    json!({"spec": {"nodeName": node}})
+}
+
+fn terminating(node: &str) -> Value {
+    json!({
+        "metadata": {"deletionTimestamp": NOW, "deletionGracePeriodSeconds": 30},
+        "spec": {"nodeName": node},
+    })
+}
+
+fn node(ready: &str, taint: &str) -> Option<View<CollectedNode>> {
+    Some(View::from_json(&json!({
+        "metadata": {"name": "n"},
+        "spec": {"taints": [{"key": taint, "effect": "NoExecute"}]},
+        "status": {"conditions": [{"type": "DiskPressure", "status": "True"}, {"type": "Ready", "status": ready}]},
+    })))
+}
+
+/// These pods, and one healthy node, `n1`.
+fn observed(pods: Vec<View<CollectedPod>>) -> Observed {
+    let nodes = [("n1".into(), node("True", "x"))].into();
+    Observed { pods, nodes, ..Observed::default() }
+}
+
+fn steps(observed: &Observed) -> Vec<Step> {
+    match plan(observed, now()) {
+        Plan::Done { requeue_after: None } => Vec::new(),
+        Plan::Act(Batch { steps, pace: Pace::Together(_), on_failure: OnFailure::PlanAgain }) => steps,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Who is collected, and why.
+fn collected(observed: &Observed) -> Vec<(String, Reason)> {
+    let all = steps(observed).into_iter().map(|step| match step {
+        Step::Collect(pod) => (pod.key.name.to_string(), pod.reason),
+        other => panic!("{other:?}"),
+    });
+    all.collect()
+}
+
+fn names(collected: &[(String, Reason)]) -> Vec<&str> {
+    collected.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+#[test]
+fn terminated_pods_beyond_the_threshold_go_evicted_ones_first_then_the_oldest_then_by_name() {
+    let ended = |name, hour: u8, reason: &str| {
+        let created = format!("2026-01-01T{hour:02}:00:00Z");
+        pod(
+            name,
+            json!({
+                "metadata": {"creationTimestamp": created}, "status": {"phase": "Failed", "reason": reason},
+            }),
+        )
+    };
+    let pods = vec![
+        ended("new", 9, ""),
+        ended("old-b", 1, ""),
+        ended("old-a", 1, "NodeLost"),
+        ended("evicted", 9, "Evicted"),
+        pod("succeeded", phase("Succeeded")),
+        pod("running", json!({})),
+        pod("pending", phase("Pending")),
+        pod("unknown", phase("Unknown")),
+    ];
+    let order = ["evicted", "succeeded", "old-a", "old-b", "new"];
+    for threshold in 0..=6_usize {
+        let observed = Observed { terminated_threshold: Some(threshold), ..observed(pods.clone()) };
+        let found = collected(&observed);
+        assert_eq!(names(&found), order[..5_usize.saturating_sub(threshold)], "{threshold}");
+        assert!(found.iter().all(|(_, reason)| *reason == Reason::Terminated));
+    }
+    assert!(collected(&observed(pods)).is_empty(), "without a threshold");
+}
+
+#[test]
+fn terminating_pods_go_from_nodes_that_are_not_ready_and_out_of_service() {
+    let out = "node.kubernetes.io/out-of-service";
+    for (node, expected) in [
+        (node("False", out), &["ending"][..]),
+        (node("Unknown", out), &["ending"]),
+        (node("True", out), &[]),
+        (node("False", "node.kubernetes.io/unreachable"), &[]),
+        (Some(View::from_json(&json!({"spec": {"taints": [{"key": out}]}}))), &["ending"]),
+        (None, &[]),
+    ] {
+        let pods = vec![
+            pod("ending", terminating("down")),
+            pod("running", on("down")),
+            pod("else", terminating("n1")),
+        ];
+        let mut observed = observed(pods);
+        observed.nodes.insert("down".into(), node.clone());
+        assert_eq!(names(&collected(&observed)), expected, "{node:?}");
+    }
+}
+
+#[test]
+fn terminating_pods_that_were_never_scheduled_go() {
+    let pods = vec![pod("ending", terminating("")), pod("waiting", on("")), pod("else", terminating("n1"))];
+    assert_eq!(collected(&observed(pods)), [("ending".to_owned(), Reason::Unscheduled)]);
+}
+
+#[test]
+fn an_unknown_node_is_quarantined_then_asked_for_and_its_pods_go_only_if_it_is_gone() {
+    let pods = || vec![pod("orphan", on("lost")), pod("waiting", on("")), pod("fine", json!({}))];
+    assert_eq!(steps(&observed(pods())), [Step::Quarantine("lost".into())]);
+
+    let mut due = Observed { out_of_quarantine: vec!["lost".into(), "n1".into()], ..observed(pods()) };
+    let [quarantine, read] = &steps(&due)[..] else { panic!() };
+    assert_eq!((quarantine, read), (&Step::Quarantine("lost".into()), &Step::ReadNode("lost".into())));
+    due.absorb(quarantine.clone(), &StepResult::Done(Outcome::Quarantined));
+
+    let refused = SyncError::Failed("reading node lost".to_owned());
+    for (answer, expected) in [
+        (StepResult::Done(Outcome::NodeIsGone), &["orphan"][..]),
+        (StepResult::Done(Outcome::NodeExists), &[]),
+        (StepResult::Failed(refused), &[]),
+    ] {
+        let mut observed = due.clone();
+        observed.absorb(read.clone(), &answer);
+        let found = collected(&observed);
+        assert_eq!(names(&found), expected, "{answer:?}");
+        assert!(found.iter().all(|(_, reason)| *reason == Reason::Orphaned));
+    }
+}
+
+fn only(observed: &Observed) -> Collection {
+    match &steps(observed)[..] {
+        [Step::Collect(pod)] => pod.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn orphaned(pod: View<CollectedPod>) -> Observed {
+    Observed { probed: true, gone: BTreeSet::from(["lost".into()]), ..observed(vec![pod]) }
+}
+
+#[test]
+fn an_orphan_is_marked_as_disrupted_and_failed_before_it_goes() {
+    let plain = json!({"metadata": {"generation": 3}, "spec": {"nodeName": "lost"}});
+    let condition = |since: &str| {
+        json!([{
+            "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
+            "message": "PodGC: node no longer exists", "observedGeneration": 3,
+            "lastProbeTime": null, "lastTransitionTime": since,
+        }])
+    };
+    let collection = only(&orphaned(pod("a", plain.clone())));
+    assert_eq!((&collection.key, &collection.uid), (&ObjectKey::new("ns", "a"), &Uid::from("a")));
+    assert_eq!(
+        collection.failure,
+        Some(json!({
+            "metadata": {"uid": "a"},
+            "status": {"phase": "Failed", "observedGeneration": 3, "conditions": condition(NOW)},
+        }))
+    );
+    // The stamp of a condition that held already stays.
+    for (status, since) in [("True", "2026-01-01T05:00:00Z"), ("False", NOW)] {
+        let mut disrupted = plain.clone();
+        disrupted["status"]["conditions"] = json!([
+            {"type": "DisruptionTarget", "status": status, "lastTransitionTime": "2026-01-01T05:00:00Z"},
+        ]);
+        let failure = only(&orphaned(pod("a", disrupted))).failure.unwrap();
+        assert_eq!(failure["status"]["conditions"], condition(since));
+    }
+}
+
+#[test]
+fn others_fail_without_a_condition_and_what_has_ended_is_not_marked() {
+    let unscheduled = only(&observed(vec![pod("a", terminating(""))]));
+    assert_eq!(unscheduled.failure, Some(json!({"metadata": {"uid": "a"}, "status": {"phase": "Failed"}})));
+    for ended in ["Succeeded", "Failed"] {
+        let mut patch = on("lost");
+        patch["status"]["phase"] = json!(ended);
+        assert_eq!(only(&orphaned(pod("a", patch))).failure, None);
+    }
+}
+
+#[test]
+fn a_pod_that_something_else_holds_is_not_deleted_again_and_again() {
+    let mut held = terminating("");
+    held["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+    assert_eq!(names(&collected(&observed(vec![pod("a", held.clone())]))), ["a"], "it has to fail first");
+    held["status"]["phase"] = json!("Failed");
+    let held = Observed { terminated_threshold: Some(0), ..observed(vec![pod("a", held)]) };
+    assert!(collected(&held).is_empty());
+}
+
+#[test]
+fn a_pod_is_collected_once_for_the_first_reason_there_is_whatever_becomes_of_it() {
+    let mut patch = terminating("");
+    patch["status"]["phase"] = json!("Failed");
+    let mut observed = Observed { terminated_threshold: Some(0), ..observed(vec![pod("a", patch)]) };
+    assert_eq!(collected(&observed), [("a".to_owned(), Reason::Terminated)]);
+    let step = steps(&observed).remove(0);
+    observed.absorb(step, &StepResult::Failed(SyncError::Failed("deleting".to_owned())));
+    assert!(collected(&observed).is_empty());
+}
+
+#[test]
+fn a_flood_is_collected_in_portions() {
+    let pods = (0..1200).map(|at| pod(&format!("p{at}"), phase("Failed"))).collect();
+    let mut observed = Observed { terminated_threshold: Some(100), ..observed(pods) };
+    let portion = steps(&observed);
+    assert_eq!(portion.len(), 500);
+    for step in portion {
+        observed.absorb(step, &StepResult::Done(Outcome::Collected));
+    }
+    assert_eq!(plan(&observed, now()), Plan::Done { requeue_after: Some(Duration::from_secs(1)) });
+}
+
+#[test]
+fn the_metrics_are_upstreams() {
+    let registry = prometheus::Registry::new();
+    let metrics = Metrics::new();
+    metrics.register(&registry).unwrap();
+    metrics.deleted("ns", Reason::OutOfService, true);
+    metrics.deleted("ns", Reason::Orphaned, false);
+    let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+    let family = |name: &str, help: &str| format!("# HELP {name} [ALPHA] {help}\n# TYPE {name} counter\n");
+    let sample = |name: &str, reason: &str| format!("{name}{{namespace=\"ns\",reason=\"{reason}\"}} 1\n");
+    let (errors, all) =
+        ("pod_gc_collector_force_delete_pod_errors_total", "pod_gc_collector_force_delete_pods_total");
+    assert_eq!(
+        text,
+        family(
+            errors,
+            "Number of errors encountered when forcefully deleting the pods since the Pod GC Controller started."
+        ) + &sample(errors, "orphaned")
+            + &family(
+                all,
+                "Number of pods that are being forcefully deleted since the Pod GC Controller started."
+            )
+            + &sample(all, "orphaned")
+            + &sample(all, "out-of-service")
+    );
+}

@@ -1,0 +1,65 @@
+//! The controllers of kube-controller-manager 1.36, in the order in which it builds them.
+
+use steersman_controller::registry::{Descriptor, Registry};
+use steersman_controllers_batch::job;
+use steersman_controllers_network::endpoints;
+use steersman_controllers_nodes::pod_gc;
+
+/// The registry with all controllers of kube-controller-manager.
+pub fn builtin() -> Registry {
+    let row = Descriptor::elsewhere;
+    Registry::new(vec![
+        endpoints::DESCRIPTOR,
+        row("endpointslice-controller", &["endpointslice"]),
+        row("endpointslice-mirroring-controller", &["endpointslicemirroring"]),
+        row("replicationcontroller-controller", &["replicationcontroller"]),
+        pod_gc::DESCRIPTOR,
+        row("resourcequota-controller", &["resourcequota"]),
+        row("namespace-controller", &["namespace"]),
+        row("serviceaccount-controller", &["serviceaccount"]),
+        row("serviceaccount-token-controller", &["serviceaccount-token"]),
+        row("garbage-collector-controller", &["garbagecollector"]),
+        row("daemonset-controller", &["daemonset"]),
+        job::DESCRIPTOR,
+        row("podgroup-protection-controller", &[]),
+        row("deployment-controller", &["deployment"]),
+        row("replicaset-controller", &["replicaset"]),
+        row("horizontal-pod-autoscaler-controller", &["horizontalpodautoscaling"]),
+        row("disruption-controller", &["disruption"]),
+        row("statefulset-controller", &["statefulset"]),
+        row("cronjob-controller", &["cronjob"]),
+        row("certificatesigningrequest-signing-controller", &["csrsigning"]),
+        row("certificatesigningrequest-approving-controller", &["csrapproving"]),
+        row("certificatesigningrequest-cleaner-controller", &["csrcleaner"]),
+        row("podcertificaterequest-cleaner-controller", &[]),
+        row("ttl-controller", &["ttl"]),
+        row("bootstrap-signer-controller", &["bootstrapsigner"]).off_by_default(),
+        row("token-cleaner-controller", &["tokencleaner"]).off_by_default(),
+        row("node-ipam-controller", &["nodeipam"]),
+        row("node-lifecycle-controller", &["nodelifecycle"]),
+        row("service-lb-controller", &["service"]),
+        row("node-route-controller", &["route"]),
+        row("cloud-node-lifecycle-controller", &["cloud-node-lifecycle"]),
+        row("persistentvolume-binder-controller", &["persistentvolume-binder"]),
+        row("persistentvolume-attach-detach-controller", &["attachdetach"]),
+        row("persistentvolume-expander-controller", &["persistentvolume-expander"]),
+        row("clusterrole-aggregation-controller", &["clusterrole-aggregation"]),
+        row("persistentvolumeclaim-protection-controller", &["pvc-protection"]),
+        row("persistentvolume-protection-controller", &["pv-protection"]),
+        row("volumeattributesclass-protection-controller", &[]),
+        row("ttl-after-finished-controller", &["ttl-after-finished"]),
+        row("root-ca-certificate-publisher-controller", &["root-ca-cert-publisher"]),
+        row("kube-apiserver-serving-clustertrustbundle-publisher-controller", &[]),
+        row("ephemeral-volume-controller", &["ephemeral-volume"]),
+        row("storageversion-garbage-collector-controller", &["storage-version-gc"]),
+        row("resourceclaim-controller", &["resource-claim-controller"]),
+        row("resourcepoolstatusrequest-controller", &[]),
+        row("device-taint-eviction-controller", &[]),
+        row("legacy-serviceaccount-token-cleaner-controller", &["legacy-service-account-token-cleaner"]),
+        row("validatingadmissionpolicy-status-controller", &[]),
+        row("taint-eviction-controller", &[]),
+        row("service-cidr-controller", &[]),
+        row("storage-version-migrator-controller", &["svm"]),
+        row("selinux-warning-controller", &[]).off_by_default(),
+    ])
+}
