@@ -20,7 +20,7 @@ shift || true
 [ $# -gt 0 ] || set -- certificates heads body half-requests
 
 STEERSMAN=${STEERSMAN:-$(build bin steersman)}
-ATTACKS=${ATTACKS:-$(build bin steersman-attacks)}
+ATTACKS=${ATTACKS:-$(build bin steersman-attacks steersman-attacks)}
 KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
 export KUBEBUILDER_ASSETS
 # The attacker needs more descriptors than the attacked.

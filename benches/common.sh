@@ -31,14 +31,14 @@ stop() {
 
 say() { echo "-- $*" >&2; }
 
-# build bin|example NAME: as it is published; prints where it is.
+# build bin|example NAME [PACKAGE]: as it is published; prints where it is.
 build() {
   local target folder
   target=$(uname -m)-unknown-linux-musl
   folder=${CARGO_TARGET_DIR:-$repository/target}/$target/dist
   say "building $2"
   cargo build --manifest-path "$repository/Cargo.toml" --config "$repository/.cargo/dist.toml" --locked --profile dist \
-    --target "$target" "--$1" "$2" >&2
+    --target "$target" --package "${3:-steersman}" "--$1" "$2" >&2
   case $1 in example) echo "$folder/examples/$2" ;; *) echo "$folder/$2" ;; esac
 }
 
