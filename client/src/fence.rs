@@ -1,4 +1,4 @@
-//! The leadership fence: writes pass while it is certain that nobody else can lead.
+//! The leadership fence: admits writes while this process surely leads.
 
 use std::{
     future::Future,
@@ -20,9 +20,17 @@ use crate::gate::{GateClosed, WriteGate};
 /// A [`WriteGate`] that is open during a term of leadership, and closes by itself at the moment until which leadership
 /// is certain, whether or not any task runs then.
 ///
-/// That moment is the *start* of the last successful renewal plus the renew deadline. Another candidate can take the
-/// lease no earlier than a lease duration after it saw that renewal, which is later: so the fence of the old leader
-/// is closed before the gate of the new one opens.
+/// That moment is the *start* of the last successful renewal plus the renew deadline. Another candidate takes the Lease, or
+/// creates a deleted one, no earlier than a lease duration after it saw that renewal or found the Lease gone, which is
+/// later: the old leader's fence is closed before the new leader's opens.
+///
+/// This assumes that the leader releases the Lease only after its fence has closed, as a [`Term`] does, and that nobody
+/// else writes the Lease. Two fences can be open at once, for at most the renew deadline:
+/// - if somebody deletes the Lease, and a candidate that never saw it, such as one that has just started, creates another;
+/// - if somebody empties or changes the Lease's holder, or shortens its duration, by hand;
+/// - if a candidate of another implementation creates a deleted Lease at once, as client-go does.
+///
+/// A leader that reaches the API server finds such a change at its next renewal, a retry period later.
 ///
 /// The moment is judged by the monotonic clock, which goes on while a process is stopped (SIGSTOP): a leader that wakes
 /// up too late is refused at [`admit`](WriteGate::admit), and its writes under way are given up when they are next
@@ -33,6 +41,8 @@ use crate::gate::{GateClosed, WriteGate};
 /// next has begun by the time anybody looks.
 ///
 /// Made closed, by an [`Elector`](crate::leader_election::Elector). A clone is the same fence.
+///
+/// [`Term`]: crate::leader_election::Term
 #[derive(Clone)]
 pub struct Fence {
     state: watch::Receiver<State>,

@@ -18,8 +18,11 @@ pub(super) struct Observed {
 
 #[derive(Debug, Clone)]
 pub(super) enum Sight {
-    /// Not there, or never looked for.
+    /// Never seen.
     Absent,
+    /// Deleted after it was seen in this form; its absence was first seen at `since`. Until then its holder may have
+    /// renewed it, and holders write on for a while after a renewal: expiry counts from here.
+    Deleted { spec: LeaseSpec, since: Instant },
     /// There, and so since we first saw it in this form: expiry counts from here. The stamps inside, made by other
     /// machines' clocks, are never judged.
     Seen { spec: LeaseSpec, since: Instant },
@@ -64,6 +67,8 @@ pub(super) enum Path {
 pub(super) enum Reason {
     #[error("lease is held by {0} and has not yet expired")]
     Held(String),
+    #[error("lease was deleted, and the term of {0} has not yet expired")]
+    Deleted(String),
     #[error("no lease yet: the coordinator creates it")]
     NotCreated,
     #[error("lease has expired: the coordinator gives it out again")]
@@ -82,12 +87,20 @@ pub(super) fn decide(config: &Config, observed: &Observed, now: Instant) -> Step
         }
         (_, _, Trust::Remembered | Trust::Doubtful) => Step::Read,
         (Mode::Contended, Sight::Absent, Trust::Fresh) => Step::Create,
+        (Mode::Contended, Sight::Deleted { spec, since }, Trust::Fresh) => match holder(spec) {
+            Some(other) if !ours(config, spec) && now < expiry(spec, *since) => {
+                Step::Stand(Reason::Deleted(other.to_owned()))
+            }
+            _ => Step::Create,
+        },
         (Mode::Contended, Sight::Seen { spec, since }, Trust::Fresh) => match holder(spec) {
             Some(_) if ours(config, spec) => Step::Renew(Path::Slow),
             Some(other) if now < expiry(spec, *since) => Step::Stand(Reason::Held(other.to_owned())),
             _ => Step::TakeOver,
         },
-        (Mode::Coordinated, Sight::Absent, Trust::Fresh) => Step::Stand(Reason::NotCreated),
+        (Mode::Coordinated, Sight::Absent | Sight::Deleted { .. }, Trust::Fresh) => {
+            Step::Stand(Reason::NotCreated)
+        }
         (Mode::Coordinated, Sight::Seen { spec, since }, Trust::Fresh) => {
             let preferred = spec.preferred_holder.as_deref().filter(|name| !name.is_empty());
             match preferred {
@@ -175,7 +188,10 @@ impl Observed {
     pub(super) fn read(&mut self, found: Option<LeaseSpec>, now: Instant) {
         self.trust = Trust::Fresh;
         match (&self.sight, found) {
-            (_, None) => self.sight = Sight::Absent,
+            (Sight::Absent | Sight::Deleted { .. }, None) => {}
+            (Sight::Seen { spec, .. }, None) => {
+                self.sight = Sight::Deleted { spec: spec.clone(), since: now };
+            }
             (Sight::Seen { spec, .. }, Some(found)) if *spec == found => {}
             (_, Some(spec)) => self.sight = Sight::Seen { spec, since: now },
         }
@@ -186,9 +202,10 @@ impl Observed {
         *self = Self { sight: Sight::Seen { spec, since: started }, trust: Trust::Remembered };
     }
 
+    /// The lease that is there.
     pub(super) fn spec(&self) -> Option<&LeaseSpec> {
         match &self.sight {
-            Sight::Absent => None,
+            Sight::Absent | Sight::Deleted { .. } => None,
             Sight::Seen { spec, .. } => Some(spec),
         }
     }

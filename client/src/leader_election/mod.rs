@@ -1,13 +1,15 @@
 //! Leader election on a `coordination.k8s.io/v1` Lease, by the rules of client-go's leaderelection package.
 //!
 //! A process stands as a candidate, leads for a [`Term`], loses it or gives it up, and may stand again: a lost lease
-//! never ends the process. What a leader may write is guarded by a [`Fence`](crate::fence::Fence), which closes before
-//! anybody else can lead; the controllers need not cooperate.
+//! never ends the process. A [`Fence`](crate::fence::Fence) guards what a leader writes, and closes before another
+//! candidate leads (its doc says what that assumes); the controllers need not cooperate.
 //!
 //! Where this is stricter than client-go:
 //! - the renew deadline counts from the start of the last successful renewal, not from the first try that failed;
 //! - a leader whose Lease was deleted, emptied or taken ends its term at once and stands again, where client-go would
 //!   re-create or retake the Lease and go on as if nobody could have led in between;
+//! - a candidate that saw another's term creates a deleted Lease only once that term has expired, counted from when the
+//!   candidate found the Lease gone, where client-go creates it at once, while the other may still write;
 //! - the Lease of a clean stop is released always (upstream: feature gate `ControllerManagerReleaseLeaderElectionLockOnExit`).
 
 mod config;

@@ -54,6 +54,31 @@ fn a_contender_follows_client_go() {
 }
 
 #[test]
+fn a_deleted_lease_is_created_once_the_term_that_was_seen_has_expired() {
+    let found_gone = Instant::now() + Duration::from_secs(100);
+    let waits = |name: &str| Step::Stand(Reason::Deleted(name.to_owned()));
+    for (seen, mode, age, expected) in [
+        (held_by("you"), Mode::Contended, 0, waits("you")),
+        (held_by("you"), Mode::Contended, 14, waits("you")),
+        (held_by("you"), Mode::Contended, 15, Step::Create),
+        (held_by("me"), Mode::Contended, 0, Step::Create),
+        // It was released.
+        (held_by(""), Mode::Contended, 0, Step::Create),
+        (held_by("you"), Mode::Coordinated, 0, Step::Stand(Reason::NotCreated)),
+        (held_by("you"), Mode::Coordinated, 99, Step::Stand(Reason::NotCreated)),
+    ] {
+        let mut observed = Observed::nothing();
+        // Reads failed for long between the last sight of the lease and this one: its holder may have renewed it since.
+        observed.read(Some(seen.clone()), found_gone - Duration::from_secs(100));
+        observed.read(None, found_gone);
+        let now = found_gone + Duration::from_secs(age);
+        observed.read(None, now);
+        assert_eq!(decide(&config(mode), &observed, now), expected, "{seen:?} {mode:?} {age}");
+        assert_eq!(observed.spec(), None, "nobody holds a lease that is gone");
+    }
+}
+
+#[test]
 fn a_contender_does_not_care_for_a_preferred_holder() {
     let spec = LeaseSpec { preferred_holder: Some("you".to_owned()), ..held_by("me") };
     assert_eq!(step(Mode::Contended, Some(spec), Trust::Fresh, 1), Step::Renew(Path::Slow));

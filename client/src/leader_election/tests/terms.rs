@@ -206,6 +206,46 @@ async fn a_lease_that_was_taken_emptied_or_deleted_ends_the_term_at_the_next_ren
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deleted_lease_makes_no_second_leader_while_the_first_may_write() {
+    let server = LeaseServer::default();
+    let (one, two) = (candidate(&server, "one"), candidate(&server, "two"));
+    let term = one.leads().await;
+    let mut tasks = JoinSet::new();
+    let (successor, fence) = (two.elector.fence(), one.elector.fence());
+    tasks.spawn(async move { two.leads().await });
+    sleep(secs(7)).await;
+    // The leader can't find out that its lease is gone.
+    one.link.set(Weather::Hangs);
+    server.delete();
+    tokio::select! {
+        biased;
+        () = term.lost() => {}
+        _ = tasks.join_next() => panic!("the candidate leads while the leader may write: {}", fence.admit().is_ok()),
+    }
+    successor.admit().unwrap_err();
+    let _next = timeout(secs(40), tasks.join_next()).await.unwrap().unwrap().unwrap();
+    successor.admit().unwrap();
+    fence.admit().unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_lease_was_deleted_leads_again_before_others() {
+    let server = LeaseServer::default();
+    let (one, two) = (candidate(&server, "one"), candidate(&server, "two"));
+    let term = one.leads().await;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move { two.leads().await });
+    sleep(secs(7)).await;
+    server.delete();
+    term.lost().await;
+    term.release().await;
+    let start = Instant::now();
+    let _again = one.leads().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert!(tasks.try_join_next().is_none() && one.may_write());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stop_ends_the_wait_at_once_though_a_read_hangs() {
     let server = LeaseServer::default();
     let two = candidate(&server, "two");
