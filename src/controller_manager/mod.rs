@@ -118,7 +118,10 @@ fn connect(options: &ControllerManager) -> Result<Foundation, Error> {
     event_metrics.register(&metrics)?;
     let config = config_from(options.kubeconfig.as_deref(), options.master.as_deref())?;
     tracing::info!(server = %config.cluster_url, "Using API server");
-    let client_options = clients::Options { limits: options.limits, ..clients::Options::default() };
+    let mut client_options = clients::Options { limits: options.limits, ..clients::Options::default() };
+    if let Some(election) = &options.election {
+        client_options.transport.lease_duration = election.lease_duration;
+    }
     client_options.metrics.register(&metrics)?;
     let clients = Clients::connect(config, client_options)?;
     Ok(Foundation { clients, metrics, event_metrics })

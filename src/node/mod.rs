@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus::Registry;
 use rustix::system::uname;
@@ -134,7 +135,9 @@ fn connect(node: &Node, registry: &Registry) -> Result<Connections, Error> {
         Some(kubeconfig) => {
             let config = config_from(Some(kubeconfig), None)?;
             tracing::info!(server = %config.cluster_url, "Using API server");
-            let options = clients::Options::default();
+            let mut options = clients::Options::default();
+            let lease_seconds = node.config.node_lease_duration_seconds.unsigned_abs().into();
+            options.transport.lease_duration = Duration::from_secs(lease_seconds);
             options.metrics.register(registry)?;
             Some(Clients::connect(config, options)?)
         }

@@ -1,14 +1,19 @@
 //! One connection to the server.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, ready},
 };
 
+use bytes::Bytes;
 use http::{HeaderValue, Request, Response, header::HOST, uri::PathAndQuery};
 use http_body_util::BodyExt;
 use hyper::{
-    body::Incoming,
+    body::{Body as _, Frame, Incoming, SizeHint},
     client::conn::{http1, http2},
 };
 use hyper_util::{client::legacy::connect::Connection as _, rt::TokioTimer};
@@ -45,6 +50,8 @@ struct Shared {
     /// What the server allows, as far as known.
     announced: Arc<AtomicUsize>,
     last_used: Mutex<Instant>,
+    /// Whether a caller dropped a request before its answer was complete, as one does whose deadline is over.
+    given_up_on: AtomicBool,
     tasks: Tasks,
 }
 
@@ -54,10 +61,18 @@ enum Sender {
     Http2(http2::SendRequest<Body>),
 }
 
-/// The right to open one stream.
+/// The right to open one stream, then the stream. The caller gives up if it drops this before it is over.
 pub(super) struct Slot {
     connection: Connection,
-    permit: OwnedSemaphorePermit,
+    /// Whether the answer is complete, or the stream has failed.
+    over: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// An answer's body, which keeps the stream until it is dropped.
+struct Answer {
+    body: Incoming,
+    slot: Slot,
 }
 
 /// How a request ended without an answer.
@@ -116,6 +131,7 @@ impl Connection {
             limit,
             announced,
             last_used: Mutex::new(Instant::now()),
+            given_up_on: AtomicBool::new(false),
             tasks,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -146,7 +162,7 @@ impl Connection {
         }
         let permit = self.shared.streams.clone().try_acquire_owned().ok()?;
         *self.shared.last_used.lock() = Instant::now();
-        Some(Slot { connection: self.clone(), permit })
+        Some(Slot { connection: self.clone(), over: false, _permit: permit })
     }
 
     pub(super) fn open_streams(&self) -> usize {
@@ -156,6 +172,11 @@ impl Connection {
     /// Since when the connection has nothing to do.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         (self.open_streams() == 0).then(|| *self.shared.last_used.lock())
+    }
+
+    /// Whether a caller gave up waiting for an answer. The connection may be half-open.
+    pub(super) fn was_given_up_on(&self) -> bool {
+        self.shared.given_up_on.load(Ordering::Relaxed)
     }
 
     /// Waits until no stream is open. None may be reserved meanwhile.
@@ -172,7 +193,7 @@ impl Connection {
 
 impl Slot {
     /// Sends a request whose URI is absolute. The answer's body keeps the stream until it is dropped.
-    pub(super) async fn send(self, request: Request<Body>) -> Result<Response<ResponseBody>, Failure> {
+    pub(super) async fn send(mut self, request: Request<Body>) -> Result<Response<ResponseBody>, Failure> {
         let outcome = match &self.connection.shared.sender {
             Sender::Http1(sender) => {
                 let sending = sender.lock().try_send_request(origin_form(request));
@@ -181,24 +202,53 @@ impl Slot {
             Sender::Http2(sender) => sender.clone().try_send_request(request).await,
         };
         match outcome {
-            Ok(response) => Ok(response.map(|body| hold(body, self))),
-            Err(mut error) => match error.take_message() {
-                Some(request) => Err(Failure::Unsent(Box::new(request))),
-                None => Err(Failure::Sent(error.into_error())),
-            },
+            Ok(response) => Ok(response.map(|body| Answer { body, slot: self }.boxed_unsync())),
+            Err(mut error) => {
+                self.over = true;
+                match error.take_message() {
+                    Some(request) => Err(Failure::Unsent(Box::new(request))),
+                    None => Err(Failure::Sent(error.into_error())),
+                }
+            }
         }
     }
 }
 
-/// The body, which keeps `slot` until it is dropped.
-fn hold(body: Incoming, slot: Slot) -> ResponseBody {
-    let Slot { connection, permit } = slot;
-    let held = (connection, permit);
-    body.map_err(move |error| {
-        let _ = &held;
-        BoxError::from(error)
-    })
-    .boxed_unsync()
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if !self.over {
+            self.connection.shared.given_up_on.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        self.slot.over = matches!(frame, None | Some(Err(_)));
+        Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        // A reader may stop at the last byte.
+        self.slot.over |= self.body.is_end_stream();
+    }
 }
 
 /// HTTP/1.1 wants the path alone, and the host as a header.

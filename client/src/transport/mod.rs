@@ -1,8 +1,9 @@
 //! The way to the API server: pools of HTTP/2 connections, one for each class of [`Traffic`].
 //!
-//! A request goes to a connection of its class that has a stream to spare; if none has, another connection is made.
-//! Pings find connections whose other end has gone; rotated certificates retire connections made with the old ones.
-//! Servers that do not speak HTTP/2 over TLS get HTTP/1.1, one request at a time on each connection.
+//! A request takes a free stream on a connection of its class. If none is free, the pool makes another connection.
+//! Pings find half-open connections. A pool retires connections that were made with a certificate since rotated; the pool
+//! of leases also retires a connection on which a caller gave up waiting for an answer. Servers that do not speak HTTP/2
+//! over TLS get HTTP/1.1, one request at a time on each connection.
 
 use std::{
     sync::Arc,
@@ -47,10 +48,15 @@ pub struct Options {
     /// Streams open on one connection before another is made. Default 80: the API server allows 100
     /// (`--http2-max-streams-per-connection`), and what it announces below this number holds.
     pub streams_per_connection: u32,
+    /// The duration of the leases that calls of [`Traffic::Lease`] renew. A half-open connection of that class is found
+    /// within a third of it, so that a renewal over another connection is still in time: the class has shorter
+    /// `connect_timeout`, `read_idle` and `ping_timeout` where those above are longer. Default 15 s, the lease of leader
+    /// election (`--leader-elect-lease-duration`).
+    pub lease_duration: Duration,
     /// How often files of certificates are looked at; they are read at each new connection, too. Default 5 min.
     pub certificate_poll: Duration,
-    /// How long requests other than watches may go on over a connection made with a certificate since replaced.
-    /// Watches are cut at once: they lose nothing. Default 30 s.
+    /// How long requests other than watches may go on over a connection that takes no new ones any more. Watches are cut
+    /// at once: they lose nothing. Default 30 s.
     pub retirement: Duration,
 }
 
@@ -63,8 +69,25 @@ impl Default for Options {
             tcp_keepalive: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(90),
             streams_per_connection: 80,
+            lease_duration: Duration::from_secs(15),
             certificate_poll: Duration::from_secs(300),
             retirement: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Options {
+    /// The options of the connections of `traffic`.
+    fn of(&self, traffic: Traffic) -> Self {
+        match traffic {
+            Traffic::Watch | Traffic::Read | Traffic::Write => self.clone(),
+            // A leader that renews every 2 of 15 seconds never pings: an answer comes before a fifth of the lease is over.
+            Traffic::Lease => Self {
+                connect_timeout: self.connect_timeout.min(self.lease_duration / 3),
+                read_idle: self.read_idle.min(self.lease_duration / 5),
+                ping_timeout: self.ping_timeout.min(self.lease_duration * 2 / 15),
+                ..self.clone()
+            },
         }
     }
 }
@@ -135,8 +158,8 @@ impl Transport {
     /// Pools without connections yet.
     fn new(tls: Tls, options: Options) -> Self {
         let tasks = Tasks::new();
-        let (tls, options) = (Arc::new(tls), Arc::new(options));
-        let pool = |traffic| Arc::new(Pool::new(traffic, tls.clone(), options.clone(), tasks.clone()));
+        let tls = Arc::new(tls);
+        let pool = |traffic| Arc::new(Pool::new(traffic, tls.clone(), options.of(traffic), tasks.clone()));
         let pools = Arc::new(Pools {
             watch: pool(Traffic::Watch),
             read: pool(Traffic::Read),
@@ -163,7 +186,7 @@ impl Transport {
 }
 
 /// Looks at certificate files, retires connections made with old ones, and closes idle ones, for ever.
-async fn look_after(pools: Arc<Pools>, tls: Arc<Tls>, options: Arc<Options>) {
+async fn look_after(pools: Arc<Pools>, tls: Arc<Tls>, options: Options) {
     let mut generation = tls.generation();
     let mut poll = tokio::time::interval(options.certificate_poll);
     let mut sweep = tokio::time::interval(options.idle_timeout / 3);

@@ -36,7 +36,7 @@ const STALE_CONNECTIONS: u32 = 3;
 pub(super) struct Pool {
     traffic: Traffic,
     tls: Arc<Tls>,
-    options: Arc<Options>,
+    options: Options,
     tasks: Tasks,
     server: Arc<str>,
     state: Mutex<State>,
@@ -62,7 +62,7 @@ struct Member {
 type Dialling = Shared<BoxFuture<'static, Result<Connection, Error>>>;
 
 impl Pool {
-    pub(super) fn new(traffic: Traffic, tls: Arc<Tls>, options: Arc<Options>, tasks: Tasks) -> Self {
+    pub(super) fn new(traffic: Traffic, tls: Arc<Tls>, options: Options, tasks: Tasks) -> Self {
         let server = tls.server();
         Self { traffic, tls, options, tasks, server, state: Mutex::default(), next_id: AtomicU64::new(0) }
     }
@@ -101,16 +101,21 @@ impl Pool {
         self.state.lock().members.retain(|member| !idle(member));
     }
 
-    /// Takes connections of generations before `generation` out of use: watches end at once, other requests may go on
-    /// for a while.
+    /// Retires connections that were made with certificates of generations before `generation`.
     pub(super) fn retire_before(&self, generation: u64) {
+        self.retire(|member| member.generation < generation);
+    }
+
+    /// Sends no more requests over the members that `is_retired` picks. Their watches end at once; their other requests
+    /// have [`Options::retirement`] to end.
+    fn retire(&self, is_retired: impl Fn(&Member) -> bool) {
         let mut retired = Vec::new();
         self.state.lock().members.retain(|member| {
-            let old = member.generation < generation;
-            if old {
+            let retire = is_retired(member);
+            if retire {
                 retired.push(member.connection.clone());
             }
-            !old
+            !retire
         });
         for connection in retired {
             if self.traffic == Traffic::Watch {
@@ -130,6 +135,10 @@ impl Pool {
     async fn slot(self: &Arc<Self>) -> Result<Slot, Error> {
         let mut short_lived = 0;
         while short_lived < STALE_CONNECTIONS {
+            if self.traffic == Traffic::Lease {
+                // A connection on which a call got no answer may be half-open: the next call must not hang as well.
+                self.retire(|member| member.connection.was_given_up_on());
+            }
             let shared = {
                 let mut state = self.state.lock();
                 if self.tasks.is_cut() {

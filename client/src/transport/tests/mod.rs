@@ -57,9 +57,7 @@ async fn watches_are_spread_and_other_traffic_has_connections_of_its_own() {
 
     body(get(&service, "/read").await.unwrap()).await;
     service.clone().oneshot(request(Method::PUT, "/write")).await.unwrap();
-    let mut lease = request(Method::PUT, "/lease");
-    lease.extensions_mut().insert(Traffic::Lease);
-    service.clone().oneshot(lease).await.unwrap();
+    service.clone().oneshot(lease_call()).await.unwrap();
 
     let served: Vec<Vec<String>> = server.connections().into_iter().map(|served| served.paths).collect();
     let watched: Vec<usize> = served.iter().filter(|paths| paths[0] == "/watch").map(Vec::len).collect();
@@ -95,8 +93,7 @@ async fn a_connection_whose_other_end_is_gone_is_found_by_pings_and_replaced() {
         ping_timeout: Duration::from_millis(50),
         ..Options::default()
     };
-    let (transport, service) =
-        start(config(format!("https://{}", wire.address).parse().unwrap(), &authority), options);
+    let (transport, service) = start(config(wire.url(), &authority), options);
     let first = watch(&service, "/watch").await;
     body(get(&service, "/idle").await.unwrap()).await;
     let write = service.clone().oneshot(request(Method::PUT, "/slow"));
@@ -112,6 +109,75 @@ async fn a_connection_whose_other_end_is_gone_is_found_by_pings_and_replaced() {
     drop(watch(&service, "/watch").await);
     let served: Vec<_> = server.connections().into_iter().map(|served| served.paths).collect();
     assert_eq!(served, [["/watch"], ["/idle"], ["/slow"], ["/read"], ["/watch"]]);
+}
+
+fn lease_call() -> Request<Body> {
+    let mut request = request(Method::PUT, "/lease");
+    request.extensions_mut().insert(Traffic::Lease);
+    request
+}
+
+#[tokio::test]
+async fn a_connection_of_leases_whose_other_end_is_gone_is_found_within_a_third_of_the_lease() {
+    let authority = Authority::new();
+    let server = Server::start(&authority, Speaks::Http2(100)).await;
+    let wire = Wire::to(&server).await;
+    let options = Options { lease_duration: Duration::from_millis(300), ..Options::default() };
+    let (transport, service) = start(config(wire.url(), &authority), options);
+    body(service.oneshot(lease_call()).await.unwrap()).await;
+    assert_eq!(transport.connections(Traffic::Lease), 1);
+    wire.freeze();
+    eventually("the connection of leases is given up", || transport.connections(Traffic::Lease) == 0).await;
+}
+
+#[test]
+fn only_connections_of_leases_are_held_to_the_leases_duration() {
+    let options = Options::default();
+    for (traffic, lease, connecting, noticing) in [
+        (Traffic::Lease, 15, 5, 5),
+        (Traffic::Lease, 60, 20, 20),
+        // No longer than other connections.
+        (Traffic::Lease, 3600, 30, 45),
+        (Traffic::Watch, 15, 30, 45),
+        (Traffic::Read, 15, 30, 45),
+        (Traffic::Write, 15, 30, 45),
+    ] {
+        let options = Options { lease_duration: Duration::from_secs(lease), ..options.clone() }.of(traffic);
+        let found = (options.connect_timeout.as_secs(), (options.read_idle + options.ping_timeout).as_secs());
+        assert_eq!(found, (connecting, noticing), "{traffic:?} {lease}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_a_lease_that_timed_out_sends_the_next_one_over_another_connection() {
+    for speaks in [Speaks::Http2(100), Speaks::Http1] {
+        let authority = Authority::new();
+        let server = Server::start(&authority, speaks).await;
+        let wire = Wire::to(&server).await;
+        let (_transport, service) = start(config(wire.url(), &authority), Options::default());
+        body(service.clone().oneshot(lease_call()).await.unwrap()).await;
+        wire.freeze();
+        let hung = timeout(Duration::from_millis(50), service.clone().oneshot(lease_call())).await;
+        assert!(hung.is_err(), "{speaks:?}: a frozen connection answers");
+        let next = timeout(SOON, service.clone().oneshot(lease_call())).await;
+        body(next.unwrap_or_else(|_| panic!("{speaks:?}: the next call hangs as well")).unwrap()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_a_lease_whose_body_never_ends_sends_the_next_one_over_another_connection() {
+    let authority = Authority::new();
+    let server = Server::start(&authority, Speaks::Http2(100)).await;
+    let (_transport, service) = start(config(server.url(), &authority), Options::default());
+    let mut endless = request(Method::GET, "/watch");
+    endless.extensions_mut().insert(Traffic::Lease);
+    let answer = service.clone().oneshot(endless).await.unwrap();
+    assert!(timeout(Duration::from_millis(50), answer.into_body().collect()).await.is_err());
+    for _ in 0..3 {
+        body(timeout(SOON, service.clone().oneshot(lease_call())).await.unwrap().unwrap()).await;
+    }
+    let served: Vec<_> = server.connections().into_iter().map(|served| served.paths).collect();
+    assert_eq!(served, [vec!["/watch"], vec!["/lease"; 3]], "calls that were answered retire nothing");
 }
 
 #[tokio::test]

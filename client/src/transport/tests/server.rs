@@ -239,7 +239,7 @@ async fn answer(shared: Arc<Shared>, index: usize, request: Request<Incoming>) -
 
 /// Stands between client and server, and can stop passing bytes without closing anything.
 pub(super) struct Wire {
-    pub(super) address: SocketAddr,
+    address: SocketAddr,
     frozen: watch::Sender<bool>,
     _stop: DropGuard,
 }
@@ -259,14 +259,20 @@ impl Wire {
                 tasks.spawn(cut.clone().run_until_cancelled_owned(async move {
                     let mut far = TcpStream::connect(to).await.unwrap();
                     tokio::select! {
+                        biased;
+                        _ = freeze.changed() => std::future::pending().await,
                         // Broken off by either side: the test's doing.
                         ended = copy_bidirectional(&mut near, &mut far) => drop(ended),
-                        _ = freeze.changed() => std::future::pending().await,
                     }
                 }));
             }
         }));
         Self { address, frozen, _stop: stop.drop_guard() }
+    }
+
+    /// The server's address by way of the wire.
+    pub(super) fn url(&self) -> http::Uri {
+        format!("https://{}", self.address).parse().unwrap()
     }
 
     /// Connections that stand carry nothing more; later ones do.
