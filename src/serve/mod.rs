@@ -1,4 +1,4 @@
-//! The HTTP that every subcommand has: metrics, health, settings, version.
+//! The HTTP port of the controller manager and of standalone: metrics, health, settings, version.
 
 use std::io;
 use std::sync::Arc;
@@ -16,28 +16,35 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::Address;
 use crate::version;
 
+mod activity;
 pub(crate) mod caches;
 pub(crate) mod health;
+mod limits;
+mod listen;
 pub(crate) mod process;
+#[cfg(test)]
+mod tests;
 
 use health::Checks;
+use limits::Limits;
 
-/// What is served.
+/// The contents of the port's pages.
 pub(crate) struct Served {
-    /// `/metrics`.
+    /// The families that `/metrics` shows.
     pub metrics: Registry,
-    /// `/livez`, and `/healthz`, by which the manifests of the Go components ask: whether a restart would help.
+    /// The checks of `/livez`, and of `/healthz`, which the manifests of the Go components probe. A restart may help if one
+    /// fails.
     pub live: Checks,
-    /// `/readyz`: whether this does its work.
+    /// The checks of `/readyz`. One fails while the process does not do its work.
     pub ready: Checks,
-    /// `/configz`.
+    /// The settings that `/configz` shows.
     pub configz: Value,
 }
 
-/// Takes the address.
+/// Binds a listener to the first address that is free.
 ///
 /// # Errors
-/// It can't be had.
+/// The last address's, if none is free.
 pub(crate) async fn bind(address: &Address) -> io::Result<TcpListener> {
     let mut refused = io::Error::other("there is no such address");
     for candidate in address.candidates() {
@@ -49,21 +56,22 @@ pub(crate) async fn bind(address: &Address) -> io::Result<TcpListener> {
     Err(refused)
 }
 
-/// Serves until `stop` is cancelled and the answers under way are sent.
+/// Serves until `stop` is cancelled and the answers under way are sent, at most a second later. [`Limits`] bound the
+/// number of connections and their time.
 pub(crate) async fn serve(listener: TcpListener, served: Served, stop: CancellationToken) {
+    listen::serve(listener, router(served), Limits::of_process(), stop).await;
+}
+
+fn router(served: Served) -> Router {
     let Served { metrics, live, ready, configz } = served;
     let live = Arc::new(live);
-    let router = Router::new()
+    Router::new()
         .route("/metrics", get(gather).with_state(metrics))
         .merge(health::routes("healthz", Arc::clone(&live)))
         .merge(health::routes("livez", live))
         .merge(health::routes("readyz", Arc::new(ready)))
         .route("/configz", get(move || std::future::ready(json(&configz))))
-        .route("/version", get(async || json(&version::info())));
-    let served = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await;
-    if let Err(error) = served {
-        tracing::error!(%error, "Serving ended");
-    }
+        .route("/version", get(async || json(&version::info())))
 }
 
 async fn gather(State(registry): State<Registry>) -> Response {
