@@ -87,7 +87,8 @@ pub(in crate::volumes) fn unmount_all(path: &Path) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// Removes a file, or a folder with all that is in it; never through a mount. That there is none is no error.
+/// Removes a file, or a folder with everything in it, but nothing if there is a mount in the folder. Does nothing if `path` does not
+/// exist.
 pub(in crate::volumes) fn remove_tree(path: &Path) -> Result<(), DiskError> {
     let found = std::fs::symlink_metadata(path);
     if is_missing(&found) {
@@ -99,7 +100,7 @@ pub(in crate::volumes) fn remove_tree(path: &Path) -> Result<(), DiskError> {
     if let Some(mount) = below(path)?.into_iter().next() {
         return Err(DiskError::Mounted { mount, path: path.to_owned() });
     }
-    std::fs::remove_dir_all(path).during("removing directory", path)
+    super::tree::remove(path)
 }
 
 /// The mount points in a folder, itself among them, in the order in which they were mounted.
