@@ -1,19 +1,17 @@
 //! One group as it is in the file system.
 
-use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use rustix::param::page_size;
-use rustix::process::{Pid, Signal, getpid, kill_process};
 use tracing::debug;
 
 use super::cpu::{milli_cpu_of_quota, milli_cpu_of_shares, shares_of_weight, weight_of_shares};
 use super::limits::{HUGE_PAGES, Limits, Setting};
 use super::systemd::{self, Slices};
-use super::{CgroupVersion, Error, Hierarchies, PodMemory};
+use super::{CgroupVersion, Error, Hierarchies, PodMemory, killing};
 use crate::container::ContainerResources;
 
 /// Controllers without which pods can't be held to their limits, where the machine has them at all.
@@ -22,7 +20,6 @@ const NEEDED: [&str; 3] = ["cpu", "memory", "pids"];
 const TELLING: [&str; 7] = ["cpu", "cpuacct", "cpuset", "hugetlb", "memory", "pids", "systemd"];
 /// Limits of memory on version 1 from here on are none: the kernel rounds them down to pages.
 const UNLIMITED_V1: i64 = 1 << 62;
-const PROCESSES: &str = "cgroup.procs";
 const CONTROLLERS: &str = "cgroup.controllers";
 const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
 
@@ -298,19 +295,16 @@ impl Group<'_> {
         PodMemory { used: number(used), limit, wanted: None }
     }
 
-    /// Kills every process in it and in groups within, and removes it with those.
+    /// Kills every process in the group and in the groups within it, and removes all of them.
+    ///
+    /// # Errors
+    /// This process is in one of the groups: then nothing is killed. Or the file system's.
     pub(super) fn remove(&self) -> Result<(), Error> {
-        let mut processes = HashSet::new();
         let mut folders = Vec::new();
         for folder in self.folders() {
             walk(&folder, &mut folders)?;
         }
-        for folder in &folders {
-            processes.extend(processes_in(folder)?);
-        }
-        for process in processes {
-            kill(process)?;
-        }
+        killing::kill_all(self.hierarchies.version, &folders)?;
         // Before the folders: while there is one, somebody comes back to it.
         if let Some(slices) = self.slices {
             slices.stop(&self.path).map_err(|source| self.of_systemd(source))?;
@@ -391,7 +385,7 @@ fn read(path: &Path) -> Result<String, Error> {
     fs::read_to_string(path).map_err(|source| Error::Read { path: path.into(), source })
 }
 
-fn write(path: &Path, value: &str) -> Result<(), Error> {
+pub(super) fn write(path: &Path, value: &str) -> Result<(), Error> {
     // Never made: a file that the kernel does not have is an error.
     let written = OpenOptions::new().write(true).truncate(true).open(path);
     written.and_then(|mut file| file.write_all(value.as_bytes())).map_err(|source| Error::Write {
@@ -416,29 +410,4 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// The processes of one group; none where it went meanwhile, or where its processes are shown above it.
-fn processes_in(folder: &Path) -> Result<Vec<Pid>, Error> {
-    let path = folder.join(PROCESSES);
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) => match Errno::from_io_error(&error) {
-            Some(Errno::NOENT | Errno::NODEV | Errno::NOTSUP) => return Ok(Vec::new()),
-            _ => return Err(Error::Read { path, source: error }),
-        },
-    };
-    // A process of another machine's view shows as 0, which names none.
-    Ok(text.lines().filter_map(|line| Pid::from_raw(line.trim().parse().ok()?)).collect())
-}
-
-fn kill(process: Pid) -> Result<(), Error> {
-    if process == getpid() {
-        let source = io::Error::other("it is this process");
-        return Err(Error::Kill { process: process.as_raw_nonzero().get(), source });
-    }
-    match kill_process(process, Signal::KILL) {
-        Ok(()) | Err(Errno::SRCH) => Ok(()),
-        Err(errno) => Err(Error::Kill { process: process.as_raw_nonzero().get(), source: errno.into() }),
-    }
 }

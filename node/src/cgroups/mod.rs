@@ -15,6 +15,7 @@ mod disabled;
 mod error;
 mod group;
 mod hierarchies;
+mod killing;
 mod limits;
 mod metrics;
 mod name;

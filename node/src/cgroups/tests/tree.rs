@@ -2,6 +2,9 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::*;
 
@@ -257,13 +260,60 @@ fn what_runs_in_a_pods_group_dies_with_it() {
 }
 
 #[test]
-fn this_process_is_never_killed() {
-    let machine = Machine::new(CgroupVersion::V1);
-    let tree = machine.prepared();
+fn this_process_is_never_killed_nor_any_other_beside_it() {
+    for version in [CgroupVersion::V1, CgroupVersion::V2] {
+        let machine = Machine::new(version);
+        let tree = machine.prepared();
+        tree.ensure(&best_effort("u")).unwrap();
+        let group = "kubepods/besteffort/podu";
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        machine.write(group, "cgroup.procs", &format!("{}\n{}\n", child.id(), std::process::id()));
+        machine.write(group, "cgroup.kill", "");
+        let error = tree.remove(&Uid::from("u")).unwrap_err().to_string();
+        assert_eq!(error, format!("kill process {}: it is this process", std::process::id()));
+        assert_eq!(machine.read(group, "cgroup.kill"), "");
+        assert_eq!(child.try_wait().unwrap(), None, "{version:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+/// Takes note of what was written to `cgroup.kill` of each folder that is removed.
+#[derive(Default)]
+struct Killed(Mutex<Vec<(String, String)>>);
+
+impl Files for Arc<Killed> {
+    fn make(&self, folder: &Path) -> io::Result<()> {
+        imitation(CgroupVersion::V2).make(folder)?;
+        // Such a file can be written, and shows nothing.
+        fs::write(folder.join("cgroup.kill"), "")
+    }
+    fn remove(&self, folder: &Path) -> io::Result<()> {
+        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        self.0.lock().push((name, fs::read_to_string(folder.join("cgroup.kill"))?));
+        imitation(CgroupVersion::V2).remove(folder)
+    }
+}
+
+#[test]
+fn the_kernel_kills_a_whole_group_of_version_two_at_once() {
+    let machine = Machine::new(CgroupVersion::V2);
+    let killed = Arc::new(Killed::default());
+    let settings = settings(CgroupDriver::Cgroupfs);
+    let tree = CgroupTree::new(machine.hierarchies(), Box::new(Arc::clone(&killed)), None, settings).unwrap();
+    tree.prepare(&there()).unwrap();
     tree.ensure(&best_effort("u")).unwrap();
-    machine.write("kubepods/besteffort/podu", "cgroup.procs", &std::process::id().to_string());
-    let error = tree.remove(&Uid::from("u")).unwrap_err().to_string();
-    assert_eq!(error, format!("kill process {}: it is this process", std::process::id()));
+    let group = "kubepods/besteffort/podu";
+    killed.make(&machine.path("", group).join("container")).unwrap();
+    // Whoever has the id by now, the kernel alone knows whether it is still in the group.
+    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+    machine.write(&format!("{group}/container"), "cgroup.procs", &child.id().to_string());
+    tree.remove(&Uid::from("u")).unwrap();
+    assert_eq!(child.try_wait().unwrap(), None, "killed by its id");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let removed = killed.0.lock().clone();
+    assert_eq!(removed, [("container", ""), ("podu", "1")].map(|(a, b)| (a.to_owned(), b.to_owned())));
 }
 
 #[test]
