@@ -9,6 +9,7 @@
 mod error;
 mod format;
 mod line;
+mod open;
 mod options;
 mod reader;
 mod rotate;

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::error::Error;
 use super::format::Formatter;
+use super::open::open_log;
 use super::options::LogOptions;
 use super::tail::tail_start;
 use super::watch::Watch;
@@ -80,7 +81,7 @@ enum Phase {
 
 impl Source {
     fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = open_log(path)?;
         let metadata = file.metadata()?;
         Ok(Self { file: Arc::new(file), position: 0, identity: (metadata.dev(), metadata.ino()) })
     }
@@ -90,7 +91,7 @@ impl LogReader {
     /// Opens the log at `path`, to be followed where a container is given.
     ///
     /// # Errors
-    /// The file is not there or can't be read.
+    /// The file does not exist, is no regular file, or can't be read.
     pub async fn open(
         path: impl Into<PathBuf>,
         options: LogOptions,
@@ -218,8 +219,8 @@ fn open(path: &Path, tail: Option<u64>) -> Result<Source, Error> {
     Ok(source)
 }
 
-/// The file that `path` leads to, where it is not `current` any more. That none is there means that one will be. A file
-/// that was cut short is read again from its start: it is emptied by those who copy logs away.
+/// The file at `path`, if it is not `current` any more. `None` if there is none yet: the runtime will create it. A file that
+/// was cut short is read again from its start, since tools that copy logs away empty them.
 async fn other_file(path: &Path, current: &Source) -> Result<Option<Source>, Error> {
     let (identity, position) = (current.identity, current.position);
     let owned = path.to_owned();

@@ -1,6 +1,6 @@
 //! Keeping logs small and few.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use jiff::tz::TimeZone;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::open::open_log;
 use super::rotated::{COMPRESSED, TEMPORARY, part_unused, rotated};
 use crate::blocking::blocking;
 use crate::cri::v1;
@@ -209,11 +210,12 @@ fn prepare(log: &Path, keep: usize) -> io::Result<()> {
 fn compress(file: &Path) -> io::Result<()> {
     let with = |suffix: &str| PathBuf::from(format!("{}{suffix}", file.display()));
     let (temporary, compressed) = (with(TEMPORARY), with(COMPRESSED));
+    // Whatever is there; a link would be followed.
+    remove_file(&temporary)?;
     let written = (|| {
-        let mut source = File::open(file)?;
+        let mut source = open_log(file)?;
         let mode = source.metadata()?.permissions().mode();
-        let target =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+        let target = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
         let mut encoder = GzEncoder::new(target, Compression::default());
         io::copy(&mut source, &mut encoder)?;
         encoder.finish()?;
@@ -227,9 +229,25 @@ fn compress(file: &Path) -> io::Result<()> {
     fs::remove_file(file)
 }
 
+/// Removes a file, unless it is gone.
+fn remove_file(file: impl AsRef<Path>) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// The size of the file at `log`, in bytes.
 async fn size(log: &Path) -> io::Result<u64> {
     let log = log.to_owned();
-    blocking(move || Ok(fs::metadata(log)?.len())).await
+    blocking(move || {
+        let metadata = fs::symlink_metadata(log)?;
+        match metadata.is_file() {
+            true => Ok(metadata.len()),
+            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+        }
+    })
+    .await
 }
 
 async fn rename(from: &Path, to: &Path) -> io::Result<()> {

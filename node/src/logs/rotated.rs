@@ -8,7 +8,8 @@ pub(super) const COMPRESSED: &str = ".gz";
 /// What a file's name has while it is being compressed.
 pub(super) const TEMPORARY: &str = ".tmp";
 
-/// The files whose names are that of `log`, a dot and more, oldest first, in use or not. Blocks.
+/// The regular files whose names are that of `log`, a dot and more, oldest first, in use or not. Links, pipes and the like are
+/// none of a log's files. Blocks.
 pub(super) fn rotated(log: &Path) -> io::Result<Vec<PathBuf>> {
     let (Some(folder), Some(name)) = (log.parent(), log.file_name().and_then(|name| name.to_str())) else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a log's path must name a file"));
@@ -16,9 +17,11 @@ pub(super) fn rotated(log: &Path) -> io::Result<Vec<PathBuf>> {
     let prefix = format!("{name}.");
     let mut files = Vec::new();
     for entry in folder.read_dir()? {
-        let path = entry?.path();
-        if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&prefix)) {
-            files.push(path);
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix))
+            && entry.file_type()?.is_file()
+        {
+            files.push(entry.path());
         }
     }
     // Their names end with the time of rotation.
@@ -26,8 +29,8 @@ pub(super) fn rotated(log: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Parts files into those that hold what no other does, and those that a rotation which broke off left: files that were
-/// being compressed, and those that have been.
+/// Parts files into those that hold lines that no other does, and those that a compression is at or left when it broke off:
+/// unfinished compressed files, and files that have been compressed.
 pub(super) fn part_unused(files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let all = files.clone();
     files.into_iter().partition(|file| {

@@ -3,12 +3,10 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
-
 use super::error::Error;
 use super::format::Formatter;
+use super::open::open_log;
 use super::options::LogOptions;
-use crate::regular_file::open_regular;
 
 /// How much is read at a time.
 const BLOCK: usize = 16 * 1024;
@@ -44,8 +42,7 @@ pub fn tail_start(file: &mut (impl Read + Seek), lines: u64) -> io::Result<u64> 
 /// # Errors
 /// The log can't be read, or is none.
 pub fn read_last(path: &Path, lines: u64, bytes: usize) -> Result<Vec<u8>, Error> {
-    let opened = open_regular(path, OFlags::RDONLY, Mode::empty());
-    let mut file = opened.map_err(|source| Error::Open { path: path.to_owned(), source })?;
+    let mut file = open_log(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
     let start = tail_start(&mut file, lines)
         .and_then(|start| file.seek(SeekFrom::Start(start)))
         .map_err(|source| Error::Tail { lines, path: path.to_owned(), source });

@@ -8,11 +8,13 @@ mod tail;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::*;
 use crate::cri::v1;
+use crate::regular_file::make_pipe;
 use crate::runtime::RuntimeService;
 use crate::runtime::simulated::{Logs, SimulatedConfig, SimulatedRuntime};
 
@@ -91,4 +93,29 @@ impl Running {
     fn end(&self) {
         self.runtime.exit_container(&self.id, 0, None);
     }
+}
+
+#[tokio::test]
+async fn a_log_is_a_regular_file_of_that_name() {
+    let container = Running::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let precious = folder.path().join("precious");
+    append(&precious, &line(1, "stdout", "F", "precious"));
+    let at = |name: &str| container.log.with_file_name(name);
+    std::os::unix::fs::symlink(&precious, at("1.log")).unwrap();
+    make_pipe(&at("2.log"));
+    for name in ["1.log", "2.log"] {
+        let opened = LogReader::open(at(name), LogOptions::default(), None);
+        let opened = tokio::time::timeout(Duration::from_secs(20), opened).await;
+        let error = opened.expect("nobody writes to a pipe").err().expect("it must be refused").to_string();
+        assert!(error.starts_with("failed to open log file"), "{error}");
+        read_last(&at(name), 1, 100).unwrap_err();
+    }
+    // Nor does one that is followed turn into something else.
+    append(&container.log, &line(1, "stdout", "F", "one"));
+    let mut reader = container.follow(LogOptions::default()).await;
+    assert_eq!(reader.next().await.unwrap().unwrap(), "one\n");
+    std::fs::rename(at("1.log"), &container.log).unwrap();
+    let next = tokio::time::timeout(Duration::from_secs(20), reader.next()).await;
+    next.expect("it must end").unwrap_err();
 }

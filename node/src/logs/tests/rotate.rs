@@ -1,5 +1,6 @@
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use flate2::read::GzDecoder;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::regular_file::make_pipe;
 use crate::runtime::simulated::Fault;
 use crate::runtime::{Code, Operation};
 
@@ -129,4 +131,31 @@ async fn rotation_runs_until_it_is_stopped() {
     };
     let both = async { tokio::join!(rotator.run(stop.clone()), rotated) };
     tokio::time::timeout(Duration::from_secs(10), both).await.expect("a stopped rotator must return");
+}
+
+#[tokio::test]
+async fn neither_links_nor_pipes_are_followed_by_rotation() {
+    let container = Running::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let precious = folder.path().join("precious");
+    fs::write(&precious, "precious".repeat(10)).unwrap();
+    let at = |suffix: &str| container.log.with_extension(format!("log.{suffix}"));
+    symlink(&precious, at("20250101-000000")).unwrap();
+    make_pipe(&at("20250102-000000"));
+    fs::write(at("20250103-000000"), "plain").unwrap();
+    symlink(&precious, at("20250103-000000.tmp")).unwrap();
+    append(&container.log, &line(1, "stdout", "F", &"x".repeat(60)));
+    let rotator = rotator(&container, 5);
+    let rotated = tokio::time::timeout(Duration::from_secs(20), rotator.rotate_logs()).await;
+    rotated.expect("nobody writes to the pipe");
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious".repeat(10));
+    assert!(!at("20250101-000000.gz").exists(), "somebody else's file was copied");
+    assert!(at("20250103-000000.gz").symlink_metadata().unwrap().is_file());
+    assert_eq!(fs::metadata(&container.log).unwrap().len(), 0);
+    // Nor does a link make a log large.
+    fs::remove_file(&container.log).unwrap();
+    symlink(&precious, &container.log).unwrap();
+    let before = names(&container);
+    rotator.rotate_logs().await;
+    assert_eq!(names(&container), before);
 }
