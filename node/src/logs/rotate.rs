@@ -1,7 +1,10 @@
 //! Keeping logs small and few.
 
+use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::fs::{self, OpenOptions};
 use std::io;
+use std::mem;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +16,8 @@ use futures::StreamExt;
 use futures::stream;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -66,26 +71,33 @@ enum RotateError {
     NoStatus,
     #[error("failed to stat container log {0:?}: {1}")]
     Stat(PathBuf, #[source] io::Error),
-    #[error("failed to prepare rotation of {0:?}: {1}")]
-    Prepare(PathBuf, #[source] io::Error),
+    #[error("failed to remove old logs of {0:?}: {1}")]
+    RemoveExcess(PathBuf, #[source] io::Error),
     #[error("failed to rotate log {0:?} to {1:?}: {2}")]
     Rename(PathBuf, PathBuf, #[source] io::Error),
     #[error("failed to reopen container log: {0}")]
     Reopen(#[source] runtime::Error),
 }
 
-/// Rotates the logs of running containers: the file is renamed by the time, the runtime opens a new one. Files of earlier
-/// rotations are compressed, that of the last one is not, so that those who still read it can finish; the oldest go.
+/// Rotates the logs of running containers: renames the file by the time and has the runtime open a new one. Keeps the
+/// newest files and compresses them, except for the last rotated one, so that its readers can finish.
+///
+/// Compression takes long for a large file, so it comes after rotation and does not hold up further rotations. (Upstream
+/// compresses first; the log grows on meanwhile.)
 pub struct LogRotator {
     runtime: Arc<dyn RuntimeService>,
     policy: RotatePolicy,
+    /// Logs that were rotated since [`Self::compress_rotated`] last began: at most one path per log.
+    uncompressed: Mutex<BTreeSet<PathBuf>>,
+    /// Wakes the compression once `uncompressed` has grown.
+    rotated: Notify,
 }
 
 impl LogRotator {
-    /// One by that policy.
+    /// A rotator with that policy.
     ///
     /// # Errors
-    /// The policy can't be followed.
+    /// The policy is invalid.
     pub fn new(runtime: Arc<dyn RuntimeService>, policy: RotatePolicy) -> Result<Self, InvalidPolicy> {
         if policy.max_files < 2 {
             return Err(InvalidPolicy::MaxFiles(policy.max_files));
@@ -96,14 +108,14 @@ impl LogRotator {
         if policy.interval < Duration::from_secs(3) {
             return Err(InvalidPolicy::Interval);
         }
-        Ok(Self { runtime, policy })
+        Ok(Self { runtime, policy, uncompressed: Mutex::default(), rotated: Notify::new() })
     }
 
-    /// Rotates what must be, every interval, until `stop`.
+    /// Rotates the logs that are too large, every interval, and compresses earlier ones beside that, until `stop`.
     pub async fn run(&self, stop: CancellationToken) {
-        let rounds = async {
+        let rotations = async {
             if self.policy.max_size < 0 {
-                return std::future::pending().await;
+                return std::future::pending::<Infallible>().await;
             }
             let mut ticks = tokio::time::interval(self.policy.interval);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -112,10 +124,17 @@ impl LogRotator {
                 self.rotate_logs().await;
             }
         };
-        let _: Option<std::convert::Infallible> = stop.run_until_cancelled(rounds).await;
+        let compressions = async {
+            loop {
+                self.rotated.notified().await;
+                self.compress_rotated().await;
+            }
+        };
+        let both = async { tokio::join!(rotations, compressions).0 };
+        let _: Option<Infallible> = stop.run_until_cancelled(both).await;
     }
 
-    /// One round. What fails is logged, and hurts no other log.
+    /// Rotates the logs that are too large now. Logs a failure and goes on with the next log.
     pub async fn rotate_logs(&self) {
         // A container that ended writes no more: its log stays whole.
         let running = v1::ContainerFilter {
@@ -129,14 +148,31 @@ impl LogRotator {
                 return;
             }
         };
-        let workers = usize::try_from(self.policy.max_workers).unwrap_or(usize::MAX);
         stream::iter(containers)
-            .for_each_concurrent(workers, |container| async move {
+            .for_each_concurrent(self.workers(), |container| async move {
                 if let Err(error) = self.rotate_if_large(&container.id).await {
                     tracing::error!(container_id = container.id, %error, "Failed to rotate log for container");
                 }
             })
             .await;
+    }
+
+    /// Compresses the earlier files of the logs that were rotated since the last call. Logs a failure and goes on with the
+    /// next log; what stays uncompressed is tried again once its log has been rotated again.
+    pub async fn compress_rotated(&self) {
+        let logs = mem::take(&mut *self.uncompressed.lock());
+        stream::iter(logs)
+            .for_each_concurrent(self.workers(), |log| async move {
+                let compressed = blocking(move || compress_earlier(&log).map_err(|error| (log, error))).await;
+                if let Err((log, error)) = compressed {
+                    tracing::error!(log = %log.display(), %error, "Failed to compress rotated logs");
+                }
+            })
+            .await;
+    }
+
+    fn workers(&self) -> usize {
+        usize::try_from(self.policy.max_workers).unwrap_or(usize::MAX)
     }
 
     async fn rotate_if_large(&self, id: &str) -> Result<(), RotateError> {
@@ -163,11 +199,11 @@ impl LogRotator {
     async fn rotate(&self, id: &str, log: PathBuf) -> Result<(), RotateError> {
         // Besides the new file and the one that is rotated now.
         let keep = usize::try_from(self.policy.max_files - 2).unwrap_or(usize::MAX);
-        let prepared = {
+        let removed = {
             let log = log.clone();
-            blocking(move || prepare(&log, keep)).await
+            blocking(move || remove_excess(&log, keep)).await
         };
-        prepared.map_err(|error| RotateError::Prepare(log.clone(), error))?;
+        removed.map_err(|error| RotateError::RemoveExcess(log.clone(), error))?;
         let to = rotated_name(&log, Timestamp::now());
         let renamed = rename(&log, &to).await;
         renamed.map_err(|error| RotateError::Rename(log.clone(), to.clone(), error))?;
@@ -178,6 +214,8 @@ impl LogRotator {
             }
             return Err(RotateError::Reopen(error));
         }
+        self.uncompressed.lock().insert(log);
+        self.rotated.notify_one();
         Ok(())
     }
 }
@@ -189,31 +227,35 @@ fn rotated_name(log: &Path, at: Timestamp) -> PathBuf {
     name.into()
 }
 
-/// Takes away what broken-off rotations left and what is too old, and compresses the rest.
-fn prepare(log: &Path, keep: usize) -> io::Result<()> {
+/// Removes all rotated files but the newest `keep`. Leaves alone what a compression may be at.
+fn remove_excess(log: &Path, keep: usize) -> io::Result<()> {
+    let (mut files, _) = part_unused(rotated(log)?);
+    files.drain(..files.len().saturating_sub(keep)).try_for_each(remove_file)
+}
+
+/// Removes what broken-off compressions left and compresses all rotated files but the newest.
+fn compress_earlier(log: &Path) -> io::Result<()> {
     let (mut files, unused) = part_unused(rotated(log)?);
-    for file in unused {
-        fs::remove_file(file)?;
-    }
-    for file in files.drain(..files.len().saturating_sub(keep)) {
-        fs::remove_file(file)?;
-    }
-    for file in files {
-        if !file.to_string_lossy().ends_with(COMPRESSED) {
-            compress(&file)?;
-        }
-    }
-    Ok(())
+    unused.into_iter().try_for_each(remove_file)?;
+    files.pop();
+    files
+        .iter()
+        .filter(|file| !file.to_string_lossy().ends_with(COMPRESSED))
+        .try_for_each(|file| compress(file))
 }
 
 /// Puts `<file>.gz` in the place of `file`, with the same permissions. Wherever it breaks off, one of the two is whole.
 fn compress(file: &Path) -> io::Result<()> {
     let with = |suffix: &str| PathBuf::from(format!("{}{suffix}", file.display()));
     let (temporary, compressed) = (with(TEMPORARY), with(COMPRESSED));
+    let mut source = match open_log(file) {
+        // A rotation has removed it as the oldest.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        source => source?,
+    };
     // Whatever is there; a link would be followed.
     remove_file(&temporary)?;
     let written = (|| {
-        let mut source = open_log(file)?;
         let mode = source.metadata()?.permissions().mode();
         let target = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
         let mut encoder = GzEncoder::new(target, Compression::default());
@@ -222,14 +264,14 @@ fn compress(file: &Path) -> io::Result<()> {
         fs::rename(&temporary, &compressed)
     })();
     if written.is_err() {
-        // Best effort; the next round does it otherwise.
+        // Best effort; the next compression removes it otherwise.
         let _ = fs::remove_file(&temporary);
     }
     written?;
-    fs::remove_file(file)
+    remove_file(file)
 }
 
-/// Removes a file, unless it is gone.
+/// Removes a file, unless it is gone: compression, rotation and the removal of a container go on side by side.
 fn remove_file(file: impl AsRef<Path>) -> io::Result<()> {
     match fs::remove_file(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -17,6 +17,11 @@ fn rotator(container: &Running, max_files: u32) -> LogRotator {
     LogRotator::new(Arc::new(container.runtime.clone()), policy).unwrap()
 }
 
+async fn rotate_and_compress(rotator: &LogRotator) {
+    rotator.rotate_logs().await;
+    rotator.compress_rotated().await;
+}
+
 fn names(container: &Running) -> Vec<String> {
     let folder = container.log.parent().unwrap();
     let mut names: Vec<_> =
@@ -71,7 +76,7 @@ async fn earlier_files_are_compressed_the_oldest_and_leftovers_go() {
     }
     append(&container.log, &line(1, "stdout", "F", &"x".repeat(60)));
     assert_eq!(all_logs(&container.log).unwrap().len(), 4);
-    rotator(&container, 4).rotate_logs().await;
+    rotate_and_compress(&rotator(&container, 4)).await;
     let names = names(&container);
     assert_eq!(names.len(), 4, "{names:?}");
     assert_eq!(names[..3], ["0.log", "0.log.20250102-000000.gz", "0.log.20250103-000000.gz"]);
@@ -119,18 +124,52 @@ async fn a_container_that_ended_keeps_its_log_whole() {
 }
 
 #[tokio::test]
-async fn rotation_runs_until_it_is_stopped() {
+async fn rotation_and_compression_run_until_they_are_stopped() {
     let container = Running::start().await;
+    fs::write(container.log.with_extension("log.20250103-000000"), "plain").unwrap();
     append(&container.log, &line(1, "stdout", "F", &"x".repeat(60)));
     let (rotator, stop) = (rotator(&container, 3), CancellationToken::new());
     let rotated = async {
-        while names(&container).len() < 2 {
+        while !names(&container).contains(&"0.log.20250103-000000.gz".to_owned()) {
             tokio::task::yield_now().await;
         }
         stop.cancel();
     };
     let both = async { tokio::join!(rotator.run(stop.clone()), rotated) };
     tokio::time::timeout(Duration::from_secs(10), both).await.expect("a stopped rotator must return");
+}
+
+#[tokio::test]
+async fn a_log_is_rotated_before_earlier_ones_are_compressed() {
+    let container = Running::start().await;
+    let earlier = container.log.with_extension("log.20250103-000000");
+    fs::write(&earlier, "plain").unwrap();
+    append(&container.log, &line(1, "stdout", "F", &"x".repeat(60)));
+    container.runtime.inject(Operation::ReopenContainerLog, 1, Fault::Hangs);
+    let rotator = rotator(&container, 4);
+    let reopens = async {
+        while !container.runtime.calls().iter().any(|call| call.operation == Operation::ReopenContainerLog) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let deadline = Duration::from_secs(20);
+    tokio::select! {
+        () = rotator.rotate_logs() => panic!("the runtime hangs"),
+        reached = tokio::time::timeout(deadline, reopens) => reached.expect("the runtime must be asked"),
+    }
+    assert!(earlier.exists(), "compressed before the log was out of the way: {:?}", names(&container));
+}
+
+#[tokio::test]
+async fn a_log_is_rotated_though_an_earlier_one_can_not_be_compressed() {
+    let container = Running::start().await;
+    let earlier = container.log.with_extension("log.20250103-000000");
+    fs::write(&earlier, "plain").unwrap();
+    fs::create_dir(container.log.with_extension("log.20250103-000000.tmp")).unwrap();
+    append(&container.log, &line(1, "stdout", "F", &"x".repeat(60)));
+    rotate_and_compress(&rotator(&container, 4)).await;
+    assert_eq!(fs::metadata(&container.log).unwrap().len(), 0, "the log grows on");
+    assert_eq!(fs::read(&earlier).unwrap(), b"plain");
 }
 
 #[tokio::test]
@@ -146,7 +185,7 @@ async fn neither_links_nor_pipes_are_followed_by_rotation() {
     symlink(&precious, at("20250103-000000.tmp")).unwrap();
     append(&container.log, &line(1, "stdout", "F", &"x".repeat(60)));
     let rotator = rotator(&container, 5);
-    let rotated = tokio::time::timeout(Duration::from_secs(20), rotator.rotate_logs()).await;
+    let rotated = tokio::time::timeout(Duration::from_secs(20), rotate_and_compress(&rotator)).await;
     rotated.expect("nobody writes to the pipe");
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious".repeat(10));
     assert!(!at("20250101-000000.gz").exists(), "somebody else's file was copied");
