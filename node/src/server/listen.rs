@@ -72,7 +72,7 @@ pub async fn serve(listener: TcpListener, parts: Parts, stop: CancellationToken)
             }
             let slot = slots.clone().acquire_owned().await.expect("the semaphore must stay open");
             let activity = Activity::new();
-            strangers.add(&activity);
+            strangers.add(&activity, address.ip());
             let (server, acceptor) = (server.clone(), acceptor.clone());
             let serving = serve_connection(server, acceptor, stream, address, activity, stop.clone());
             connections.spawn(async move {

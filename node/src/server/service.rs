@@ -49,8 +49,9 @@ pub struct Parts {
     pub probe_registry: Registry,
     /// What is served.
     pub handlers: Handlers,
-    /// Connections that may be open, tunnels included; for others, strangers' (on which nobody was let in) are closed, the oldest first, and where there is
-    /// none they wait. Some 1,000 is plenty.
+    /// Maximum number of open connections, tunnels included. Beyond it, a new connection has a stranger's closed (one on
+    /// which no user was let in): the oldest from the address that has the most of them. If there is none, the new one
+    /// waits. Some 1,000 is plenty.
     pub max_connections: usize,
 }
 
