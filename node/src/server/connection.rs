@@ -19,6 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
+use super::auth::ClientCertificates;
 use super::service::{Peer, Server};
 use super::socket;
 
@@ -63,13 +64,8 @@ pub(super) async fn serve_connection(
     };
     let tls = stream.get_ref().1;
     let is_http2 = tls.alpn_protocol() == Some(b"h2");
-    let certificates = tls.peer_certificates().unwrap_or_default();
-    let peer = Arc::new(Peer {
-        address: address.ip(),
-        certificates: certificates.iter().map(|certificate| certificate.clone().into_owned()).collect(),
-        activity,
-        tunnel: Mutex::default(),
-    });
+    let certificates = ClientCertificates::new(tls.peer_certificates().unwrap_or_default());
+    let peer = Arc::new(Peer { address: address.ip(), certificates, activity, tunnel: Mutex::default() });
     let service = {
         let peer = peer.clone();
         service_fn(move |request| {

@@ -9,11 +9,10 @@ use http_body::Body;
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
-use rustls::pki_types::CertificateDer;
 
 use super::activity::Activity;
 use super::answers::{self, Answer, error, json, keeping, last, not_found, text};
-use super::auth::{Auth, Refusal};
+use super::auth::{Auth, ClientCertificates, Refusal};
 use super::container_logs::container_logs;
 use super::health;
 use super::host::Host;
@@ -79,8 +78,7 @@ pub(super) struct Server {
 /// The other end of a connection.
 pub(super) struct Peer {
     pub(super) address: IpAddr,
-    /// What it showed, its own certificate first.
-    pub(super) certificates: Vec<CertificateDer<'static>>,
+    pub(super) certificates: ClientCertificates,
     pub(super) activity: Arc<Activity>,
     /// What the connection is for once it has been upgraded. Set with the answer that upgrades it.
     pub(super) tunnel: Mutex<Option<BoxFuture<'static, ()>>>,

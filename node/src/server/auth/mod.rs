@@ -4,6 +4,7 @@ mod access;
 mod api;
 mod cache;
 mod client_ca;
+mod client_certificates;
 mod subject;
 mod token;
 
@@ -12,13 +13,13 @@ use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method};
-use rustls::pki_types::CertificateDer;
 
 pub use super::attributes::Attributes;
 use super::attributes::{subresources, verb};
 pub use access::AccessReviewer;
 pub use api::ApiReviewer;
 pub use client_ca::ClientCa;
+pub(super) use client_certificates::ClientCertificates;
 pub use token::TokenReviewer;
 
 use access::CachedAccess;
@@ -144,12 +145,12 @@ impl Auth {
     /// except that it is nobody's then, not even an anonymous user's.
     pub(super) async fn authenticate(
         &self,
-        certificates: &[CertificateDer<'static>],
+        certificates: &ClientCertificates,
         headers: &HeaderMap,
     ) -> Result<User, Unauthorized> {
         let mut refused = Vec::new();
-        if let (Some(authority), [certificate, intermediates @ ..]) = (&self.client_ca, certificates) {
-            match authority.user(certificate, intermediates) {
+        if let Some(authority) = self.client_ca.as_ref().filter(|_| !certificates.is_empty()) {
+            match authority.user(certificates).await {
                 Ok(Some(user)) => return Ok(authenticated(user)),
                 Ok(None) => {}
                 Err(error) => refused.push(format!("client certificate: {error}")),

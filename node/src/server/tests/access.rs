@@ -1,5 +1,13 @@
 //! Who is served.
 
+use std::thread::ThreadId;
+
+use hyper::client::conn::http2;
+use hyper_util::rt::TokioExecutor;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+
 use super::*;
 
 fn unauthorized() -> (u16, String) {
@@ -137,4 +145,84 @@ async fn always_allow_asks_nobody_but_who_it_is() {
     assert_eq!(node.ask(request("GET", "/pods", "")).await, unauthorized());
     assert_eq!(node.ask(request("GET", "/pods", "other")).await.0, 200);
     assert_eq!(node.reviewer.asked(), ["token other"]);
+}
+
+/// Counts how often certificates are verified, and on which threads.
+#[derive(Debug)]
+struct Counting {
+    verifier: Arc<dyn ClientCertVerifier>,
+    threads: Mutex<Vec<ThreadId>>,
+}
+
+impl ClientCertVerifier for Counting {
+    fn root_hint_subjects(&self) -> &[rustls::DistinguishedName] {
+        self.verifier.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.threads.lock().push(std::thread::current().id());
+        self.verifier.verify_client_cert(certificate, intermediates, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        unreachable!("handshakes have a verifier of their own")
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        unreachable!("handshakes have a verifier of their own")
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_is_verified_once_a_connection_and_not_on_the_threads_that_serve() {
+    let authority = Authority::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ca.crt");
+    std::fs::write(&path, authority.pem()).unwrap();
+    let client_ca = Arc::new(ClientCa::load(&path).unwrap());
+    let counting = Arc::new(Counting { verifier: client_ca.verifier(), threads: Mutex::default() });
+    client_ca.set_verifier(counting.clone());
+    // So that the server does not replace the verifier when it looks at the file.
+    std::fs::remove_file(path).unwrap();
+    let node = Node::start_with(|_, auth| auth.client_ca = Some(client_ca.clone())).await;
+    node.reviewer.allow("carol", "pods");
+    for (identity, status) in
+        [(authority.client("carol", "team"), 200), (Authority::new().client("carol", "team"), 401)]
+    {
+        counting.threads.lock().clear();
+        let mut config = client_config(Some(identity));
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let stream = node.connect(config).await.unwrap();
+        let (mut sender, connection) =
+            http2::handshake::<_, _, Empty<Bytes>>(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { _ = connection.await });
+        for _ in 0..5 {
+            let request = Request::get("https://node-1/pods").body(Empty::new()).unwrap();
+            let answer = tokio::time::timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap();
+            assert_eq!(answer.status(), status);
+        }
+        let threads = counting.threads.lock().clone();
+        assert_eq!(threads.len(), 1, "verifications");
+        assert!(!threads.contains(&std::thread::current().id()), "verified on the thread that serves");
+    }
 }

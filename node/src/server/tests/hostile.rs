@@ -170,3 +170,24 @@ async fn old_tls_is_refused_where_it_is_to_be() {
     assert!(node.connect(config).await.unwrap_err().to_string().contains("ProtocolVersion"));
     healthy(&node).await;
 }
+
+#[tokio::test]
+async fn a_chain_of_more_than_four_certificates_is_refused_in_the_handshake() {
+    let node = Node::start().await;
+    let stranger = Authority::new();
+    for (length, answer) in [(4, Some(401)), (5, None)] {
+        let (certificate, key) = stranger.client("carol", "team");
+        let mut chain = vec![certificate];
+        chain.extend((1..length).map(|_| Authority::new().certificate()));
+        let stream = node.connect(client_config_with_chain(chain, key)).await;
+        let answered = async {
+            let (mut sender, connection) = http1::handshake(TokioIo::new(stream.ok()?)).await.ok()?;
+            let mut tasks = JoinSet::new();
+            tasks.spawn(connection);
+            Some(sender.send_request(request("GET", "/pods", "")).await.ok()?.status().as_u16())
+        };
+        let answered = tokio::time::timeout(PATIENCE, answered).await.expect("it must be over soon");
+        assert_eq!(answered, answer, "{length}");
+    }
+    healthy(&node).await;
+}

@@ -6,14 +6,16 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, date_time_ymd,
 };
+use rustls::client::WantsClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::default_provider;
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::{ClientConfig, ConfigBuilder, DigitallySignedStruct, SignatureScheme};
 
 /// One who signs clients' certificates.
 pub(super) struct Authority {
+    certificate: CertificateDer<'static>,
     pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
@@ -29,12 +31,18 @@ impl Authority {
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, "authority");
         let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { pem, issuer: Issuer::new(params, key) }
+        let certificate = params.self_signed(&key).unwrap();
+        let (pem, certificate) = (certificate.pem(), certificate.der().clone());
+        Self { certificate, pem, issuer: Issuer::new(params, key) }
     }
 
     pub(super) fn pem(&self) -> &str {
         &self.pem
+    }
+
+    /// The authority's own certificate, which all authorities of these tests have under the same name.
+    pub(super) fn certificate(&self) -> CertificateDer<'static> {
+        self.certificate.clone()
     }
 
     /// The certificate of a user in one group.
@@ -67,15 +75,26 @@ impl Authority {
 
 /// A client that believes any server; with a certificate of its own or without.
 pub(super) fn client_config(identity: Option<Identity>) -> ClientConfig {
-    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+    match identity {
+        Some((certificate, key)) => client_config_with_chain(vec![certificate], key),
+        None => any_server().with_no_client_auth(),
+    }
+}
+
+/// A client that believes any server and shows a chain of certificates, its own first.
+pub(super) fn client_config_with_chain(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> ClientConfig {
+    any_server().with_client_auth_cert(chain, key).unwrap()
+}
+
+fn any_server() -> ConfigBuilder<ClientConfig, WantsClientCert> {
+    ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyServer));
-    match identity {
-        Some((certificate, key)) => builder.with_client_auth_cert(vec![certificate], key).unwrap(),
-        None => builder.with_no_client_auth(),
-    }
+        .with_custom_certificate_verifier(Arc::new(AnyServer))
 }
 
 #[derive(Debug)]

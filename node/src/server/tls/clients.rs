@@ -8,9 +8,13 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
 
-/// Has clients prove that they hold the key of the certificate that they show, if any. Whose certificate it is, and whether
-/// that counts, is decided with each request: so a client with another authority's certificate gets an answer, and one with
-/// a token besides is served.
+/// Maximum length of the chain that a client shows, its own certificate included. The number of paths that a verifier tries
+/// grows with the factorial of that length if all names are the same.
+const LONGEST_CHAIN: usize = 4;
+
+/// Has clients prove that they hold the key of the certificate that they show, if any. Whether the certificate counts is
+/// decided after the handshake: so a client with another authority's certificate gets an answer, and one with a token
+/// besides is served. Only a chain that is too long ends the handshake.
 #[derive(Debug)]
 pub(super) struct AnyClient {
     provider: Arc<CryptoProvider>,
@@ -34,9 +38,15 @@ impl ClientCertVerifier for AnyClient {
     fn verify_client_cert(
         &self,
         _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
+        intermediates: &[CertificateDer<'_>],
         _: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
+        let length = intermediates.len() + 1;
+        if length > LONGEST_CHAIN {
+            let message =
+                format!("the client shows a chain of {length} certificates, more than {LONGEST_CHAIN}");
+            return Err(rustls::Error::General(message));
+        }
         Ok(ClientCertVerified::assertion())
     }
 

@@ -1,4 +1,4 @@
-//! The server's side of TLS: its certificate, and clients' certificates as they are.
+//! The server's side of TLS: its certificate, and clients' certificates before they are verified.
 
 mod cipher_suites;
 mod clients;
@@ -49,8 +49,8 @@ impl MinVersion {
     }
 }
 
-/// TLS with that certificate. Clients may show certificates of their own, which are only looked at with their requests;
-/// HTTP/2 and HTTP/1.1 are offered.
+/// TLS with that certificate. Clients may show certificates of their own, which are verified after the handshake; HTTP/2 and
+/// HTTP/1.1 are offered.
 pub(super) fn server_config(
     certificate: Arc<ServingCertificate>,
     spoken: &Spoken,
