@@ -25,15 +25,28 @@ use super::socket;
 
 /// How long answers may take that are under way when the connection is to end.
 const GRACE: Duration = Duration::from_secs(1);
-/// How much the head of a request may have, in bytes. An address has 64 KiB at most. Upstream takes 1 MiB, which anybody may
-/// send: with as many connections, and as many requests at a time, there would not be room for that.
-const LONGEST_HEAD: u32 = 256 * 1024;
 /// How long the head of a later request may take.
 const HEAD: Duration = Duration::from_secs(90);
-/// Requests at a time over HTTP/2.
-const STREAMS: u32 = 250;
+/// How many bytes of bodies a client may send ahead over HTTP/2, on a connection and on a stream. Nothing reads bodies, and
+/// HTTP/2 knows no smaller window for a connection.
+const WINDOW: u32 = 65_535;
 /// After which time without a sign of the other end it is asked for one, and how long it may take to give it.
 const PING: Duration = Duration::from_secs(30);
+
+/// How much a connection may have the server hold at a time.
+struct Limits {
+    /// Maximum size of the head of a request, in bytes.
+    head: u32,
+    /// Maximum number of requests at a time over HTTP/2.
+    streams: u32,
+}
+
+/// Limits of a connection with a verified client certificate, such as the API server's, which puts a command for a
+/// container into the query. An address has 64 KiB at most. Upstream takes heads of 1 MiB.
+const VERIFIED: Limits = Limits { head: 256 * 1024, streams: 250 };
+/// Limits of all other connections, which anybody may open. The longest part of what collectors of metrics send is a token,
+/// and they ask for a handful of paths.
+const UNVERIFIED: Limits = Limits { head: 16 * 1024, streams: 8 };
 
 /// Serves a connection until it ends or `stop`.
 pub(super) async fn serve_connection(
@@ -65,6 +78,17 @@ pub(super) async fn serve_connection(
     let tls = stream.get_ref().1;
     let is_http2 = tls.alpn_protocol() == Some(b"h2");
     let certificates = ClientCertificates::new(tls.peer_certificates().unwrap_or_default());
+    let limits = tokio::select! {
+        is_verified = server.auth.is_verified(&certificates) => match is_verified {
+            true => VERIFIED,
+            false => UNVERIFIED,
+        },
+        () = activity.over() => {
+            tracing::debug!(peer = %address, "Verification of the client certificate timed out");
+            return;
+        }
+        () = stop.cancelled() => return,
+    };
     let peer = Arc::new(Peer { address: address.ip(), certificates, activity, tunnel: Mutex::default() });
     let service = {
         let peer = peer.clone();
@@ -78,8 +102,10 @@ pub(super) async fn serve_connection(
         let streams = Streams::default();
         let connection = http2::Builder::new(streams.clone())
             .timer(TokioTimer::new())
-            .max_concurrent_streams(STREAMS)
-            .max_header_list_size(LONGEST_HEAD)
+            .max_concurrent_streams(limits.streams)
+            .max_header_list_size(limits.head)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
             .keep_alive_interval(PING)
             .keep_alive_timeout(PING)
             .serve_connection(io, service);
@@ -90,7 +116,7 @@ pub(super) async fn serve_connection(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
-        .max_buf_size(usize::try_from(LONGEST_HEAD).unwrap_or(usize::MAX))
+        .max_buf_size(usize::try_from(limits.head).unwrap_or(usize::MAX))
         .serve_connection(io, service)
         .with_upgrades();
     drive(connection, |connection| connection.graceful_shutdown(), &peer, &stop).await;

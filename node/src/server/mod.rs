@@ -26,8 +26,10 @@
 //! byte for byte in both directions, whatever its protocol is. The kubelet's feature `ExtendWebSocketsToKubelet`, which
 //! translates between protocols, is not among them: a node must not declare it.
 //!
-//! Strangers cost little: a connection on which nobody was let in is closed after 10 idle seconds, heads of requests are
-//! bounded, and so are connections, and reviews that are under way.
+//! Strangers cost little: a connection on which no user was let in is closed after 10 idle seconds. Bounded are connections,
+//! the heads of requests and the requests at a time on a connection (more tightly without a verified client certificate),
+//! the length of a client's chain of certificates, and the reviews that are under way and that wait. A request beyond those
+//! gets 429.
 
 mod activity;
 mod answers;

@@ -12,7 +12,7 @@ use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
 
 use super::activity::Activity;
 use super::answers::{self, Answer, error, json, keeping, last, not_found, text};
-use super::auth::{Auth, ClientCertificates, Refusal};
+use super::auth::{Auth, ClientCertificates, Refusal, Unauthenticated};
 use super::container_logs::container_logs;
 use super::health;
 use super::host::Host;
@@ -125,14 +125,22 @@ impl Server {
         health::healthz(&checks, &Query::parse(query))
     }
 
-    /// Whether the request is somebody's who may.
+    /// Checks that the request is a user's who may make it.
+    ///
+    /// # Errors
+    /// The answer that refuses the request.
     async fn admit<B>(&self, peer: &Peer, request: &Request<B>, path: &str) -> Result<(), Answer> {
         let method: &Method = request.method();
         let user = match self.auth.authenticate(&peer.certificates, request.headers()).await {
             Ok(user) => user,
-            Err(reason) => {
-                tracing::debug!(peer = %peer.address, path, reason = reason.0, "Unauthorized");
-                let answer = text(StatusCode::UNAUTHORIZED, "Unauthorized");
+            Err(refusal) => {
+                let answer = match refusal {
+                    Unauthenticated::Unauthorized(reason) => {
+                        tracing::debug!(peer = %peer.address, path, reason, "Unauthorized");
+                        text(StatusCode::UNAUTHORIZED, "Unauthorized")
+                    }
+                    Unauthenticated::Busy => too_many_requests(peer, path),
+                };
                 // Strangers ask once. HTTP/2 has no such header; there it is the idle connection that is closed.
                 return Err(if request.version() < Version::HTTP_2 { last(answer) } else { answer });
             }
@@ -140,6 +148,7 @@ impl Server {
         self.auth.authorize(&user, method, path).await.map_err(|refusal| match refusal {
             Refusal::Forbidden(message) => text(StatusCode::FORBIDDEN, message),
             Refusal::Unknown(message) => text(StatusCode::INTERNAL_SERVER_ERROR, message),
+            Refusal::Busy => too_many_requests(peer, path),
         })?;
         if self.auth.makes_known(&user) {
             peer.activity.admitted();
@@ -197,6 +206,14 @@ impl Server {
             sandboxes.inspect_err(|error| tracing::warn!(%error, "The usage of pods is not known")).ok();
         in_text_format(resource_metrics(&Told { node, sandboxes: sandboxes.as_deref(), pods: &pods }))
     }
+}
+
+/// Refuses a request whose review would have to wait too long, in the API server's words.
+fn too_many_requests(peer: &Peer, path: &str) -> Answer {
+    tracing::debug!(peer = %peer.address, path, "Too many reviews are under way");
+    let mut answer = error(StatusCode::TOO_MANY_REQUESTS, "Too many requests, please try again later.");
+    answer.headers_mut().insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("1"));
+    answer
 }
 
 fn metrics_of(registry: &Registry) -> Answer {

@@ -5,15 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::Semaphore;
 
 use super::cache::{Cache, Key, key};
+use super::turns::{NoReview, Turns};
 use super::{Attributes, ReviewError, User};
 
-/// Decisions that are remembered.
+/// Maximum number of decisions that are remembered.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("the size must not be zero");
-/// Reviews that may be under way.
-const AT_A_TIME: usize = 16;
 
 /// Who decides what users may.
 #[async_trait]
@@ -25,13 +23,13 @@ pub trait AccessReviewer: Send + Sync + 'static {
     async fn review(&self, user: &User, attributes: &Attributes) -> Result<bool, ReviewError>;
 }
 
-/// One who remembers the decisions it was told of.
+/// Asks a reviewer what users may do and remembers its decisions.
 pub(super) struct CachedAccess {
     reviewer: Arc<dyn AccessReviewer>,
     allowed_ttl: Duration,
     denied_ttl: Duration,
     decisions: Cache<bool>,
-    under_way: Semaphore,
+    turns: Turns,
 }
 
 impl CachedAccess {
@@ -40,16 +38,16 @@ impl CachedAccess {
         allowed_ttl: Duration,
         denied_ttl: Duration,
     ) -> Self {
-        let (decisions, under_way) = (Cache::new(REMEMBERED), Semaphore::new(AT_A_TIME));
-        Self { reviewer, allowed_ttl, denied_ttl, decisions, under_way }
+        Self { reviewer, allowed_ttl, denied_ttl, decisions: Cache::new(REMEMBERED), turns: Turns::new() }
     }
 
-    pub(super) async fn allows(&self, user: &User, attributes: &Attributes) -> Result<bool, ReviewError> {
+    /// Whether `user` may do that.
+    pub(super) async fn allows(&self, user: &User, attributes: &Attributes) -> Result<bool, NoReview> {
         let key = about(user, attributes);
         if let Some(allowed) = self.decisions.get(&key) {
             return Ok(allowed);
         }
-        let _turn = self.under_way.acquire().await.expect("the semaphore must stay open");
+        let _turn = self.turns.take().await?;
         if let Some(allowed) = self.decisions.get(&key) {
             return Ok(allowed);
         }

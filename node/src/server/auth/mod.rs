@@ -7,6 +7,7 @@ mod client_ca;
 mod client_certificates;
 mod subject;
 mod token;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub use token::TokenReviewer;
 
 use access::CachedAccess;
 use token::CachedTokens;
+use turns::NoReview;
 
 /// Everybody whose credentials were good is in it.
 const AUTHENTICATED: &str = "system:authenticated";
@@ -104,18 +106,27 @@ pub struct Auth {
 enum Access {
     Nobody,
     Everybody,
-    Reviewed(CachedAccess),
+    Reviewed(Box<CachedAccess>),
 }
 
-/// A request is nobody's. Why is for the log alone.
+/// Why a request has no user.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unauthorized(pub(super) String);
+pub(super) enum Unauthenticated {
+    /// Its credentials are missing or do not count. The reason is for the log alone.
+    Unauthorized(String),
+    /// Too many tokens are being reviewed.
+    Busy,
+}
 
-/// A user may not, or nobody could say. The text is for the user.
+/// Why a user's request is refused. The text is for the user.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
+    /// The user may not do that.
     Forbidden(String),
+    /// The reviewer failed.
     Unknown(String),
+    /// Too many reviews are under way.
+    Busy,
 }
 
 impl Auth {
@@ -130,7 +141,7 @@ impl Auth {
                 Authorization::Nobody => Access::Nobody,
                 Authorization::AlwaysAllow => Access::Everybody,
                 Authorization::Webhook { reviewer, allowed_ttl, denied_ttl } => {
-                    Access::Reviewed(CachedAccess::new(reviewer, allowed_ttl, denied_ttl))
+                    Access::Reviewed(Box::new(CachedAccess::new(reviewer, allowed_ttl, denied_ttl)))
                 }
             },
         }
@@ -141,13 +152,23 @@ impl Auth {
         self.client_ca.as_ref()
     }
 
-    /// Whose request it is, by the certificates of its connection or by its token. One that is no good is as bad as none,
-    /// except that it is nobody's then, not even an anonymous user's.
+    /// Whether a connection's certificates name a user of a trusted authority.
+    pub(super) async fn is_verified(&self, certificates: &ClientCertificates) -> bool {
+        match &self.client_ca {
+            Some(authority) if !certificates.is_empty() => {
+                authority.user(certificates).await.is_ok_and(|user| user.is_some())
+            }
+            _ => false,
+        }
+    }
+
+    /// The user who makes a request, by the certificates of its connection or by its token. Credentials that do not count
+    /// are as good as none, except that the request is not even an anonymous user's then.
     pub(super) async fn authenticate(
         &self,
         certificates: &ClientCertificates,
         headers: &HeaderMap,
-    ) -> Result<User, Unauthorized> {
+    ) -> Result<User, Unauthenticated> {
         let mut refused = Vec::new();
         if let Some(authority) = self.client_ca.as_ref().filter(|_| !certificates.is_empty()) {
             match authority.user(certificates).await {
@@ -160,7 +181,8 @@ impl Auth {
             match tokens.user(token).await {
                 Ok(Some(user)) => return Ok(authenticated(user)),
                 Ok(None) => refused.push("invalid bearer token".to_owned()),
-                Err(error) => refused.push(format!("bearer token: {error}")),
+                Err(NoReview::Busy) => return Err(Unauthenticated::Busy),
+                Err(NoReview::Failed(error)) => refused.push(format!("bearer token: {error}")),
             }
         }
         match refused.as_slice() {
@@ -169,8 +191,8 @@ impl Auth {
                 groups: vec![UNAUTHENTICATED.to_owned()],
                 ..User::default()
             }),
-            [] => Err(Unauthorized("no credentials".to_owned())),
-            _ => Err(Unauthorized(refused.join("; "))),
+            [] => Err(Unauthenticated::Unauthorized("no credentials".to_owned())),
+            _ => Err(Unauthenticated::Unauthorized(refused.join("; "))),
         }
     }
 
@@ -194,7 +216,8 @@ impl Auth {
                 match access.allows(user, &attributes).await {
                     Ok(true) => return Ok(()),
                     Ok(false) => {}
-                    Err(error) => {
+                    Err(NoReview::Busy) => return Err(Refusal::Busy),
+                    Err(NoReview::Failed(error)) => {
                         tracing::error!(user = user.name, verb, subresource, %error, "Authorization error");
                         return Err(Refusal::Unknown(format!(
                             "Authorization error (user={}, verb={verb}, resource=nodes, subresource={subresource})",

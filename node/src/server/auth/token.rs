@@ -5,15 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::Semaphore;
 
 use super::cache::{Cache, key};
+use super::turns::{NoReview, Turns};
 use super::{ReviewError, User};
 
-/// Tokens that are remembered.
+/// Maximum number of tokens that are remembered.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("the size must not be zero");
-/// Reviews that may be under way: what strangers may cost the API server.
-const AT_A_TIME: usize = 16;
 
 /// Who knows tokens.
 #[async_trait]
@@ -25,26 +23,27 @@ pub trait TokenReviewer: Send + Sync + 'static {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewError>;
 }
 
-/// One who remembers the users it was told of.
+/// Asks a reviewer about tokens and remembers the users it names.
 pub(super) struct CachedTokens {
     reviewer: Arc<dyn TokenReviewer>,
     ttl: Duration,
     users: Cache<User>,
-    under_way: Semaphore,
+    turns: Turns,
 }
 
 impl CachedTokens {
     pub(super) fn new(reviewer: Arc<dyn TokenReviewer>, ttl: Duration) -> Self {
-        Self { reviewer, ttl, users: Cache::new(REMEMBERED), under_way: Semaphore::new(AT_A_TIME) }
+        Self { reviewer, ttl, users: Cache::new(REMEMBERED), turns: Turns::new() }
     }
 
-    pub(super) async fn user(&self, token: &str) -> Result<Option<User>, ReviewError> {
+    /// The user whose token it is; `None` if it is nobody's.
+    pub(super) async fn user(&self, token: &str) -> Result<Option<User>, NoReview> {
         let key = key([token]);
         if let Some(user) = self.users.get(&key) {
             return Ok(Some(user));
         }
-        let _turn = self.under_way.acquire().await.expect("the semaphore must stay open");
-        // Somebody with the same token may have had the turn before.
+        let _turn = self.turns.take().await?;
+        // Another request with the same token may have had its turn before.
         if let Some(user) = self.users.get(&key) {
             return Ok(Some(user));
         }

@@ -33,7 +33,8 @@ async fn one_malformed_request_hurts_nobody() {
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
     let mut long = request("GET", &format!("/pods?{}", "x".repeat(60_000)), "good");
     long.headers_mut().insert("x", "y".repeat(150_000).parse().unwrap());
-    assert_eq!(node.ask(long).await.0, 200, "as long as one may be");
+    let identity = node.authority.client("alice", "team");
+    assert_eq!(node.ask_as(client_config(Some(identity)), long).await.0, 200, "as long as one may be");
     let many: String = (0..5000).map(|n| format!("x{n}: y\r\n")).collect();
     let answer = raw(&node, format!("GET /healthz HTTP/1.1\r\n{many}\r\n").as_bytes()).await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
@@ -171,6 +172,57 @@ async fn old_tls_is_refused_where_it_is_to_be() {
     healthy(&node).await;
 }
 
+/// The values of the settings that the server begins HTTP/2 with, by the numbers of RFC 9113.
+async fn settings(node: &Node, identity: Option<Identity>) -> BTreeMap<u16, u32> {
+    let mut config = client_config(identity);
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let mut stream = node.connect(config).await.unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.unwrap();
+    assert_eq!(head[3], 4, "the first frame must be SETTINGS");
+    let mut body = vec![0; usize::from(head[2])];
+    stream.read_exact(&mut body).await.unwrap();
+    let (settings, []) = body.as_chunks() else { panic!("a setting has six bytes") };
+    settings
+        .iter()
+        .map(|[a, b, c, d, e, f]| (u16::from_be_bytes([*a, *b]), u32::from_be_bytes([*c, *d, *e, *f])))
+        .collect()
+}
+
+#[tokio::test]
+async fn only_a_verified_client_certificate_gives_room_for_many_requests_and_long_ones() {
+    let node = Node::start().await;
+    let verified = || Some(node.authority.client("carol", "team"));
+    let foreign = || Some(Authority::new().client("carol", "team"));
+    let expired = || Some(node.authority.expired("carol"));
+    const STREAMS: u16 = 3;
+    const HEAD: u16 = 6;
+    const WINDOW: u16 = 4;
+    for (identity, streams, head) in [
+        (verified(), 250, 256 << 10),
+        (None, 8, 16 << 10),
+        (foreign(), 8, 16 << 10),
+        (expired(), 8, 16 << 10),
+    ] {
+        let settings = settings(&node, identity).await;
+        assert_eq!((settings[&STREAMS], settings[&HEAD]), (streams, head));
+        assert_eq!(settings.get(&WINDOW).copied().unwrap_or(65_535), 65_535, "bodies are not read");
+    }
+    for (identity, length, fits) in
+        [(verified(), 200_000, true), (None, 10_000, true), (None, 20_000, false), (foreign(), 20_000, false)]
+    {
+        let mut client = Client::over(node.connect(client_config(identity)).await.unwrap()).await;
+        let mut request = request("GET", "/healthz", "");
+        request.headers_mut().insert("x", "y".repeat(length).parse().unwrap());
+        match tokio::time::timeout(PATIENCE, client.sender.send_request(request)).await.unwrap() {
+            Ok(answer) => assert_eq!(answer.status(), if fits { 200 } else { 431 }, "{length}"),
+            // The server closed while the client was sending.
+            Err(error) => assert!(!fits, "{length}: {error}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_chain_of_more_than_four_certificates_is_refused_in_the_handshake() {
     let node = Node::start().await;
@@ -190,4 +242,55 @@ async fn a_chain_of_more_than_four_certificates_is_refused_in_the_handshake() {
         assert_eq!(answered, answer, "{length}");
     }
     healthy(&node).await;
+}
+
+#[tokio::test]
+async fn reviews_beyond_those_that_may_wait_are_refused_at_once() {
+    let slow = Arc::new(Slow::default());
+    let node = Node::start_with(|parts, auth| {
+        parts.max_connections = 200;
+        auth.tokens = Some(Tokens { reviewer: slow.clone(), ttl: Duration::ZERO });
+    })
+    .await;
+    let mut waiting = JoinSet::new();
+    for n in 0..16 + 64 {
+        let mut client = Client::over(node.connect(client_config(None)).await.unwrap()).await;
+        waiting.spawn(async move { client.ask(request("GET", "/pods", &format!("token-{n}"))).await.0 });
+    }
+    let refused = async {
+        loop {
+            let mut client = Client::over(node.connect(client_config(None)).await.unwrap()).await;
+            // Waits itself as long as some of those before are on their way.
+            let asked = client.send(request("GET", "/pods", "one-more"));
+            if let Ok(answer) = tokio::time::timeout(Duration::from_millis(200), asked).await {
+                return answer;
+            }
+        }
+    };
+    let refused = tokio::time::timeout(PATIENCE, refused).await.expect("nobody may wait in a full queue");
+    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (429, &"1".parse().unwrap()));
+    slow.go.add_permits(1000);
+    let answers: Vec<u16> = waiting.join_all().await;
+    assert!(answers.iter().all(|status| matches!(status, 401 | 429)), "{answers:?}");
+    assert!(answers.contains(&401), "those under way are answered");
+    assert_eq!(node.ask(request("GET", "/pods", "one-more")).await.0, 401);
+}
+
+/// Knows nobody, and takes its time to say so.
+struct Slow {
+    go: tokio::sync::Semaphore,
+}
+
+impl Default for Slow {
+    fn default() -> Self {
+        Self { go: tokio::sync::Semaphore::new(0) }
+    }
+}
+
+#[async_trait]
+impl TokenReviewer for Slow {
+    async fn review(&self, _: &str) -> Result<Option<User>, ReviewError> {
+        self.go.acquire().await.unwrap().forget();
+        Ok(None)
+    }
 }

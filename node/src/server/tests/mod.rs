@@ -42,7 +42,7 @@ use crate::cri::v1;
 use crate::kuberuntime::labels::{CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID};
 use crate::runtime::RuntimeService;
 use crate::runtime::simulated::{Logs, SimulatedConfig, SimulatedRuntime};
-use identities::{Authority, client_config, client_config_with_chain};
+use identities::{Authority, Identity, client_config, client_config_with_chain};
 
 /// No test waits longer for anything.
 const PATIENCE: Duration = Duration::from_secs(20);
