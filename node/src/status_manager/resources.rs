@@ -19,8 +19,9 @@ const LEAST_CPU_LIMIT: i64 = 10;
 
 type List = BTreeMap<String, ApiQuantity>;
 
-/// What a container has: of one that runs what it was given, so far as that is known, else what it was told to have before;
-/// of any other, and of what can't be resized, what `container` was allocated.
+/// The resources that the status of a container tells. For a running container they are what it was given or, where that is
+/// not known, what its status told before. For other containers, and for resources that can't be resized, they are what
+/// `container` was allocated.
 pub(super) fn resources(
     container: &Container,
     observed: &ObservedContainer,
@@ -44,10 +45,12 @@ pub(super) fn resources(
     if let Some(requests) = &mut resources.requests {
         let told = told.and_then(|told| told.requests.as_ref());
         set_cpu(requests, given.cpu_request_milli, LEAST_CPU_REQUEST, told);
-        // No control group shows it: it comes from a spec, and is told as that had it.
+        // No control group shows the request: it comes from the record of what the container was given, in bytes. Where that
+        // is what was allocated, `requests` has it already, as the pod's author wrote it.
         let allocated = amount(&resource_list(Some(requests)), MEMORY).value();
-        let given = given.memory_request.filter(|given| *given != allocated);
-        set(requests, MEMORY, given.map(Quantity::bytes), told);
+        if given.memory_request != Some(allocated) {
+            set(requests, MEMORY, given.memory_request.map(Quantity::bytes), told);
+        }
     }
     resources
 }

@@ -118,3 +118,25 @@ fn what_the_runtime_does_not_tell_stays_as_it_was_told_of_the_same_container() {
         "it will have it when it starts"
     );
 }
+
+#[test]
+fn a_resized_container_tells_the_request_for_memory_that_it_was_given() {
+    const MI: i64 = 1 << 20;
+    let list = |memory: &str| json!({ "requests": { "cpu": "100m", "memory": memory } });
+    let before: ContainerStatus = read(json!({
+        "name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+        "containerID": "containerd://1", "state": { "running": {} }, "resources": list("35Mi"),
+    }));
+    for (allocated, given, expected) in [
+        // Given what it was allocated.
+        ("40Mi", given(100, 40 * MI), "40Mi"),
+        ("40000k", given(100, 40_000_000), "40000k"),
+        // Allocated, not yet given.
+        ("40Mi", given(100, 35 * MI), "35Mi"),
+        // Nobody knows what it was given.
+        ("40Mi", None, "35Mi"),
+    ] {
+        let told = told(&list(allocated), runs(), given, Some(&before));
+        assert_eq!(told, list(expected), "{allocated} {given:?}");
+    }
+}
