@@ -21,8 +21,10 @@ const WAITS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(7)
 const RENEW_FRACTION: f64 = 0.25;
 /// By how much of the interval renewals are spread.
 const JITTER: f64 = 0.04;
-/// How long a call may take.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time that a call has at most (upstream: `nodeStatusUpdateFrequency`, by default).
+const LONGEST_CALL: Duration = Duration::from_secs(10);
+/// The time that a call has however short the Lease is: an API server under load may need it.
+const SHORTEST_CALL: Duration = Duration::from_secs(1);
 
 /// Makes and renews the Lease of a node, whatever else the node is at. It is kept when the node stops.
 #[derive(Debug, Clone)]
@@ -44,8 +46,8 @@ enum Error {
     Conflict,
     #[error("reading the node that owns the lease: {}", told(.0))]
     Node(#[source] Box<kube::Error>),
-    #[error("no answer within {CALL_TIMEOUT:?}")]
-    Timeout,
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
 }
 
 /// The Lease as the API server has it.
@@ -60,6 +62,16 @@ enum Ensured {
 struct Calls {
     leases: Api<Lease>,
     nodes: Api<Node>,
+    /// How long each may take.
+    timeout: Duration,
+}
+
+impl Calls {
+    /// Drops a call that takes too long. The lease client sends the next call over another connection then: this one may be
+    /// half-open.
+    async fn in_time<T>(&self, call: impl Future<Output = T>) -> Result<T, Error> {
+        tokio::time::timeout(self.timeout, call).await.map_err(|_| Error::Timeout(self.timeout))
+    }
 }
 
 impl Heartbeat {
@@ -72,13 +84,22 @@ impl Heartbeat {
     /// Renews until `stop`. `client` has connections that nothing else uses, and neither limits nor retries
     /// (`Clients::lease_client`), so that this never waits behind others.
     pub async fn run(&self, client: kube::Client, stop: CancellationToken) {
-        let calls = Calls { leases: Api::namespaced(client.clone(), NAMESPACE), nodes: Api::all(client) };
+        let calls = Calls {
+            leases: Api::namespaced(client.clone(), NAMESPACE),
+            nodes: Api::all(client),
+            timeout: self.interval().clamp(SHORTEST_CALL, LONGEST_CALL),
+        };
         Box::pin(stop.run_until_cancelled(self.renew_for_ever(&calls))).await;
     }
 
+    /// The time from one renewal to the next. A call has no longer either, so that one without an answer leaves time for
+    /// others before the Lease is over.
+    fn interval(&self) -> Duration {
+        Duration::from_secs(self.duration_seconds.max(1).unsigned_abs().into()).mul_f64(RENEW_FRACTION)
+    }
+
     async fn renew_for_ever(&self, calls: &Calls) {
-        let interval = Duration::from_secs(self.duration_seconds.max(1).unsigned_abs().into());
-        let interval = interval.mul_f64(RENEW_FRACTION);
+        let interval = self.interval();
         let mut latest = None;
         loop {
             latest = self.renew(calls, latest).await;
@@ -124,7 +145,7 @@ impl Heartbeat {
     async fn try_update(&self, calls: &Calls, lease: Lease) -> Result<Lease, Error> {
         let lease = self.renewed(calls, lease).await?;
         let params = PostParams::default();
-        let written = in_time(calls.leases.replace(&self.node_name, &params, &lease)).await?;
+        let written = calls.in_time(calls.leases.replace(&self.node_name, &params, &lease)).await?;
         written.map_err(|error| match error {
             kube::Error::Api(status) if status.reason == "Conflict" => Error::Conflict,
             other => Error::Update(Box::new(other)),
@@ -158,7 +179,7 @@ impl Heartbeat {
     }
 
     async fn try_ensure(&self, calls: &Calls) -> Result<Ensured, Error> {
-        let found = in_time(calls.leases.get_opt(&self.node_name)).await?;
+        let found = calls.in_time(calls.leases.get_opt(&self.node_name)).await?;
         if let Some(lease) = found.map_err(|error| Error::Get(Box::new(error)))? {
             return Ok(Ensured::Found(lease));
         }
@@ -171,7 +192,7 @@ impl Heartbeat {
             spec: Some(LeaseSpec { holder_identity: Some(self.node_name.clone()), ..LeaseSpec::default() }),
         };
         let lease = self.renewed(calls, lease).await?;
-        let created = in_time(calls.leases.create(&PostParams::default(), &lease)).await?;
+        let created = calls.in_time(calls.leases.create(&PostParams::default(), &lease)).await?;
         created.map(Ensured::Created).map_err(|error| Error::Create(Box::new(error)))
     }
 
@@ -181,7 +202,7 @@ impl Heartbeat {
         spec.lease_duration_seconds = Some(self.duration_seconds);
         spec.renew_time = Some(MicroTime(Timestamp::now()));
         if lease.metadata.owner_references.as_ref().is_none_or(Vec::is_empty) {
-            let node = in_time(calls.nodes.get(&self.node_name)).await?;
+            let node = calls.in_time(calls.nodes.get(&self.node_name)).await?;
             let node = node.map_err(|error| Error::Node(Box::new(error)))?;
             lease.metadata.owner_references = Some(vec![OwnerReference {
                 api_version: "v1".to_owned(),
@@ -193,8 +214,4 @@ impl Heartbeat {
         }
         Ok(lease)
     }
-}
-
-async fn in_time<T>(call: impl Future<Output = T>) -> Result<T, Error> {
-    tokio::time::timeout(CALL_TIMEOUT, call).await.map_err(|_| Error::Timeout)
 }
