@@ -14,6 +14,7 @@ pub mod environment;
 pub mod events;
 mod grpc;
 pub mod images;
+pub mod interrupt;
 pub mod kuberuntime;
 pub mod lease;
 pub mod lifecycle;

@@ -1,7 +1,7 @@
 //! The kubelet's four syncs: what a pod's worker has done to its pod.
 //!
-//! Each is a script of a dozen steps, in upstream's order; the parts that do the work decide for themselves. A sync that is
-//! dropped in the middle is found half done by the next one.
+//! Each is a script of a dozen steps, in upstream's order; the parts that do the work decide for themselves. The next sync
+//! goes on with what an interrupted one left half done.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -20,6 +20,7 @@ use crate::cgroups::{PodCgroups, remove_patiently};
 use crate::container::{ContainerResources, PodStatus, RuntimePod};
 use crate::downward::one_of_each_family;
 use crate::events::{EventType, pod_reference};
+use crate::interrupt::Interrupt;
 use crate::kuberuntime::manager::{RunningPod, SyncInputs};
 use crate::kuberuntime::sync_result::{PodSyncResult, SyncAction};
 use crate::node_info::NodeInfo;
@@ -186,6 +187,7 @@ impl PodSyncer for Syncer {
         pod: &Arc<Pod>,
         mirror: Option<&Arc<Pod>>,
         status: &PodStatus,
+        interrupt: &Interrupt,
     ) -> Result<Synced, SyncFailure> {
         let parts = &self.parts;
         let uid = uid_of(pod);
@@ -234,6 +236,7 @@ impl PodSyncer for Syncer {
             startup: parts.probes.results(ProbeKind::Startup),
             pull_secrets: &pull_secrets,
             restart_all_containers: restart_all,
+            interrupt,
         };
         let result = parts.runtime.sync_pod(pod, &status, &inputs).await;
         parts.failures.update(&uid, &result);

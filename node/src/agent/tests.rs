@@ -22,6 +22,7 @@ use crate::kuberuntime::manager::garbage::Policy;
 use crate::runtime::simulated::{Fault, SimulatedConfig, SimulatedRuntime};
 use crate::runtime::{Operation, RuntimeService};
 
+mod deletions;
 mod restart_of_all;
 mod runtime_pods;
 

@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 use steersman_api::Uid;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::known::Known;
 use super::names::StaticNames;
 use super::status::{Job, PodSyncStatus, Reaction, Removal};
 use super::uid_of;
 use super::update::Update;
+use crate::interrupt::Interrupt;
 use crate::pod_config::is_static_pod;
 use crate::status_manager::PodDeletionSafety;
 
@@ -52,7 +52,7 @@ struct Worker {
     number: u64,
     wake: Arc<Notify>,
     /// Breaks off the sync under way.
-    interrupt: CancellationToken,
+    interrupt: Interrupt,
 }
 
 /// A worker that is to be started.
@@ -75,8 +75,8 @@ pub(super) enum Begin {
     Over,
     /// To end: the pod was to terminate before it could start. The stamp is of the update that told it.
     NeverStarted(Option<Instant>),
-    /// This, until the token is cancelled.
-    Job(Box<Job>, CancellationToken),
+    /// This, until it is interrupted.
+    Job(Box<Job>, Interrupt),
 }
 
 impl States {
@@ -170,7 +170,7 @@ impl Table {
             return None;
         }
         let Some(worker) = &entry.worker else {
-            let (wake, interrupt) = (Arc::<Notify>::default(), CancellationToken::new());
+            let (wake, interrupt) = (Arc::<Notify>::default(), Interrupt::new());
             self.workers += 1;
             let number = self.workers;
             entry.worker = Some(Worker { number, wake: wake.clone(), interrupt });
@@ -181,13 +181,13 @@ impl Table {
         };
         worker.wake.notify_one();
         if reaction == Reaction::Interrupt {
-            worker.interrupt.cancel();
+            worker.interrupt.interrupt();
         }
         None
     }
 
-    /// What the pod's worker of that number is to do now. `stop` ends all workers.
-    pub(super) fn begin(&mut self, pod: &Uid, number: u64, stop: &CancellationToken) -> Begin {
+    /// What the pod's worker of that number is to do now.
+    pub(super) fn begin(&mut self, pod: &Uid, number: u64) -> Begin {
         let Some(entry) = self.worked(pod, number) else { return Begin::Over };
         if entry.status.wants_to_start().is_some_and(|pod| is_static_pod(pod)) {
             if entry.status.is_termination_requested() {
@@ -205,7 +205,7 @@ impl Table {
         }
         let Some(Entry { status, worker: Some(worker) }) = self.pods.get_mut(pod) else { return Begin::Over };
         let Some(job) = status.begin() else { return Begin::Idle };
-        worker.interrupt = stop.child_token();
+        worker.interrupt = Interrupt::new();
         Begin::Job(Box::new(job), worker.interrupt.clone())
     }
 
@@ -287,7 +287,7 @@ impl Table {
     fn end_worker(&mut self, pod: &Uid) {
         let Some(entry) = self.pods.get_mut(pod) else { return };
         if let Some(worker) = entry.worker.take() {
-            worker.interrupt.cancel();
+            worker.interrupt.interrupt();
             worker.wake.notify_one();
         }
         for next in self.names.release(entry.status.full_name(), pod) {

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::update::Termination;
 use crate::container::{PodStatus, RuntimePod};
+use crate::interrupt::Interrupt;
 use crate::kuberuntime::sync_result::PodSyncResult;
 
 /// How long until the next try where the network is not ready, which passes soon.
@@ -17,8 +18,9 @@ const NETWORK_RETRY: Duration = Duration::from_secs(1);
 /// panic without harm to other pods.
 #[async_trait]
 pub trait PodSyncer: Send + Sync + 'static {
-    /// Takes the pod towards its spec. Dropped in the middle when the pod must end; it must leave nothing half done that the
-    /// next sync does not find.
+    /// Takes the pod towards its spec. The worker interrupts it when the pod must end: the sync is then dropped, though not
+    /// in a part that it marks as [whole](Interrupt::whole). It must leave nothing half done that the next sync does not
+    /// find.
     ///
     /// # Errors
     /// See [`SyncFailure`].
@@ -27,6 +29,7 @@ pub trait PodSyncer: Send + Sync + 'static {
         pod: &Arc<Pod>,
         mirror: Option<&Arc<Pod>>,
         status: &PodStatus,
+        interrupt: &Interrupt,
     ) -> Result<Synced, SyncFailure>;
 
     /// Stops the pod's containers, as [`Termination`] says. Succeeds once nothing of it runs. Dropped in the middle when the

@@ -21,6 +21,7 @@ use super::update::UpdateKind;
 use super::workers::Shared;
 use crate::container::PodStatus;
 use crate::events::{EventType, pod_reference};
+use crate::interrupt::Interrupt;
 
 /// Works for one pod until that is finished or forgotten.
 pub(super) struct Worker {
@@ -55,7 +56,7 @@ impl Worker {
             if shared.stop.is_cancelled() {
                 return;
             }
-            let begin = shared.states.table().begin(&self.pod, self.number, &shared.stop);
+            let begin = shared.states.table().begin(&self.pod, self.number);
             match begin {
                 Begin::Over => return,
                 Begin::NeverStarted(since) => {
@@ -66,13 +67,15 @@ impl Worker {
                 }
                 Begin::Job(job, interrupt) => {
                     self.announce(&job);
-                    let sync = AssertUnwindSafe(self.sync(&job.work)).catch_unwind();
-                    let outcome = match interrupt.run_until_cancelled(sync).await {
-                        None if shared.stop.is_cancelled() => return,
-                        None => Outcome::Interrupted,
-                        Some(Ok(Ok(synced))) => Outcome::Done(synced),
-                        Some(Ok(Err(failure))) => Outcome::Failed(failure),
-                        Some(Err(panic)) => Outcome::Failed(self.panicked(&*panic)),
+                    let sync = AssertUnwindSafe(self.sync(&job.work, &interrupt)).catch_unwind();
+                    // A stop waits for nothing: the runtime's connection ends with this process.
+                    let ended = shared.stop.run_until_cancelled(interrupt.run(sync)).await;
+                    let outcome = match ended {
+                        None => return,
+                        Some(None) => Outcome::Interrupted,
+                        Some(Some(Ok(Ok(synced)))) => Outcome::Done(synced),
+                        Some(Some(Ok(Err(failure)))) => Outcome::Failed(failure),
+                        Some(Some(Err(panic))) => Outcome::Failed(self.panicked(&*panic)),
                     };
                     self.last_sync = Instant::now();
                     if self.finish(&job, &outcome) {
@@ -107,13 +110,13 @@ impl Worker {
         }
     }
 
-    async fn sync(&self, work: &Work) -> Result<Synced, SyncFailure> {
+    async fn sync(&self, work: &Work, interrupt: &Interrupt) -> Result<Synced, SyncFailure> {
         let syncer = &self.shared.syncer;
         match work {
             Work::TerminateRuntime(pod) => syncer.sync_terminating_runtime_pod(pod).await?,
             Work::Sync { pod, mirror } => {
                 let status = self.status(pod).await?;
-                return syncer.sync_pod(pod, mirror.as_ref(), &status).await;
+                return syncer.sync_pod(pod, mirror.as_ref(), &status, interrupt).await;
             }
             Work::Terminate(pod, termination) => {
                 let status = self.status(pod).await?;

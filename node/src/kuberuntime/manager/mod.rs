@@ -141,8 +141,9 @@ impl Options {
 /// Carries out what pods need done.
 ///
 /// Any number of pods at a time; of one pod, its worker makes one call at a time ([`sync_pod`](Self::sync_pod) or
-/// [`kill_pod`](Self::kill_pod)). A call that is dropped leaves nothing behind that the next inspection of the pod does not
-/// show, but for a hook after a container's start, which goes on and is taken into account by the next sync.
+/// [`kill_pod`](Self::kill_pod)). A sync under an [`Interrupt`](crate::interrupt::Interrupt) leaves nothing behind that the
+/// next inspection of the pod does not show, but for a hook after a container's start, which goes on and is taken into
+/// account by the next sync.
 pub struct Kuberuntime {
     runtime: Arc<dyn RuntimeService>,
     image_service: Arc<dyn ImageService>,

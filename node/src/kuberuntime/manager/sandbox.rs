@@ -14,6 +14,7 @@ use super::spec::is_on_host_network;
 use super::{Kuberuntime, off_thread};
 use crate::cri::v1;
 use crate::events::{EventType, pod_reference};
+use crate::interrupt::Interrupt;
 use crate::kuberuntime::log_path::pod_logs_directory;
 use crate::kuberuntime::sandbox_config::{SandboxInputs, pod_sandbox_config};
 use crate::kuberuntime::sync_result::SyncError;
@@ -30,10 +31,15 @@ pub(super) struct Sandbox {
 
 impl Kuberuntime {
     /// Makes the sandbox number `attempt` of the pod, and reads its addresses. A failure has been told.
-    pub(super) async fn create_sandbox(&self, pod: &Pod, attempt: u32) -> Result<Sandbox, SyncError> {
+    pub(super) async fn create_sandbox(
+        &self,
+        pod: &Pod,
+        attempt: u32,
+        interrupt: &Interrupt,
+    ) -> Result<Sandbox, SyncError> {
         self.metrics.started_pods.inc();
         self.records.set_actuated_pod(pod);
-        let (id, config) = self.run_sandbox(pod, attempt).await.map_err(|(message, error)| {
+        let (id, config) = self.run_sandbox(pod, attempt, interrupt).await.map_err(|(message, error)| {
             self.metrics.started_pods_errors.inc();
             error!(pod = pod_text(pod), error, "CreatePodSandbox for pod failed");
             let text = format!("Failed to create pod sandbox: {error}");
@@ -61,6 +67,7 @@ impl Kuberuntime {
         &self,
         pod: &Pod,
         attempt: u32,
+        interrupt: &Interrupt,
     ) -> Result<(String, v1::PodSandboxConfig), (String, String)> {
         let told =
             |what: &str, error: String| (format!("{what} for pod {:?}: {error}", pod_text(pod)), error);
@@ -72,7 +79,7 @@ impl Kuberuntime {
         let handler = self.helper.runtime_handler(pod).await;
         let handler = handler.map_err(|error| told("Failed to create sandbox", error))?;
         let began = Instant::now();
-        let id = self.runtime.run_pod_sandbox(&config, &handler).await;
+        let id = interrupt.whole(self.runtime.run_pod_sandbox(&config, &handler)).await;
         self.metrics.run_sandbox.with_label_values(&[&handler]).observe(began.elapsed().as_secs_f64());
         if id.is_err() {
             self.metrics.run_sandbox_errors.with_label_values(&[&handler]).inc();

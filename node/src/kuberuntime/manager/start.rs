@@ -17,6 +17,7 @@ use crate::container::{ContainerId, PodStatus};
 use crate::cri::v1;
 use crate::events::EventType;
 use crate::images::ImageErrorReason;
+use crate::interrupt::Interrupt;
 use crate::kuberuntime::back_off::{self, Decision};
 use crate::kuberuntime::container_config::{ConfigError, ContainerInputs, ImageUser, container_config};
 use crate::kuberuntime::log_path::{container_logs_directory, legacy_log_symlink, restart_count_by_logs};
@@ -32,6 +33,7 @@ pub(super) struct Start<'a> {
     pub(super) status: &'a PodStatus,
     pub(super) sandbox: &'a Sandbox,
     pub(super) pull_secrets: &'a [Secret],
+    pub(super) interrupt: &'a Interrupt,
 }
 
 /// The kinds of containers.
@@ -132,14 +134,13 @@ impl Kuberuntime {
             .await
             .map_err(|error| self.failed(pod, name, "", "CreateContainerConfigError", &error.to_string()))?;
 
-        let created = self.runtime.create_container(&sandbox.id, &config, &sandbox.config).await;
+        let create = self.runtime.create_container(&sandbox.id, &config, &sandbox.config);
+        let created = start.interrupt.whole(create).await;
         let id =
             created.map_err(|error| self.failed(pod, name, "", "CreateContainerError", error.message()))?;
         self.killer.event(pod, name, &id, EventType::Normal, "Created", "Container created");
-        self.runtime
-            .start_container(&id)
-            .await
-            .map_err(|error| self.failed(pod, name, &id, "RunContainerError", error.message()))?;
+        let started = start.interrupt.whole(self.runtime.start_container(&id)).await;
+        started.map_err(|error| self.failed(pod, name, &id, "RunContainerError", error.message()))?;
         self.killer.event(pod, name, &id, EventType::Normal, "Started", "Container started");
         self.link_log(pod, container, &id, &Path::new(&sandbox.config.log_directory).join(&config.log_path))
             .await;

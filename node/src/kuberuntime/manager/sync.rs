@@ -14,6 +14,7 @@ use super::spec::of_ephemeral;
 use super::start::{Kind, Start};
 use crate::container::{ContainerId, PodStatus};
 use crate::events::{EventType, pod_reference};
+use crate::interrupt::Interrupt;
 use crate::kuberuntime::actions::{KillReason, Observations, PodActions, compute_pod_actions};
 use crate::kuberuntime::prune::{init_containers_to_prune, init_containers_to_purge};
 use crate::kuberuntime::sync_result::{PodSyncResult, SyncAction, SyncError};
@@ -32,6 +33,8 @@ pub struct SyncInputs<'a> {
     pub pull_secrets: &'a [Secret],
     /// Whether all containers are to start over: the pod's status has the condition `AllContainersRestarting`.
     pub restart_all_containers: bool,
+    /// Breaks off the sync, though not in the middle of a call that makes or starts something.
+    pub interrupt: &'a Interrupt,
 }
 
 impl Kuberuntime {
@@ -63,7 +66,7 @@ impl Kuberuntime {
             return result;
         }
         self.remove_init_containers(pod, init_containers_to_prune(pod, status)).await;
-        if let Some(sandbox) = self.sandbox_for(pod, status, &actions, &mut result).await {
+        if let Some(sandbox) = self.sandbox_for(pod, status, inputs, &actions, &mut result).await {
             self.start_containers(pod, status, inputs, &actions, &sandbox, &mut result).await;
         }
         result
@@ -162,6 +165,7 @@ impl Kuberuntime {
         &self,
         pod: &Pod,
         status: &PodStatus,
+        inputs: &SyncInputs<'_>,
         actions: &PodActions,
         result: &mut PodSyncResult,
     ) -> Option<Sandbox> {
@@ -171,7 +175,7 @@ impl Kuberuntime {
             &actions.containers_to_start,
         ];
         let made = if actions.create_sandbox {
-            let made = self.create_sandbox(pod, actions.attempt).await;
+            let made = self.create_sandbox(pod, actions.attempt, inputs.interrupt).await;
             let ended = made.as_ref().map(|_| ()).map_err(Clone::clone);
             result.push(SyncAction::CreatePodSandbox, pod_text(pod), ended);
             made
@@ -200,7 +204,8 @@ impl Kuberuntime {
         result: &mut PodSyncResult,
     ) {
         let Some(spec) = &pod.spec else { return };
-        let start = Start { pod, status, sandbox, pull_secrets: inputs.pull_secrets };
+        let SyncInputs { pull_secrets, interrupt, .. } = *inputs;
+        let start = Start { pod, status, sandbox, pull_secrets, interrupt };
         let ephemeral = spec.ephemeral_containers.as_deref().unwrap_or_default();
         for container in picked(ephemeral, &actions.ephemeral_containers_to_start) {
             let target = container.target_container_name.as_deref().filter(|name| !name.is_empty());

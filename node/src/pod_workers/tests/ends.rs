@@ -26,6 +26,30 @@ async fn a_sync_under_way_is_broken_off_when_the_pod_must_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_whole_part_of_a_sync_ends_before_the_pod_does() {
+    let rig = Rig::new();
+    rig.script.next("sync a", Way::HangsAfterWhole(Duration::from_secs(3)));
+    rig.workers.update(create(pod("a")));
+    assert_eq!(rig.done().await, ["sync a"]);
+    rig.workers.update(update(deleted(pod("a"), 5)));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(rig.done().await, [""; 0]);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(rig.done().await, ["sync a dropped", "terminate a 5", "clean-up a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_no_part_of_a_sync() {
+    let rig = Rig::new();
+    rig.script.next("sync a", Way::HangsAfterWhole(Duration::from_secs(3)));
+    rig.workers.update(create(pod("a")));
+    assert_eq!(rig.done().await, ["sync a"]);
+    let began = Instant::now();
+    rig.workers.stop().await;
+    assert_eq!((rig.script.take(), began.elapsed()), (vec!["sync a dropped".to_owned()], Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_shorter_grace_breaks_off_the_termination_and_a_longer_one_does_not() {
     let rig = Rig::new();
     rig.workers.update(create(pod("a")));

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::container::{PodStatus, RuntimePod};
 use crate::events::testing::Kept;
+use crate::interrupt::Interrupt;
 use crate::pleg;
 use crate::pleg::cache::Status;
 
@@ -87,6 +88,8 @@ pub(super) enum Way {
     After(Duration),
     /// Never.
     Hangs,
+    /// Never, after a whole part of that time.
+    HangsAfterWhole(Duration),
     /// With a failure.
     Fails(SyncFailure),
     Panics,
@@ -128,7 +131,13 @@ impl Script {
         self.ways.lock().entry(call.to_owned()).or_default().push(way);
     }
 
-    async fn go(&self, word: &str, uid: &str, detail: &str) -> Result<Synced, SyncFailure> {
+    async fn go(
+        &self,
+        word: &str,
+        uid: &str,
+        detail: &str,
+        interrupt: &Interrupt,
+    ) -> Result<Synced, SyncFailure> {
         let (call, key) = (format!("{word} {uid}{detail}"), format!("{word} {uid}"));
         self.say(call.clone());
         let mut begun = Begun(self, Some(call));
@@ -141,6 +150,10 @@ impl Script {
                 Ok(Synced::GoesOn)
             }
             Some(Way::Hangs) => std::future::pending().await,
+            Some(Way::HangsAfterWhole(time)) => {
+                interrupt.whole(tokio::time::sleep(time)).await;
+                std::future::pending().await
+            }
             Some(Way::Fails(failure)) => Err(failure),
             Some(Way::Panics) => {
                 begun.1 = None;
@@ -159,11 +172,12 @@ impl PodSyncer for Script {
         pod: &Arc<Pod>,
         mirror: Option<&Arc<Pod>>,
         _: &PodStatus,
+        interrupt: &Interrupt,
     ) -> Result<Synced, SyncFailure> {
         let generation = pod.metadata.generation.map(|generation| format!(" v{generation}"));
         let mirror = mirror.map(|mirror| format!(" mirrored by {}", uid_of(mirror)));
         let detail = generation.unwrap_or_default() + &mirror.unwrap_or_default();
-        self.go("sync", &uid_of(pod).to_string(), &detail).await
+        self.go("sync", &uid_of(pod).to_string(), &detail, interrupt).await
     }
 
     async fn sync_terminating_pod(
@@ -178,15 +192,15 @@ impl PodSyncer for Script {
         }
         let grace = termination.grace.map_or(" own".to_owned(), |grace| format!(" {grace}"));
         let reason = status.reason.map(|reason| format!(" {reason}")).unwrap_or_default();
-        self.go("terminate", &uid_of(pod).to_string(), &(grace + &reason)).await.map(drop)
+        self.go("terminate", &uid_of(pod).to_string(), &(grace + &reason), &Interrupt::new()).await.map(drop)
     }
 
     async fn sync_terminating_runtime_pod(&self, pod: &RuntimePod) -> Result<(), SyncFailure> {
-        self.go("terminate-runtime", &pod.uid.to_string(), "").await.map(drop)
+        self.go("terminate-runtime", &pod.uid.to_string(), "", &Interrupt::new()).await.map(drop)
     }
 
     async fn sync_terminated_pod(&self, pod: &Arc<Pod>, _: &PodStatus) -> Result<(), SyncFailure> {
-        self.go("clean-up", &uid_of(pod).to_string(), "").await.map(drop)
+        self.go("clean-up", &uid_of(pod).to_string(), "", &Interrupt::new()).await.map(drop)
     }
 }
 

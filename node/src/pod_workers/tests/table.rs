@@ -3,10 +3,9 @@
 use super::*;
 use crate::pod_workers::states::{Begin, NewWorker, Table};
 use crate::pod_workers::status::Work;
-use tokio_util::sync::CancellationToken;
 
 fn begin(table: &mut Table, worker: &NewWorker) -> Option<&'static str> {
-    match table.begin(&worker.pod, worker.number, &CancellationToken::new()) {
+    match table.begin(&worker.pod, worker.number) {
         Begin::Job(job, _) => Some(match job.work {
             Work::Sync { .. } => "sync",
             Work::Terminate(..) => "terminate",

@@ -194,6 +194,7 @@ impl PodSyncer for World {
         pod: &Arc<Pod>,
         mirror: Option<&Arc<Pod>>,
         _: &PodStatus,
+        _: &crate::interrupt::Interrupt,
     ) -> Result<Synced, SyncFailure> {
         let mirrored = mirror.map(|mirror| format!(" mirrored by {}", uid_of(mirror))).unwrap_or_default();
         self.say(format!("sync {}{mirrored}", sized(pod)));

@@ -21,6 +21,7 @@ use crate::container::{ContainerStatus, PodStatus, RuntimePod};
 use crate::cri::{Client, v1};
 use crate::events::testing::Kept;
 use crate::images::{ImageError, ImageErrorReason, ImageManager};
+use crate::interrupt::Interrupt;
 use crate::kuberuntime::actions::ProbeResult;
 use crate::kuberuntime::container_config::{CgroupVersion, NodeFacts};
 use crate::kuberuntime::helper::{ContainerOptions, RuntimeHelper};
@@ -45,6 +46,7 @@ pub(super) struct World {
     pub(super) metrics: Metrics,
     pub(super) liveness: Results,
     pub(super) startup: Results,
+    pub(super) interrupt: Interrupt,
     pub(super) folder: TempDir,
     clock: WallClock,
 }
@@ -243,6 +245,7 @@ impl World {
             metrics,
             liveness: Results::default(),
             startup: Results::default(),
+            interrupt: Interrupt::new(),
             folder,
             clock,
         }
@@ -302,6 +305,7 @@ impl World {
             startup: &self.startup,
             pull_secrets: &[],
             restart_all_containers: false,
+            interrupt: &self.interrupt,
         }
     }
 
