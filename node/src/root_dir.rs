@@ -39,6 +39,11 @@ impl RootDir {
         self.pod_volumes(pod).join(plugin.replace('/', "~")).join(volume)
     }
 
+    /// `pods/<uid>/volumeDevices`: a folder for each plugin, and in it the pod's block devices. The kubelet's alone.
+    pub fn pod_devices(&self, pod: &Uid) -> PathBuf {
+        self.pod(pod).join("volumeDevices")
+    }
+
     /// `pods/<uid>/plugins`: what plugins note of the pod's volumes.
     pub fn pod_plugins(&self, pod: &Uid) -> PathBuf {
         self.pod(pod).join("plugins")

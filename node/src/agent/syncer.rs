@@ -163,6 +163,34 @@ impl Syncer {
         }
     }
 
+    /// Mounts the pod's volumes.
+    ///
+    /// Volumes of kinds that this node does not support hold up a pod, unless it has containers: a kubelet before this agent
+    /// mounted them then. Its containers are kept running, and started anew with the volumes as they have them mounted.
+    async fn mount_volumes(&self, pod: &Arc<Pod>, status: &PodStatus) -> Result<(), SyncFailure> {
+        let parts = &self.parts;
+        let Err(mut error) = parts.volumes.mount(pod).await else { return Ok(()) };
+        if error.is_unsupported() && status.active_containers().next().is_some() {
+            let found = parts.runtime.mounts(status).await.unwrap_or_else(|unknown| {
+                tracing::warn!(error = %unknown, "The runtime does not tell what the pod's containers have mounted");
+                Vec::new()
+            });
+            if !parts.volumes.adopt(pod, &error.unsupported, &found) {
+                return Ok(());
+            }
+            match parts.volumes.mount(pod).await {
+                Err(other) if !other.is_unsupported() => error = other,
+                _ => return Ok(()),
+            }
+        }
+        Err(SyncFailure {
+            // Its events are out.
+            message: error.to_string(),
+            retry_in: Some(error.retry_in),
+            told: true,
+        })
+    }
+
     /// Makes the folders that every pod has.
     async fn make_folders(&self, pod: &Pod) -> Result<(), SyncFailure> {
         let (root, uid) = (self.parts.root.clone(), uid_of(pod));
@@ -220,12 +248,7 @@ impl PodSyncer for Syncer {
         self.ensure_cgroup(pod, status, running, resizing).await?;
         self.reconcile_mirror(pod, mirror).await;
         self.make_folders(pod).await?;
-        parts.volumes.mount(pod).await.map_err(|error| SyncFailure {
-            // Its events are out.
-            message: error.to_string(),
-            retry_in: Some(error.retry_in),
-            told: true,
-        })?;
+        self.mount_volumes(pod, status).await?;
         let pull_secrets = parts.environment.pull_secrets(pod).await;
         parts.probes.add_pod(pod);
 

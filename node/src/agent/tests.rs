@@ -25,6 +25,7 @@ use crate::runtime::{Operation, RuntimeService};
 mod deletions;
 mod restart_of_all;
 mod runtime_pods;
+mod taken_over;
 
 /// What these tests wait for comes within this.
 const SOON: Duration = Duration::from_secs(20);

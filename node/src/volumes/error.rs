@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Some volumes of a pod are not there. Events have told of it; the pod stays as it is, and is to be tried again.
+/// Some volumes of a pod are not there. Events have told of it. The caller leaves the pod as it is and tries again; a pod
+/// whose volumes a kubelet mounted goes on without those that are [unsupported](Self::is_unsupported).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unmounted volumes=[{}], unattached volumes=[], failed to process volumes=[{}]: {}",
@@ -17,6 +18,13 @@ pub struct MountError {
     pub reasons: Vec<String>,
     /// When the first of them may be tried again: their back-off.
     pub retry_in: Duration,
+}
+
+impl MountError {
+    /// Whether the volumes are missing only since their kinds are not supported.
+    pub fn is_unsupported(&self) -> bool {
+        self.unmounted == self.unsupported
+    }
 }
 
 /// Something of a pod's volumes is still there. Nothing is lost; it is to be tried again.

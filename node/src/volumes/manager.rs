@@ -1,6 +1,6 @@
 //! The volumes of all pods of the node.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use steersman_api::Uid;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::adoption::{self, ContainerMounts};
 use super::back_off::BackOff;
 use super::disk::{DiskError, names, nested, sub_path};
 use super::error::{MountError, Orphans, UnmountError};
@@ -72,6 +73,8 @@ struct Shared {
     parts: Parts,
     /// Those that were mounted since the start, until they are unmounted.
     pods: Mutex<HashMap<Uid, Arc<PodVolumes>>>,
+    /// Pods that ended and left volumes of foreign plugins on disk. The log says so once.
+    left: Mutex<HashSet<Uid>>,
 }
 
 #[derive(Default)]
@@ -86,7 +89,7 @@ struct PodVolumes {
 struct VolumeState {
     /// Whose kind it is, where the kind is supported.
     plugin: Option<&'static str>,
-    /// Set once it was made; it stays when files can't be refreshed.
+    /// Set once it was made or adopted; it stays when files can't be refreshed.
     mounted: Option<MountedVolume>,
     /// What was written last.
     written: Option<Written>,
@@ -110,7 +113,7 @@ struct Failure {
 impl VolumeManager {
     /// Of pods that it knows nothing of yet; their volumes may be on disk.
     pub fn new(parts: Parts) -> Self {
-        Self { shared: Arc::new(Shared { parts, pods: Mutex::default() }) }
+        Self { shared: Arc::new(Shared { parts, pods: Mutex::default(), left: Mutex::default() }) }
     }
 
     /// Makes and fills the volumes that the pod's containers mount, and brings files up to date whose objects changed. To be
@@ -152,6 +155,10 @@ impl VolumeManager {
     ) -> Result<(), Failure> {
         let before = state.volumes.lock().get(&volume.name).cloned().unwrap_or_default();
         let kind = Kind::of(volume);
+        let is_adopted = kind.is_err() && before.mounted.is_some();
+        if is_adopted {
+            return Ok(());
+        }
         let failure = |reason: String, retry_in: Duration| {
             let failure =
                 Failure { volume: volume.name.clone(), unsupported: kind.is_err(), reason, retry_in };
@@ -261,8 +268,32 @@ impl VolumeManager {
         Ok(Some((mounted, written)))
     }
 
-    /// Takes away all volumes of a pod whose containers have ended, whether they were mounted by this manager or are only
-    /// on disk: first parts that are mounted, then volumes. Forgets the pod's tokens.
+    /// Takes over volumes that this manager can't mount from containers that have them mounted, and tells so by an event.
+    /// `wanted` are the volumes' names. Returns whether any was found; [`mount`](Self::mount) then takes those for mounted.
+    pub fn adopt(&self, pod: &Arc<Pod>, wanted: &[String], found: &[ContainerMounts]) -> bool {
+        let uid = uid_of(pod);
+        let adopted = adoption::volumes(pod, wanted, found, &self.shared.parts.root.pod(&uid));
+        if adopted.is_empty() {
+            return false;
+        }
+        let names = adopted.keys().cloned().collect::<Vec<_>>().join(" ");
+        let message = format!(
+            "Volumes [{names}] are of kinds that this node does not support: the pod keeps what a kubelet mounted here \
+             before, until it ends. Drain a node before steersman takes it over"
+        );
+        tracing::warn!(pod = %uid, message);
+        self.shared.parts.events.event(&pod_reference(pod), EventType::Warning, FAILED_MOUNT, &message);
+        let state = Arc::clone(self.shared.pods.lock().entry(uid).or_default());
+        let mut volumes = state.volumes.lock();
+        for (name, mounted) in adopted {
+            volumes.insert(name, VolumeState { mounted: Some(mounted), ..VolumeState::default() });
+        }
+        true
+    }
+
+    /// Removes all volumes of a pod whose containers have ended, whether this manager mounted them or they are only on disk:
+    /// first parts that are mounted, then volumes. Volumes of plugins that this manager does not have stay. Forgets the pod's
+    /// tokens.
     ///
     /// # Errors
     /// Something is still there, such as a mount that is in use.
@@ -272,13 +303,26 @@ impl VolumeManager {
         let (root, uid) = (self.shared.parts.root.clone(), pod.clone());
         let metrics = self.shared.parts.metrics.clone();
         let gone = on_disk(&state, move || tear_down::volumes(&root, &uid, &metrics)).await;
-        gone.map_err(|reason| UnmountError { pod: pod.to_string(), reason })?;
+        let left = gone.map_err(|reason| UnmountError { pod: pod.to_string(), reason })?;
+        self.note_left(pod, &left);
         self.shared.parts.tokens.forget(&pod.to_string());
         self.shared.pods.lock().remove(pod);
         Ok(())
     }
 
-    /// Takes away what these pods left on disk: their volumes, and then their folders. Each must still be `gone` when its
+    /// Says once that volumes of foreign plugins stay on disk though their pod has ended.
+    fn note_left(&self, pod: &Uid, left: &[PathBuf]) {
+        if !left.is_empty() && self.shared.left.lock().insert(pod.clone()) {
+            tracing::warn!(
+                %pod,
+                volumes = ?left,
+                "The pod has ended, but its volumes of kinds that this node does not support stay mounted. A kubelet gives \
+                 them back once it takes the node over again. Drain a node before steersman takes it over"
+            );
+        }
+    }
+
+    /// Removes what these pods left on disk: their volumes, and then their folders. Each must still be `gone` when its
     /// turn comes. Pods with volumes that this manager mounted are left to [`unmount`](Self::unmount).
     pub async fn clean_orphans(&self, pods: &[Uid], gone: impl Fn(&Uid) -> bool) -> Orphans {
         let mut orphans = Orphans::default();
@@ -288,12 +332,19 @@ impl VolumeManager {
             let (root, pod) = (self.shared.parts.root.clone(), uid.clone());
             let metrics = self.shared.parts.metrics.clone();
             let gone = on_disk(&state, move || {
-                tear_down::volumes(&root, &pod, &metrics)?;
-                tear_down::pod_folder(&root, &pod)
+                let left = tear_down::volumes(&root, &pod, &metrics)?;
+                if left.is_empty() {
+                    tear_down::pod_folder(&root, &pod)?;
+                }
+                Ok(left)
             })
             .await;
             match gone {
-                Ok(()) => tracing::info!(pod = %uid, "Orphaned pod found, removing"),
+                Ok(left) if left.is_empty() => tracing::info!(pod = %uid, "Orphaned pod found, removing"),
+                Ok(left) => {
+                    orphans.failed += 1;
+                    self.note_left(uid, &left);
+                }
                 Err(error) => {
                     orphans.failed += 1;
                     tracing::error!(pod = %uid, %error, "orphaned pod found, but its folder can't be removed");
@@ -305,6 +356,7 @@ impl VolumeManager {
                 pods.remove(uid);
             }
         }
+        self.shared.left.lock().retain(|pod| pods.contains(pod));
         self.shared.parts.metrics.swept(orphans.found, orphans.failed);
         orphans
     }

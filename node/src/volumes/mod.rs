@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{Pod, VolumeMount};
 use steersman_api::Uid;
 
+mod adoption;
 mod back_off;
 mod disk;
 mod error;
@@ -19,6 +20,7 @@ mod tear_down;
 mod tests;
 pub mod tokens;
 
+pub use adoption::ContainerMounts;
 pub use error::{MountError, Orphans, UnmountError};
 pub use manager::{Parts, VolumeManager};
 pub use metrics::Metrics;

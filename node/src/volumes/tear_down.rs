@@ -1,4 +1,6 @@
-//! A pod's volumes taken away, from what is on disk alone: after a restart nothing else is known. Blocking.
+//! Removes a pod's volumes by what is on disk: after a restart nothing else is known. Blocking.
+
+use std::path::{Path, PathBuf};
 
 use steersman_api::Uid;
 use tokio::time::Instant;
@@ -9,44 +11,60 @@ use super::metrics::{Metrics, Operation};
 use super::set_up::place;
 use crate::root_dir::RootDir;
 
-/// Takes away all volumes of a pod, first what is mounted of their parts. Goes as far as it can.
-pub(super) fn volumes(root: &RootDir, uid: &Uid, metrics: &Metrics) -> Result<(), DiskError> {
+/// Removes all volumes of a pod, after unmounting what containers had of their parts. Goes as far as it can.
+///
+/// Returns the folders that it leaves: volumes of plugins that only another agent has. How such a volume is given back only
+/// its plugin knows, and a kubelet that takes the machine over again does so by what is left here.
+pub(super) fn volumes(root: &RootDir, uid: &Uid, metrics: &Metrics) -> Result<Vec<PathBuf>, DiskError> {
     sub_path::remove_all(&root.pod_sub_paths(uid))?;
-    let mut first = None;
+    let (mut left, mut first) = (Vec::new(), None);
+    for folder in names(&root.pod_devices(uid))? {
+        left.extend(foreign(&root.pod_devices(uid).join(folder))?);
+    }
     for folder in names(&root.pod_volumes(uid))? {
         let path = root.pod_volumes(uid).join(&folder);
-        let plugin = PLUGINS.into_iter().find(|plugin| plugin.replace('/', "~") == folder);
+        let Some(plugin) = PLUGINS.into_iter().find(|plugin| plugin.replace('/', "~") == folder) else {
+            left.extend(foreign(&path)?);
+            continue;
+        };
+        let mut emptied = true;
         for volume in names(&path)? {
             let began = Instant::now();
-            let gone = match plugin {
-                Some(plugin) => empty_dir::tear_down(&place(root, uid, plugin, &volume)),
-                None => foreign(&path.join(&volume), &folder),
-            };
-            metrics.done(Operation::Unmount, plugin.unwrap_or("N/A"), gone.is_ok(), began.elapsed());
+            let gone = empty_dir::tear_down(&place(root, uid, plugin, &volume));
+            metrics.done(Operation::Unmount, plugin, gone.is_ok(), began.elapsed());
             if let Err(error) = gone {
                 tracing::warn!(pod = %uid, %volume, plugin = %folder, %error, "volume is still there");
+                emptied = false;
                 first.get_or_insert(error);
             }
         }
-        if first.is_none() {
+        if emptied {
             remove_empty_dir(&path)?;
         }
     }
-    first.map_or(Ok(()), Err)
+    first.map_or(Ok(left), Err)
 }
 
-/// A volume of a plugin that only another agent has had: what is empty goes, and nothing else.
-fn foreign(path: &std::path::Path, plugin: &str) -> Result<(), DiskError> {
-    if mounts::is_mount_point(path)? || !names(path)?.is_empty() {
-        let what = path.display();
-        return Err(DiskError::Invalid(format!(
-            "{what} is of plugin {plugin}, which this node does not have"
-        )));
+/// Removes the empty volumes in a plugin's folder, and that folder if none is left. Returns the other volumes.
+fn foreign(folder: &Path) -> Result<Vec<PathBuf>, DiskError> {
+    let mut left = Vec::new();
+    for volume in names(folder)? {
+        let path = folder.join(volume);
+        // A volume whose server or device is gone can't even be looked at.
+        let is_empty = || Ok::<_, DiskError>(!mounts::is_mount_point(&path)? && names(&path)?.is_empty());
+        if is_empty().unwrap_or(false) {
+            remove_empty_dir(&path)?;
+        } else {
+            left.push(path);
+        }
     }
-    remove_empty_dir(path)
+    if left.is_empty() {
+        remove_empty_dir(folder)?;
+    }
+    Ok(left)
 }
 
-/// Takes away the folder of a pod without volumes, and all else that it holds.
+/// Removes the folder of a pod that has no volumes any more, with all else that it holds.
 pub(super) fn pod_folder(root: &RootDir, uid: &Uid) -> Result<(), DiskError> {
     let folder = root.pod(uid);
     remove_empty_dir(&root.pod_volumes(uid))?;

@@ -19,6 +19,7 @@ use crate::cri::v1;
 use crate::kuberuntime::labels;
 use crate::pleg::{PodLister, RuntimeError};
 use crate::runtime::{Error, RuntimeService};
+use crate::volumes::ContainerMounts;
 
 #[async_trait]
 impl PodLister for Kuberuntime {
@@ -88,6 +89,20 @@ impl Kuberuntime {
             status.message.push_str(&message);
         }
         Ok(Some(status))
+    }
+
+    /// What the runtime has mounted in each container of the pod that is in the sandbox in use. Asks the runtime.
+    ///
+    /// # Errors
+    /// The runtime does not answer.
+    pub async fn mounts(&self, status: &PodStatus) -> Result<Vec<ContainerMounts>, RuntimeError> {
+        let mut found = Vec::new();
+        for container in status.active_containers() {
+            let answer = self.runtime.container_status(&container.id.id).await.map_err(shared)?;
+            let mounts = answer.status.map(|status| status.mounts).unwrap_or_default();
+            found.push(ContainerMounts { container: container.name.clone(), mounts });
+        }
+        Ok(found)
     }
 
     /// Requests of memory are known from what the container was given; so is all the rest where the runtime tells

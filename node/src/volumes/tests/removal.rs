@@ -171,3 +171,22 @@ fn nothing_of_a_mount_that_was_given_up_comes_after_the_unmount() {
         assert!(!bench.root.pod(&uid).exists());
     });
 }
+
+#[tokio::test]
+async fn a_pod_ends_though_volumes_of_another_agents_plugins_stay() {
+    let bench = Bench::new();
+    let volume = bench.root.pod_volume(&uid(), "kubernetes.io/csi", "pvc-1").join("mount/precious");
+    let device = bench.root.pod_devices(&uid()).join("kubernetes.io~csi/pvc-2");
+    for file in [&volume, &device] {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "x").unwrap();
+    }
+    bench.volumes.mount(&pod(json!([{ "name": "data", "emptyDir": {} }]))).await.unwrap();
+    let own = bench.path("data");
+    bench.volumes.unmount(&uid()).await.unwrap();
+    assert!(!own.exists());
+    assert!(volume.is_file() && device.is_file());
+    // Nor are they removed once the pod is an orphan.
+    assert_eq!(bench.volumes.clean_orphans(&[uid()], |_| true).await, Orphans { found: 1, failed: 1 });
+    assert!(volume.is_file() && device.is_file());
+}
