@@ -86,6 +86,16 @@ impl Machine {
         std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })
     }
 
+    /// Where something is mounted, as this process sees it, in the order in which it was mounted.
+    ///
+    /// # Errors
+    /// The list of mounts can't be read.
+    pub fn mount_points(&self) -> Result<Vec<PathBuf>, Error> {
+        let path = self.path("/proc/self/mountinfo");
+        let table = std::fs::read(&path).map_err(|source| Error::Read { path, source })?;
+        Ok(parse::mount_points(&table))
+    }
+
     /// The first of these files that can be read, without white space around it.
     fn read_first(&self, paths: &[&str]) -> Option<String> {
         paths.iter().find_map(|path| self.read(path).ok()).map(|text| text.trim().to_owned())

@@ -1,5 +1,9 @@
 //! Understands files of `/proc`, `/sys` and `/etc`. Pure.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
 /// How many processors a list such as `0-3,8` names; `None` if it is none.
 pub fn cpu_count(list: &str) -> Option<u32> {
     let mut count = 0_u32;
@@ -65,9 +69,45 @@ fn value_of<'a>(text: &'a str, separator: char, name: &str) -> Option<&'a str> {
     rows.into_iter().find(|(found, _)| found.trim() == name).map(|(_, value)| value.trim())
 }
 
+/// The mount points that `/proc/self/mountinfo` tells of, in the order in which they were mounted.
+pub fn mount_points(mountinfo: &[u8]) -> Vec<PathBuf> {
+    // The fifth field of each line.
+    let fields = |line: &[u8]| line.split(|byte| *byte == b' ').nth(4).map(<[u8]>::to_vec);
+    let lines = mountinfo.split(|byte| *byte == b'\n').filter_map(fields);
+    lines.map(|field| PathBuf::from(OsString::from_vec(unescaped(&field)))).collect()
+}
+
+/// Blanks and the like are written as a backslash and three octal digits.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = (*first == b'\\').then(|| after.get(..3)).flatten();
+        let octal = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        match octal {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mount_points_are_read_with_their_blanks() {
+        let table =
+            b"22 1 0:21 / /proc rw - proc proc rw\n23 1 0:22 / /a\\040b\\134c rw shared:1 - tmpfs tmpfs rw\n";
+        assert_eq!(mount_points(table), [PathBuf::from("/proc"), PathBuf::from("/a b\\c")]);
+    }
 
     #[test]
     fn lists_of_processors_are_counted() {

@@ -1,6 +1,7 @@
 //! Observes, has the status set, writes it: at the start, then over and over.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use super::pressure::{LastSeen, Pressure, Usage, pressures};
 use super::register::reconcile;
 use super::report::Reports;
 use super::settings::Settings;
-use super::{capacity, conditions, images, system_info};
+use super::{capacity, conditions, images, system_info, volumes_in_use};
 use crate::blocking::blocking;
 use crate::cri::v1;
 use crate::events::Events;
@@ -310,6 +311,9 @@ impl NodeStatus {
         let mut node = Node::clone(&original);
         let label_changed = initial::set_required_labels(&mut node, facts.architecture);
         let mut events = self.set_status(&mut node, &observed);
+        if volumes_in_use::are_told(&node) {
+            self.set_volumes_in_use(&mut node).await;
+        }
         let unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false);
         if progress.unschedulable != unschedulable {
             let reason = if unschedulable { "NodeNotSchedulable" } else { "NodeSchedulable" };
@@ -361,6 +365,19 @@ impl NodeStatus {
         let required: Vec<_> = ["cpu", "memory", "pods"].into_iter().chain(storage).collect();
         events.extend(conditions::set_ready(node, observed.wrong.clone(), &required, observed.now));
         events
+    }
+
+    /// Takes volumes that are not mounted any more off the Node; what can't be looked at counts as mounted.
+    async fn set_volumes_in_use(&self, node: &mut Node) {
+        let (machine, root_dir) = (self.parts().machine.clone(), self.parts().root_dir.clone());
+        let mounted = blocking(move || {
+            let mounts = machine.mount_points().map_err(io::Error::other)?;
+            Ok::<_, io::Error>((root_dir.canonicalize()?, mounts))
+        });
+        match mounted.await {
+            Ok((root, mounts)) => volumes_in_use::set(node, &root, &mounts),
+            Err(error) => tracing::error!(%error, "The machine's mounts are not known"),
+        }
     }
 
     async fn observe(&self) -> Observed {

@@ -25,6 +25,7 @@ mod settings;
 pub mod system_info;
 #[cfg(test)]
 mod tests;
+mod volumes_in_use;
 
 pub use inventory::{Inventory, RuntimeInventory};
 pub use live_node::LiveNode;

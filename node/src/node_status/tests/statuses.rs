@@ -265,6 +265,39 @@ async fn pressures_and_readiness_are_told_and_said_once_they_are_written() {
     bench.end().await;
 }
 
+/// A machine on which the node's folder has these mounts.
+fn write_mounts(root: &Path, mounts: &[&str]) {
+    let lines = mounts.iter().map(|mount| {
+        let path = root.join(mount);
+        format!("30 29 8:1 / {} rw,relatime - ext4 /dev/sdb rw\n", path.display())
+    });
+    let folder = root.join("proc/self");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("mountinfo"), lines.collect::<String>()).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn volumes_of_the_kubelet_before_are_told_to_be_in_use_while_they_are_mounted() {
+    let mut bench = Bench::new(settings()).await;
+    let before = node(json!({
+        "metadata": { "name": NAME },
+        "status": { "volumesInUse": ["kubernetes.io/csi/d^1", "kubernetes.io/iscsi/x"] },
+    }));
+    bench.nodes.create(&PostParams::default(), &before).await.unwrap();
+    write_mounts(bench.root.path(), &["pods/u-1/volumes/kubernetes.io~csi/pvc-1/mount", "pods/u-1/other"]);
+    bench.run();
+    bench.wait(11).await;
+    let in_use = |bench: &Bench| bench.stored().unwrap()["status"]["volumesInUse"].clone();
+    assert_eq!(in_use(&bench), json!(["kubernetes.io/csi/d^1"]));
+    write_mounts(bench.root.path(), &["plugins/kubernetes.io/csi/d/0af3/globalmount"]);
+    bench.wait(11).await;
+    assert_eq!(in_use(&bench), json!(["kubernetes.io/csi/d^1"]));
+    write_mounts(bench.root.path(), &[]);
+    bench.wait(11).await;
+    assert_eq!(in_use(&bench), Value::Null);
+    bench.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_becomes_ready_after_its_start_is_told_of_at_once() {
     let mut bench = Bench::new(settings()).await;

@@ -1,8 +1,7 @@
 //! Mount points: found, made, taken away.
 
-use std::ffi::{CString, OsString};
+use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statfs, statx};
@@ -13,6 +12,7 @@ use rustix::mount::{
 };
 
 use super::{DiskError, During, is_missing};
+use crate::machine::parse::mount_points;
 
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
@@ -145,44 +145,9 @@ fn is_shared(table: &[u8], folder: &Path) -> bool {
     })
 }
 
-/// The fifth field of each line of `mountinfo`.
-fn mount_points(table: &[u8]) -> Vec<PathBuf> {
-    let fields = |line: &[u8]| line.split(|byte| *byte == b' ').nth(4).map(<[u8]>::to_vec);
-    let lines = table.split(|byte| *byte == b'\n').filter_map(fields);
-    lines.map(|field| PathBuf::from(OsString::from_vec(unescaped(&field)))).collect()
-}
-
-/// Blanks and the like are written as a backslash and three octal digits.
-fn unescaped(field: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((first, after)) = rest.split_first() {
-        let digits = (*first == b'\\').then(|| after.get(..3)).flatten();
-        let octal = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        match octal {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mount_points_are_read_with_their_blanks() {
-        let table =
-            b"22 1 0:21 / /proc rw - proc proc rw\n23 1 0:22 / /a\\040b\\134c rw shared:1 - tmpfs tmpfs rw\n";
-        assert_eq!(mount_points(table), [Path::new("/proc"), Path::new("/a b\\c")]);
-    }
 
     #[test]
     fn a_folder_is_as_shared_as_the_last_mount_that_holds_it_closest() {
