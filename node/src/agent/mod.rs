@@ -29,6 +29,7 @@ mod start_failures;
 mod syncer;
 #[cfg(test)]
 mod tests;
+mod unenforced;
 
 pub use error::Error;
 pub use node_agent::Agent;

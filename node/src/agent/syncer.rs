@@ -16,6 +16,7 @@ use tokio::task::spawn_blocking;
 use super::inspect::inspect_now;
 use super::observe;
 use super::parts::Parts;
+use super::unenforced;
 use crate::cgroups::{PodCgroups, remove_patiently};
 use crate::container::{ContainerResources, PodStatus, RuntimePod};
 use crate::downward::one_of_each_family;
@@ -263,6 +264,14 @@ impl PodSyncer for Syncer {
         };
         let result = parts.runtime.sync_pod(pod, &status, &inputs).await;
         parts.failures.update(&uid, &result);
+        // Once in the life of most pods, also of those that outlive this process.
+        let begins = result
+            .steps
+            .iter()
+            .any(|step| step.action == SyncAction::CreatePodSandbox && step.error.is_none());
+        if let Some(message) = begins.then(|| unenforced::message(pod)).flatten() {
+            self.warn(pod, unenforced::REASON, &message);
+        }
         for step in result.steps.iter().filter(|step| step.action == SyncAction::ResizePodInPlace) {
             if let Some(error) = &step.error {
                 parts.resizes.failed(pod, &error.message);

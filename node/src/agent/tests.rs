@@ -26,6 +26,7 @@ mod deletions;
 mod restart_of_all;
 mod runtime_pods;
 mod taken_over;
+mod unenforced;
 
 /// What these tests wait for comes within this.
 const SOON: Duration = Duration::from_secs(20);

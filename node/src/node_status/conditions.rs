@@ -28,7 +28,12 @@ fn words(pressure: Pressure) -> Words {
             ),
         ],
         Pressure::Disk => [
-            ("NodeHasDiskPressure", "KubeletHasDiskPressure", "kubelet has disk pressure"),
+            (
+                "NodeHasDiskPressure",
+                "KubeletHasDiskPressure",
+                // Upstream's message ends at the colon: its kubelet frees the space itself.
+                "kubelet has disk pressure: it does not remove images or evict pods, so free disk space by hand",
+            ),
             ("NodeHasNoDiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
         ],
         Pressure::Pid => [

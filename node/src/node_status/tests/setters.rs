@@ -328,7 +328,13 @@ fn pressures_become_conditions_and_their_changes_events() {
                 "kubelet has sufficient memory available",
                 4
             ),
-            condition("DiskPressure", "True", "KubeletHasDiskPressure", "kubelet has disk pressure", 3),
+            condition(
+                "DiskPressure",
+                "True",
+                "KubeletHasDiskPressure",
+                "kubelet has disk pressure: it does not remove images or evict pods, so free disk space by hand",
+                3
+            ),
             condition(
                 "PIDPressure",
                 "False",
