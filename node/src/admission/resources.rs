@@ -32,7 +32,8 @@ pub(super) fn unfit(pod: &Pod, node: &Node, others: &[&Pod]) -> Vec<Unfit> {
     let mut names: Vec<_> = requested.keys().collect();
     names.sort_by_key(|name| order(name).unwrap_or(usize::MAX));
     for name in names {
-        // What the node has never heard of is not the node's to give: a scheduler's extender counts it.
+        // The scheduler counts what the node does not know: by an extender, or by a claim for dynamic resources, for which
+        // the pod's sandbox is refused.
         if is_extended_resource(name) && !there.contains_key(name) {
             continue;
         }

@@ -15,6 +15,7 @@ pub mod labels;
 pub mod log_path;
 pub mod manager;
 pub mod prune;
+mod resource_claims;
 pub mod sandbox_config;
 pub mod sync_result;
 pub mod termination_order;

@@ -60,6 +60,9 @@ pub enum ConfigError {
     /// A policy of supplemental groups that there is not.
     #[error("unsupported supplementalGroupsPolicy: {0}")]
     SupplementalGroupsPolicy(String),
+    /// It uses devices that the pod claims, and this node has no way to get them.
+    #[error("{0}")]
+    ResourceClaim(String),
     /// The pod's namespaces can't be made.
     #[error("{0}")]
     Namespaces(String),

@@ -27,6 +27,7 @@ pub use node_facts::NodeFacts;
 use super::helper::ContainerOptions;
 use super::labels::{new_container_annotations, new_container_labels};
 use super::log_path::container_log_path;
+use super::resource_claims;
 use crate::cri::v1;
 use crate::environment::expansion::expand;
 
@@ -81,6 +82,9 @@ pub fn container_config(
     inputs: &ContainerInputs<'_>,
 ) -> Result<v1::ContainerConfig, ConfigError> {
     security_context::verify_run_as_non_root(pod, container, inputs.image_user)?;
+    if let Some(why) = resource_claims::refusal_of_container(pod, container) {
+        return Err(ConfigError::ResourceClaim(why));
+    }
     let options = inputs.options;
     let env: HashMap<&str, &str> =
         options.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -112,6 +116,7 @@ pub fn container_config(
             security_context: Some(security_context::linux_security_context(pod, container, inputs)?),
         }),
         windows: None,
+        // Containers that use claimed devices were refused above.
         cdi_devices: Vec::new(),
         stop_signal: stop_signal::of(container) as i32,
     })

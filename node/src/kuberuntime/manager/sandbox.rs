@@ -16,6 +16,7 @@ use crate::cri::v1;
 use crate::events::{EventType, pod_reference};
 use crate::interrupt::Interrupt;
 use crate::kuberuntime::log_path::pod_logs_directory;
+use crate::kuberuntime::resource_claims;
 use crate::kuberuntime::sandbox_config::{SandboxInputs, pod_sandbox_config};
 use crate::kuberuntime::sync_result::SyncError;
 use crate::pod_text::pod_text;
@@ -30,7 +31,8 @@ pub(super) struct Sandbox {
 }
 
 impl Kuberuntime {
-    /// Makes the sandbox number `attempt` of the pod, and reads its addresses. A failure has been told.
+    /// Makes the sandbox number `attempt` of the pod, and reads its addresses. Refuses pods that claim devices. An event
+    /// has told a failure.
     pub(super) async fn create_sandbox(
         &self,
         pod: &Pod,
@@ -38,6 +40,12 @@ impl Kuberuntime {
         interrupt: &Interrupt,
     ) -> Result<Sandbox, SyncError> {
         self.metrics.started_pods.inc();
+        if let Some(why) = resource_claims::refusal(pod) {
+            let (reason, text) =
+                ("FailedPrepareDynamicResources", format!("Failed to prepare dynamic resources: {why}"));
+            self.events.event(&pod_reference(pod), EventType::Warning, reason, &text);
+            return Err(SyncError::new("CreatePodSandboxError", text));
+        }
         self.records.set_actuated_pod(pod);
         let (id, config) = self.run_sandbox(pod, attempt, interrupt).await.map_err(|(message, error)| {
             self.metrics.started_pods_errors.inc();

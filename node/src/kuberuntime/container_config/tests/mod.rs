@@ -109,6 +109,42 @@ fn a_container_is_told_what_its_spec_says() {
 }
 
 #[test]
+fn a_container_with_claimed_devices_is_not_configured_without_them() {
+    let spec = |resources: Value| {
+        pod(json!({
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}],
+            "containers": [{"name": "app", "resources": resources}],
+        }))
+    };
+    let refused = |pod: &Pod| configured_as(pod, &ImageUser::Id(0)).err().map(|error| error.to_string());
+
+    let claims = json!({"claims": [{"name": "gpu", "request": "one"}]});
+    assert!(refused(&spec(claims.clone())).is_some_and(|why| why.contains("\"shared\"")));
+    // Other containers of the pod need none of its devices.
+    assert_eq!(refused(&spec(json!({}))), None);
+
+    let mut extended = pod(json!({"containers": [
+        {"name": "app", "resources": {"requests": {"example.com/gpu": "1"}}}, {"name": "other"},
+    ]}));
+    let status = |container: &str| {
+        let mapping =
+            json!({"containerName": container, "resourceName": "example.com/gpu", "requestName": "r"});
+        let status = json!({"resourceClaimName": "web-extended", "requestMappings": [mapping]});
+        serde_json::from_value(json!({"extendedResourceClaimStatus": status})).unwrap()
+    };
+    extended.status = status("app");
+    assert!(refused(&extended).is_some_and(|why| why.contains("\"web-extended\"")));
+    extended.status = status("other");
+    assert_eq!(refused(&extended), None);
+
+    let mut without = spec(claims);
+    without.spec.as_mut().unwrap().resource_claims =
+        serde_json::from_value(json!([{"name": "gpu", "resourceClaimTemplateName": "gpus"}])).unwrap();
+    without.status = serde_json::from_value(json!({"resourceClaimStatuses": [{"name": "gpu"}]})).unwrap();
+    assert_eq!(refused(&without), None);
+}
+
+#[test]
 fn an_image_runs_as_its_user_or_as_root() {
     let image = |uid: Option<i64>, username: &str| v1::Image {
         uid: uid.map(|value| v1::Int64Value { value }),

@@ -1,6 +1,7 @@
 //! What can't be done is said, and tried again.
 
-use serde_json::json;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
 
 use super::world::{IMAGE, World, app, pod};
 use crate::container::ContainerState;
@@ -54,6 +55,49 @@ async fn a_runtime_class_that_is_not_known_is_refused() {
     only_failure(&world.sync(&pod).await);
     let said = &world.said("FailedCreatePodSandBox")[0].1;
     assert!(said.contains("\"kata\" is not supported"), "{said}");
+}
+
+/// A pod whose container `a` asks for the claim `gpu` of the pod.
+fn claiming(claim: Value, status: Value) -> Pod {
+    let containers = json!([app("a", json!({"resources": {"claims": [{"name": "gpu"}]}}))]);
+    let mut pod = pod(&[], json!({"resourceClaims": [claim], "containers": containers}));
+    pod.status = serde_json::from_value(status).unwrap();
+    pod
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_claims_devices_is_refused_before_its_sandbox() {
+    let template = json!({"name": "gpu", "resourceClaimTemplateName": "gpus"});
+    let created = json!({"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "web-gpu-x7"}]});
+    let extended = json!({"extendedResourceClaimStatus": {
+        "resourceClaimName": "web-extended",
+        "requestMappings": [{"containerName": "a", "resourceName": "example.com/gpu", "requestName": "r"}],
+    }});
+    let mut extending = pod(&[], json!({"containers": [app("a", json!({}))]}));
+    extending.status = serde_json::from_value(extended).unwrap();
+    for (pod, claim) in [
+        (claiming(json!({"name": "gpu", "resourceClaimName": "shared"}), json!({})), "\"shared\""),
+        (claiming(template.clone(), created), "\"web-gpu-x7\""),
+        (claiming(template, json!({})), "\"gpu\""),
+        (extending, "\"web-extended\""),
+    ] {
+        let world = World::new();
+        let result = world.sync(&pod).await;
+        assert_eq!(world.count(Operation::RunPodSandbox), 0, "{claim}");
+        let (action, _, error) = only_failure(&result);
+        assert_eq!((action, error.reason.as_str()), (SyncAction::CreatePodSandbox, "CreatePodSandboxError"));
+        let [(_, said)] = &world.said("FailedPrepareDynamicResources")[..] else { panic!("{claim}") };
+        assert!(said.starts_with("Failed to prepare dynamic resources: ") && said.contains(claim), "{said}");
+        assert_eq!(world.said("FailedCreatePodSandBox"), []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_template_made_no_claim_runs() {
+    let none = json!({"resourceClaimStatuses": [{"name": "gpu"}]});
+    let pod = claiming(json!({"name": "gpu", "resourceClaimTemplateName": "gpus"}), none);
+    let world = World::new();
+    assert_eq!(world.synced(&pod).await.running().count(), 1);
 }
 
 #[tokio::test(start_paused = true)]
