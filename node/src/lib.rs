@@ -15,6 +15,7 @@ pub mod events;
 mod grpc;
 pub mod images;
 pub mod interrupt;
+pub mod kernel;
 pub mod kuberuntime;
 pub mod lease;
 pub mod lifecycle;

@@ -10,6 +10,7 @@ use steersman_client::{Clients, clients, config, config_from, events, transport}
 use steersman_node::agent::{self, Agent, Connections, Options};
 use steersman_node::configuration::KubeletConfiguration;
 use steersman_node::cri::{self, ClientConfig, Endpoint, EndpointError};
+use steersman_node::kernel::Kernel;
 use steersman_node::machine::limit_open_files;
 use steersman_node::runtime::{self, ImageService, RuntimeService};
 use steersman_node::volumes::Rights;
@@ -156,6 +157,7 @@ fn options(node: Node) -> Options {
         cert_dir: flags.cert_dir,
         container_log_links: CONTAINER_LOG_LINKS.into(),
         volume_rights: Rights::All,
+        kernel: Some(Kernel::this()),
         external_cloud_provider: flags.external_cloud_provider,
         credential_provider_config: flags.image_credential_provider_config,
         garbage: flags.garbage,

@@ -87,6 +87,8 @@ impl Plan<'_> {
             cert_dir: self.folder.join("pki"),
             container_log_links: links,
             volume_rights: if self.endpoint.is_some() { Rights::All } else { Rights::Ordinary },
+            // It is the machine of a developer, and not a node.
+            kernel: None,
             external_cloud_provider: false,
             credential_provider_config: None,
             garbage: garbage::Policy::default(),

@@ -46,7 +46,7 @@ impl Agent {
             "port": port, "healthzPort": 0,
             "containerRuntimeEndpoint": endpoint,
             "cgroupDriver": cgroups.driver(), "cgroupRoot": format!("/{}", cgroups.root),
-            "failCgroupV1": false, "failSwapOn": false,
+            "failCgroupV1": false, "failSwapOn": false, "makeIPTablesUtilChains": false,
             "evictionHard": { "nodefs.available": "1%", "imagefs.available": "1%" },
             "clusterDNS": ["10.0.0.10"], "clusterDomain": "cluster.test",
             "podLogsDir": folder.join("logs"),

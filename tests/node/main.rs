@@ -34,6 +34,7 @@ mod restarts;
 mod security;
 mod server;
 mod static_pods;
+mod sysctls;
 mod volumes;
 mod web;
 mod world;

@@ -11,6 +11,7 @@ use crate::cgroups::Cgroups;
 use crate::left;
 use crate::support::real::{self, RealServer};
 use crate::support::{eventually, patience};
+use crate::sysctls::Sysctls;
 use crate::web::Web;
 
 /// What the tests share.
@@ -29,6 +30,7 @@ pub struct World {
     /// Common to all namespaces of this run, and to no other's.
     pub prefix: String,
     folder: tempfile::TempDir,
+    _sysctls: Sysctls,
 }
 
 impl World {
@@ -43,6 +45,7 @@ impl World {
         if !rustix::process::geteuid().is_root() {
             return Err("containers need root");
         }
+        let sysctls = Sysctls::now();
         let server = RealServer::start_for_nodes(&assets).await;
         let folder = tempfile::tempdir().expect("a temporary folder must be had");
         let prefix = format!("node-test-{}", std::process::id());
@@ -57,7 +60,18 @@ impl World {
         let runtime =
             cri::Client::new(&endpoint, cri::ClientConfig::default()).expect("a client must be made");
         let kubectl = assets.join("kubectl");
-        let world = Self { server, agent, web, runtime, kubectl, kubeconfig, cgroups, prefix, folder };
+        let world = Self {
+            server,
+            agent,
+            web,
+            runtime,
+            kubectl,
+            kubeconfig,
+            cgroups,
+            prefix,
+            folder,
+            _sysctls: sysctls,
+        };
         world.until_ready().await;
         Ok(world)
     }

@@ -26,6 +26,9 @@ pub enum Error {
     /// The runtime makes control groups in a way that nobody knows.
     #[error("runtime returned an unknown cgroup driver {0}")]
     UnknownCgroupDriver(i32),
+    /// The kernel's settings are not those of a node, and may not be set.
+    #[error(transparent)]
+    Kernel(#[from] crate::kernel::Mismatches),
     /// Control groups can't be used as the configuration asks.
     #[error("control groups: {0}")]
     Cgroups(#[from] crate::cgroups::Error),

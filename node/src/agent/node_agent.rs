@@ -62,6 +62,7 @@ impl Agent {
         let machine = Machine::this();
         let facts = machine.facts(&options.root_dir)?;
         check_machine(&options.configuration, &facts)?;
+        set_up_kernel(&options)?;
         let root = RootDir::new(options.root_dir.clone());
         folder(&root.pods())?;
         if options.volume_rights == Rights::All
@@ -156,6 +157,16 @@ impl Agent {
             tokio::time::sleep(RUNTIME_RETRY).await;
         }
     }
+}
+
+/// Gives the kernel the settings that nodes need, or checks them where the configuration protects them.
+fn set_up_kernel(options: &Options) -> Result<(), Error> {
+    match &options.kernel {
+        None => {}
+        Some(kernel) if options.configuration.protect_kernel_defaults => kernel.check_sysctls()?,
+        Some(kernel) => kernel.set_sysctls(),
+    }
+    Ok(())
 }
 
 /// What must be so before the first pod comes: what is known of pulled images, and of this node.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use steersman_client::{Clients, Limits, events};
 
 use crate::configuration::KubeletConfiguration;
+use crate::kernel::Kernel;
 use crate::kuberuntime::manager::garbage;
 use crate::runtime::{self, ImageService, RuntimeService};
 use crate::volumes;
@@ -32,6 +33,9 @@ pub struct Options {
     pub container_log_links: PathBuf,
     /// What may be done for volumes: all, but where containers are simulated.
     pub volume_rights: volumes::Rights,
+    /// Through what the kernel is set up as nodes need it: sysctls and iptables chains. `None` leaves the kernel alone, for
+    /// nodes whose containers are simulated and for clusters on somebody's own machine.
+    pub kernel: Option<Kernel>,
     /// `--cloud-provider=external`: a cloud's own controller completes the node.
     pub external_cloud_provider: bool,
     /// `--image-credential-provider-config`: refused where set.

@@ -17,6 +17,7 @@ use super::options::limits;
 use super::serving::Serving;
 use super::sources::Sources;
 use crate::cgroups::Upkeep;
+use crate::kernel::keep_chains;
 use crate::lease::Heartbeat;
 use crate::node_status::events::node_reference;
 use crate::node_status::{LiveNode, NodeStatus, watch_runtime};
@@ -65,6 +66,12 @@ impl Agent {
             background.spawn(follow.instrument(info_span!("handlers")));
             let run = async move { watch_runtime(&*runtime, &*images, &state, &inventory, stop).await };
             background.spawn(run.instrument(info_span!("runtime")));
+        }
+        if let Some(kernel) = &self.options.kernel
+            && self.options.configuration.make_iptables_util_chains
+        {
+            let keeping = keep_chains(kernel.iptables(), last.clone());
+            background.spawn(keeping.instrument(info_span!("iptables")));
         }
         let images = maintenance::forget_pulls(assembled.images, last.clone());
         background.spawn(images.instrument(info_span!("images")));

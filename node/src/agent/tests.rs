@@ -25,6 +25,7 @@ use crate::runtime::{Operation, RuntimeService};
 mod deletions;
 mod restart_of_all;
 mod runtime_pods;
+mod settings;
 mod taken_over;
 mod unenforced;
 
@@ -62,6 +63,12 @@ impl Rig {
     }
 
     fn agent(&self) -> Agent {
+        let (options, connections) = self.settings();
+        Agent::new(options, connections, Registry::new()).unwrap()
+    }
+
+    /// What an agent is made of.
+    fn settings(&self) -> (Options, Connections) {
         let root = self.folder.path();
         let configuration = KubeletConfiguration {
             port: 0,
@@ -85,6 +92,7 @@ impl Rig {
             cert_dir: root.join("pki"),
             container_log_links: root.join("links"),
             volume_rights: crate::volumes::Rights::Ordinary,
+            kernel: None,
             external_cloud_provider: false,
             credential_provider_config: None,
             garbage: Policy::default(),
@@ -99,7 +107,7 @@ impl Rig {
             runtime_metrics: crate::runtime::Metrics::new(),
             event_metrics: steersman_client::events::Metrics::new(),
         };
-        Agent::new(options, connections, Registry::new()).unwrap()
+        (options, connections)
     }
 
     async fn stop_agent(&mut self) {

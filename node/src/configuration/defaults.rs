@@ -93,6 +93,8 @@ impl Default for KubeletConfiguration {
             local_storage_capacity_isolation: true,
             fail_swap_on: true,
             fail_cgroup_v1: true,
+            protect_kernel_defaults: false,
+            make_iptables_util_chains: true,
             eviction_hard: owned(&EVICTION_HARD),
             eviction_soft: Default::default(),
             eviction_soft_grace_period: Default::default(),

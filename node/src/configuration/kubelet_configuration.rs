@@ -200,6 +200,14 @@ pub struct KubeletConfiguration {
     /// Whether the start fails on a machine with cgroup v1. Default: true.
     pub fail_cgroup_v1: bool,
 
+    // The machine's kernel.
+    /// Whether the start fails where the kernel's settings are not those that nodes need, rather than set them. Default:
+    /// false.
+    pub protect_kernel_defaults: bool,
+    /// Whether there are the iptables chains of a kubelet, which other components look for. Default: true.
+    #[serde(rename = "makeIPTablesUtilChains")]
+    pub make_iptables_util_chains: bool,
+
     // Pressure on the node. See `thresholds` for these put together. Conditions tell of it; nothing is evicted yet.
     /// By signal, what the node must always have: an amount or a percentage. Default: `memory.available` 100Mi,
     /// `nodefs.available` 10%, `nodefs.inodesFree` 5%, `imagefs.available` 15%, `imagefs.inodesFree` 5%.

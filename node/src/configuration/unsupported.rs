@@ -46,7 +46,7 @@ const NO_BUFFERS: &str = r#"{"json":{"infoBufferSize":"0"},"text":{"infoBufferSi
 /// A field not heeded: its path, its type, and what calls for no warning.
 type Row = (&'static str, Shape, Quiet);
 
-const FIELDS: [Row; 53] = [
+const FIELDS: [Row; 51] = [
     ("configMapAndSecretChangeDetectionStrategy", Text, Only(&["\"Watch\""])),
     // Requests follow what each part speaks.
     ("contentType", Text, Only(&["\"application/vnd.kubernetes.protobuf\""])),
@@ -74,14 +74,12 @@ const FIELDS: [Row; 53] = [
     ("logging.flushFrequency", AnyDuration, All),
     ("logging.options", Object, Only(&["{}", NO_BUFFERS])),
     ("logging.vmodule", List, Only(&["[]"])),
-    ("makeIPTablesUtilChains", Boolean, FALSE),
     ("memoryManagerPolicy", Text, Only(&["\"None\""])),
     ("memoryReservationPolicy", Text, Only(&["\"None\""])),
     ("memorySwap.swapBehavior", Text, Only(&["\"NoSwap\""])),
     // Needs the gate MemoryQoS, which can't be had.
     ("memoryThrottlingFactor", Number, All),
     ("oomScoreAdj", Integer, Never),
-    ("protectKernelDefaults", Boolean, FALSE),
     ("qosReserved", Object, Only(&["{}"])),
     ("readOnlyPort", Integer, Only(&["0"])),
     ("reservedMemory", List, Only(&["[]"])),

@@ -156,6 +156,11 @@ fn a_field_not_heeded_is_warned_of_unless_it_says_what_happens_anyway() {
 }
 
 #[test]
+fn settings_of_the_kernel_are_heeded() {
+    assert_eq!(warnings("protectKernelDefaults: true\nmakeIPTablesUtilChains: true\n"), Vec::<String>::new());
+}
+
+#[test]
 fn what_kubeadm_writes_starts() {
     let lines = "authentication: {anonymous: {enabled: false}, webhook: {cacheTTL: 0s, enabled: true}, \
                  x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}}\n\
