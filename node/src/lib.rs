@@ -6,6 +6,7 @@ mod aggregate;
 pub mod allocation;
 mod blocking;
 pub mod cgroups;
+pub mod client_certificate;
 pub mod configuration;
 pub mod container;
 pub mod cri;

@@ -8,6 +8,7 @@ use prometheus::Registry;
 use rustix::system::uname;
 use steersman_client::{Clients, clients, config, config_from, events, transport};
 use steersman_node::agent::{self, Agent, Connections, Options};
+use steersman_node::client_certificate::ClientCertificate;
 use steersman_node::configuration::KubeletConfiguration;
 use steersman_node::cri::{self, ClientConfig, Endpoint, EndpointError};
 use steersman_node::kernel::Kernel;
@@ -126,12 +127,12 @@ fn connect(node: &Node, registry: &Registry) -> Result<Connections, Error> {
     let Runtime { containers, images, metrics } = runtime(&node.config)?;
     let event_metrics = events::Metrics::new();
     event_metrics.register(registry)?;
-    let clients = match &node.flags.kubeconfig {
+    let (clients, client_certificate) = match &node.flags.kubeconfig {
         None => {
             tracing::info!(
                 "No kubeconfig is given: only the pods of manifests run, and nobody is told of them"
             );
-            None
+            (None, None)
         }
         Some(kubeconfig) => {
             let config = config_from(Some(kubeconfig), None)?;
@@ -140,14 +141,22 @@ fn connect(node: &Node, registry: &Registry) -> Result<Connections, Error> {
             let lease_seconds = node.config.node_lease_duration_seconds.unsigned_abs().into();
             options.transport.lease_duration = Duration::from_secs(lease_seconds);
             options.metrics.register(registry)?;
-            Some(Clients::connect(config, options)?)
+            let certificate = ClientCertificate::of(&config.auth_info);
+            (Some(Clients::connect(config, options)?), certificate)
         }
     };
-    Ok(Connections { clients, runtime: containers, images, runtime_metrics: metrics, event_metrics })
+    Ok(Connections {
+        clients,
+        client_certificate,
+        runtime: containers,
+        images,
+        runtime_metrics: metrics,
+        event_metrics,
+    })
 }
 
 fn options(node: Node) -> Options {
-    let Node { config, flags, .. } = node;
+    let Node { config, flags, unmet_guarantees, .. } = node;
     Options {
         configuration: config,
         node_name: flags.hostname_override.unwrap_or_else(hostname),
@@ -162,5 +171,6 @@ fn options(node: Node) -> Options {
         credential_provider_config: flags.image_credential_provider_config,
         garbage: flags.garbage,
         kubelet_version: version::info().git_version,
+        unmet_guarantees,
     }
 }

@@ -93,9 +93,11 @@ impl Plan<'_> {
             credential_provider_config: None,
             garbage: garbage::Policy::default(),
             kubelet_version: version::info().git_version,
+            unmet_guarantees: Vec::new(),
         };
         let connections = Connections {
             clients: Some(clients),
+            client_certificate: None,
             runtime: runtime.containers,
             images: runtime.images,
             runtime_metrics: runtime.metrics,

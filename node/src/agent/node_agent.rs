@@ -94,6 +94,7 @@ impl Agent {
         }
         let (tree, events) = (assembled.tree.clone(), Arc::clone(&assembled.parts.events));
         let started = async {
+            self.warn_of_unmet_guarantees(&events);
             self.warn_of_swap(&events).await;
             if let Some((tree, _)) = tree {
                 self.hold_daemons(&tree, &events).await?;
@@ -109,6 +110,15 @@ impl Agent {
             }
         }
         ended
+    }
+
+    /// Writes an event on the Node for each setting whose guarantee this version does not give: users of the cluster do not
+    /// read this agent's log.
+    fn warn_of_unmet_guarantees(&self, events: &Events) {
+        let node = node_reference(&self.options.node_name);
+        for setting in &self.options.unmet_guarantees {
+            events.event(&node, EventType::Warning, "UnsupportedSetting", setting);
+        }
     }
 
     /// Tells of a machine on whose disk secrets may come to lie. For agents that mount.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use steersman_client::{Clients, Limits, events};
 
+use crate::client_certificate::ClientCertificate;
 use crate::configuration::KubeletConfiguration;
 use crate::kernel::Kernel;
 use crate::kuberuntime::manager::garbage;
@@ -44,6 +45,10 @@ pub struct Options {
     pub garbage: garbage::Policy,
     /// The version that the node says it has, such as `v1.36.3`.
     pub kubelet_version: String,
+    /// Settings whose guarantees this version does not give ([`Loaded::unmet_guarantees`]): events on the Node tell them.
+    ///
+    /// [`Loaded::unmet_guarantees`]: crate::configuration::Loaded::unmet_guarantees
+    pub unmet_guarantees: Vec<String>,
 }
 
 /// Whom an agent talks to.
@@ -51,6 +56,8 @@ pub struct Options {
 pub struct Connections {
     /// The API server; absent for a node that runs the pods of its manifests alone.
     pub clients: Option<Clients>,
+    /// The client certificate that those use, if they use one: warnings come before it expires.
+    pub client_certificate: Option<ClientCertificate>,
     /// The container runtime.
     pub runtime: Arc<dyn RuntimeService>,
     /// The container runtime's images.

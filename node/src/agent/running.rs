@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -72,6 +73,11 @@ impl Agent {
         {
             let keeping = keep_chains(kernel.iptables(), last.clone());
             background.spawn(keeping.instrument(info_span!("iptables")));
+        }
+        if let Some(certificate) = self.connections.client_certificate.clone() {
+            let (node, events) = (node_reference(&self.options.node_name), Arc::clone(&parts.events));
+            let watching = certificate.watch(node, events, Timestamp::now, last.clone());
+            background.spawn(watching.instrument(info_span!("client_certificate")));
         }
         let images = maintenance::forget_pulls(assembled.images, last.clone());
         background.spawn(images.instrument(info_span!("images")));

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{Agent, Connections, Error, Options};
+use crate::client_certificate::ClientCertificate;
 use crate::configuration::{CgroupDriver, KubeletConfiguration};
 use crate::cri::v1;
 use crate::kuberuntime::manager::garbage::Policy;
@@ -39,6 +40,10 @@ struct Rig {
     folder: TempDir,
     /// How little memory the next agent may have left.
     least_memory: &'static str,
+    /// Settings of the next agent whose guarantees it does not give.
+    unmet_guarantees: Vec<String>,
+    /// The next agent's client certificate.
+    client_certificate: Option<ClientCertificate>,
     running: Option<(CancellationToken, JoinSet<Result<(), Error>>)>,
 }
 
@@ -47,7 +52,15 @@ impl Rig {
     async fn new() -> Self {
         let runtime = SimulatedRuntime::new(SimulatedConfig::default());
         let (server, folder) = (TestServer::start().await, tempfile::tempdir().unwrap());
-        Self { server, runtime, folder, least_memory: "1Mi", running: None }
+        Self {
+            server,
+            runtime,
+            folder,
+            least_memory: "1Mi",
+            unmet_guarantees: Vec::new(),
+            client_certificate: None,
+            running: None,
+        }
     }
 
     async fn start() -> Self {
@@ -97,11 +110,13 @@ impl Rig {
             credential_provider_config: None,
             garbage: Policy::default(),
             kubelet_version: "v1.36.3".to_owned(),
+            unmet_guarantees: self.unmet_guarantees.clone(),
         };
         let clients = Clients::connect(self.server.config(), clients::Options::default()).unwrap();
         let runtime = Arc::new(self.runtime.clone());
         let connections = Connections {
             clients: Some(clients),
+            client_certificate: self.client_certificate.clone(),
             runtime: runtime.clone(),
             images: runtime,
             runtime_metrics: crate::runtime::Metrics::new(),

@@ -43,8 +43,11 @@ pub struct Setting {
 pub struct Loaded {
     /// The settings.
     pub configuration: KubeletConfiguration,
-    /// What the log should say first, a line each: fields and gates without effect.
+    /// Warnings for the log, a line each: fields and gates without effect.
     pub warnings: Vec<String>,
+    /// Those of the warnings that users of the cluster must see: fields that would change what the node guarantees to pods,
+    /// or how it gets its certificates.
+    pub unmet_guarantees: Vec<String>,
     /// Files in the folder of drop-ins that are none.
     pub skipped: Vec<PathBuf>,
 }
@@ -67,9 +70,14 @@ pub fn load(sources: &Sources) -> Result<Loaded, Error> {
     settings.flags(&sources.flags)?;
     let Settings { configuration, notes } = settings;
     configuration.validate().map_err(Error::Invalid)?;
+    let unmet_guarantees = notes
+        .iter()
+        .filter(|(path, _)| unsupported::is_guarantee(path))
+        .filter_map(|(_, warning)| warning.clone())
+        .collect();
     let mut warnings: Vec<_> = notes.into_values().flatten().collect();
     warnings.extend(feature_gates::warnings(&configuration.feature_gates));
-    Ok(Loaded { configuration, warnings, skipped })
+    Ok(Loaded { configuration, warnings, unmet_guarantees, skipped })
 }
 
 /// Settings on their way.

@@ -104,6 +104,27 @@ const FIELDS: [Row; 51] = [
     ("volumeStatsAggPeriod", AnyDuration, Never),
 ];
 
+/// The fields that would change what the node guarantees to pods, or how it gets its certificates.
+const GUARANTEES: [&str; 12] = [
+    "cpuManagerPolicy",
+    "memoryManagerPolicy",
+    "memoryReservationPolicy",
+    "qosReserved",
+    "reservedMemory",
+    "reservedSystemCPUs",
+    "rotateCertificates",
+    "serverTLSBootstrap",
+    "shutdownGracePeriod",
+    "shutdownGracePeriodByPodPriority",
+    "shutdownGracePeriodCriticalPods",
+    "topologyManagerPolicy",
+];
+
+/// Whether the field would change what the node guarantees.
+pub(super) fn is_guarantee(path: &str) -> bool {
+    GUARANTEES.contains(&path)
+}
+
 /// Objects that have no other fields than such.
 const PARENTS: [&str; 3] = ["memorySwap", "tracing", "userNamespaces"];
 
@@ -195,6 +216,13 @@ pub(super) fn add_what_happens(document: &mut Map<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_guarantee_is_a_field() {
+        for path in GUARANTEES {
+            assert!(FIELDS.iter().any(|(field, ..)| *field == path), "{path}");
+        }
+    }
 
     #[test]
     fn every_quiet_value_is_json_of_the_fields_type() {

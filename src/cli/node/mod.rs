@@ -28,8 +28,10 @@ pub(crate) struct Node {
     pub config: KubeletConfiguration,
     /// What is of this node alone.
     pub flags: NodeFlags,
-    /// What the log should say first: flags, fields and gates without effect.
+    /// Warnings for the log: flags, fields and gates without effect.
     pub warnings: Vec<String>,
+    /// Those of the warnings that users of the cluster must see: fields that would change what the node guarantees.
+    pub unmet_guarantees: Vec<String>,
     /// How to log.
     pub logging: Logging,
 }
@@ -172,6 +174,7 @@ impl Flags {
         Ok(Node {
             config,
             warnings,
+            unmet_guarantees: loaded.unmet_guarantees,
             logging,
             flags: NodeFlags {
                 kubeconfig: named(self.kubeconfig),

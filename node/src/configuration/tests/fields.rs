@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Folder, HEAD, configuration, load, refused, warnings};
+use super::{Folder, HEAD, configuration, load, loaded, refused, warnings};
 use crate::configuration::{AuthorizationMode, CgroupDriver, Enforcement, LogFormat, TlsMinVersion};
 
 #[test]
@@ -153,6 +153,35 @@ fn a_field_not_heeded_is_warned_of_unless_it_says_what_happens_anyway() {
                  memorySwap: {}\nrotateCertificates: false\nreadOnlyPort: 0\ntracing: null\n\
                  streamingConnectionIdleTimeout: 1h\nlogging: {flushFrequency: 5000000000, options: {}}\n";
     assert_eq!(warnings(quiet), Vec::<String>::new());
+}
+
+#[test]
+fn a_guarantee_that_is_not_given_is_told_apart_from_other_warnings() {
+    let guarantees = |lines: &str| {
+        let told = loaded(lines).unmet_guarantees;
+        let paths = told.iter().map(|line| {
+            assert!(line.ends_with("is not supported in this version and has no effect"), "{line}");
+            line.split(": ").nth(1).unwrap().to_owned()
+        });
+        paths.collect::<Vec<_>>()
+    };
+    let lines = "cpuManagerPolicy: static\nmemoryManagerPolicy: Static\ntopologyManagerPolicy: restricted\n\
+                 rotateCertificates: true\nserverTLSBootstrap: true\nshutdownGracePeriod: 30s\n\
+                 imageGCHighThresholdPercent: 85\nfeatureGates: {Unheard: true}\n";
+    assert_eq!(
+        guarantees(lines),
+        [
+            "cpuManagerPolicy",
+            "memoryManagerPolicy",
+            "rotateCertificates",
+            "serverTLSBootstrap",
+            "shutdownGracePeriod",
+            "topologyManagerPolicy",
+        ]
+    );
+    let quiet =
+        "cpuManagerPolicy: none\nrotateCertificates: false\nshutdownGracePeriod: 0s\nreadOnlyPort: 1\n";
+    assert_eq!(guarantees(quiet), Vec::<String>::new());
 }
 
 #[test]
