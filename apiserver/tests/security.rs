@@ -426,6 +426,38 @@ async fn who_asks_as_another_needs_a_right_to_all_that_it_says_of_it() {
 }
 
 #[tokio::test]
+async fn an_administrator_who_asks_as_another_has_no_more_rights_than_that_user() {
+    use tower::ServiceExt;
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let list_as = async |headers: &[(&str, &[u8])]| {
+        let mut request = http::Request::get("/api/v1/secrets");
+        for (name, value) in headers {
+            request = request.header(*name, http::HeaderValue::from_bytes(value).unwrap());
+        }
+        let request = request.body(kube::client::Body::empty()).unwrap();
+        server.in_memory(Identity::master("admin")).oneshot(request).await.unwrap().status().as_u16()
+    };
+    assert_eq!(list_as(&[]).await, 200);
+    assert_eq!(list_as(&[("impersonate-user", "j\u{fc}rgen".as_bytes())]).await, 403);
+    assert_eq!(list_as(&[("impersonate-user", b"j\xfcrgen")]).await, 400);
+    assert_eq!(list_as(&[("impersonate-group", "K\u{f6}ln".as_bytes())]).await, 400);
+}
+
+#[tokio::test]
+async fn a_token_that_is_no_text_is_refused_like_any_other_wrong_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let nobody = with_token(&server, None).await;
+    for token in [&b"Bearer wrong"[..], b"Bearer \xff\xfe", "Bearer \u{fc}".as_bytes()] {
+        let request = http::Request::get("/version");
+        let request = request.header("authorization", http::HeaderValue::from_bytes(token).unwrap());
+        let answer = nobody.request_text(request.body(Vec::new()).unwrap()).await;
+        assert_eq!(refused(answer).0, 401, "{token:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_token_is_for_the_account_and_the_object_that_it_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path()).await;

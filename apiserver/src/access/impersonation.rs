@@ -1,4 +1,4 @@
-//! Whoever may asks as another: `Impersonate-User` and its like. Pure.
+//! Impersonation: the headers by which a client acts as another user. Pure.
 
 use std::collections::BTreeMap;
 
@@ -12,30 +12,32 @@ use crate::refusal::{Refusal, Result};
 
 const EXTRA: &str = "impersonate-extra-";
 
-/// Who somebody wants to be taken for, in the words of its request.
+/// The user that a client wants to act as, as the headers of its request name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Impersonation(Identity);
 
 impl Impersonation {
-    /// By the headers; `None` if nobody else is meant.
+    /// Reads the headers. Returns `None` if the client acts as itself.
     ///
     /// # Errors
-    /// Something of another user is named, but no user.
+    /// The headers name groups, a uid or extra values but no user, or a value is not UTF-8. A value that can't be read must
+    /// not count as absent: a gateway that impersonates its users would then act with its own rights.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Self>> {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let all = |name: &str| -> Vec<String> {
-            let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-            values.map(str::to_owned).collect()
+        let all = |name: &str| -> Result<Vec<String>> {
+            let values = headers.get_all(name).iter().map(|value| std::str::from_utf8(value.as_bytes()));
+            let values = values.map(|value| value.map(str::to_owned)).collect::<std::result::Result<_, _>>();
+            values.map_err(|_| Refusal::bad_request(format!("the value of {name} is not UTF-8")))
         };
+        let first = |name: &str| all(name).map(|values| values.into_iter().next().unwrap_or_default());
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for name in headers.keys().map(http::HeaderName::as_str) {
             let Some(key) = name.strip_prefix(EXTRA) else { continue };
             // A key that does not decode stands for itself.
             let key = decoded(key).unwrap_or_else(|| key.to_owned());
-            extra.entry(key).or_default().extend(all(name));
+            extra.entry(key).or_default().extend(all(name)?);
         }
-        let (user, uid) = (text("impersonate-user").to_owned(), text("impersonate-uid").to_owned());
-        let wanted = Identity { user, uid, groups: all("impersonate-group"), extra };
+        let (user, uid) = (first("impersonate-user")?, first("impersonate-uid")?);
+        let wanted = Identity { user, uid, groups: all("impersonate-group")?, extra };
         if !wanted.user.is_empty() {
             return Ok(Some(Self(wanted)));
         }
@@ -46,7 +48,7 @@ impl Impersonation {
         Err(Refusal::bad_request(why))
     }
 
-    /// What somebody must be allowed for that.
+    /// The rights that the client needs to act as that user.
     pub(crate) fn rights(&self) -> Vec<Attributes> {
         let Identity { user, uid, groups, extra } = &self.0;
         let on = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| Attributes {
@@ -91,7 +93,7 @@ impl Impersonation {
         Attributes { verb: format!("impersonate-on:{mode}:{}", wanted.verb), target: wanted.target.clone() }
     }
 
-    /// Who is asked for from now on.
+    /// The identity that the request is carried out with.
     pub(crate) fn identity(self) -> Identity {
         let Self(mut identity) = self;
         if let (true, Some((namespace, _))) = (identity.groups.is_empty(), account_of_user(&identity.user)) {
@@ -222,6 +224,33 @@ mod tests {
             (identity.uid.as_str(), &identity.extra["some/thing"]),
             ("7", &vec!["u".into(), "v".into()])
         );
+    }
+
+    #[test]
+    fn values_are_read_as_utf_8_and_refused_where_they_are_not() {
+        let of = |headers: &[(&'static str, &[u8])]| {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.append(*name, http::HeaderValue::from_bytes(value).unwrap());
+            }
+            Impersonation::of(&map)
+        };
+        let user = ("impersonate-user", "j\u{fc}rgen".as_bytes());
+        let all = [
+            user,
+            ("impersonate-uid", "\u{fc}".as_bytes()),
+            ("impersonate-group", "K\u{f6}ln".as_bytes()),
+            ("impersonate-extra-scope", "\u{e4}".as_bytes()),
+        ];
+        let identity = of(&all).unwrap().expect("a user is named").identity();
+        assert_eq!((identity.user.as_str(), identity.uid.as_str()), ("j\u{fc}rgen", "\u{fc}"));
+        assert_eq!(identity.groups, ["K\u{f6}ln", "system:authenticated"]);
+        assert_eq!(identity.extra["scope"], ["\u{e4}"]);
+        for name in ["impersonate-user", "impersonate-uid", "impersonate-group", "impersonate-extra-scope"] {
+            let refusal = of(&[user, (name, b"j\xfcrgen")][usize::from(name == "impersonate-user")..]);
+            let status = refusal.unwrap_err().status;
+            assert_eq!((status.code, status.message), (400, format!("the value of {name} is not UTF-8")));
+        }
     }
 
     #[test]

@@ -62,10 +62,10 @@ fn hash(token: &str) -> Vec<u8> {
 /// What anybody may ask for, whatever the rules: the default of upstream's `--authorization-always-allow-paths`.
 const ALWAYS_ALLOWED: [&str; 3] = ["/healthz", "/readyz", "/livez"];
 
-/// Finds out who asks: by what came with the connection, else by the token, else nobody in particular.
+/// Identifies the client: by what came with the connection, else by its token; without either it is anonymous.
 ///
 /// # Errors
-/// There is a token, and it is not good.
+/// The token is not valid.
 pub(crate) fn authenticate(
     access: &Access,
     signer: &Signer,
@@ -79,11 +79,13 @@ pub(crate) fn authenticate(
     }
     let Access::Guarded(guard) = access else { return Ok(Identity::master("system:unsecured")) };
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(Identity::anonymous()) };
-    let token = value.to_str().ok().and_then(|value| {
-        let (scheme, token) = value.trim().split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-    });
-    // Another scheme is nobody's: upstream asks it as one who said nothing.
+    // A token of other bytes than text is a wrong token, not an absent one.
+    let value = String::from_utf8_lossy(value.as_bytes());
+    let token = value
+        .trim()
+        .split_once(' ')
+        .and_then(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()));
+    // As upstream, a client with credentials of another scheme is anonymous.
     let Some(token) = token else { return Ok(Identity::anonymous()) };
     if hash(token) == guard.admin_token {
         return Ok(Identity::master("admin"));
