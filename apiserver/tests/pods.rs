@@ -146,3 +146,24 @@ async fn containers_are_added_to_look_at_a_pod() {
     none["spec"].as_object_mut().unwrap().remove("ephemeralContainers");
     put(&server, &path, none).await.expect(422);
 }
+
+#[tokio::test]
+async fn addresses_of_pods_can_be_read_in_one_way_only() {
+    let server = TestServer::start().await;
+    post(&server, PODS, pod("a", json!({}))).await.expect(201);
+    let path = format!("{PODS}/a/status");
+    let status = |ip: &str| json!({"status": {"podIP": ip, "podIPs": [{"ip": ip}], "hostIP": "10.0.0.1"}});
+    for (ip, why) in [
+        ("::ffff:169.254.169.254", "must not be an IPv4-mapped IPv6 address"),
+        ("010.0.0.1", "must not have leading 0s"),
+        ("10.0.0", "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),
+    ] {
+        let (code, _, message) =
+            common::patch(&server, common::MERGE_PATCH, &path, status(ip)).await.refusal();
+        assert_eq!(code, 422, "{ip}: {message}");
+        assert!(message.contains(&format!("status.podIPs[0]: Invalid value: {ip:?}: {why}")), "{message}");
+    }
+    for ip in ["10.0.0.1", "FD00:0::1"] {
+        patch(&server, common::MERGE_PATCH, &path, status(ip)).await.expect(200);
+    }
+}

@@ -308,3 +308,24 @@ async fn a_service_leads_to_no_pods_of_other_namespaces() {
     let (code, _, why) = get(&server, "/api/v1/namespaces/default/services/s/proxy/x").await.refusal();
     assert_eq!((code, why.as_str()), (503, "no endpoints available for service \"s\""));
 }
+
+#[tokio::test]
+async fn a_service_leads_to_no_address_that_a_pod_may_not_be_reached_at() {
+    let server = TestServer::start().await;
+    post(&server, PODS, pod("p", &["a"], Some("n"))).await.expect(201);
+    // Whatever a node says of its pods, and whoever writes endpoints.
+    for ip in ["127.0.0.1", "169.254.169.254", "::1"] {
+        let status = json!({"status": {"podIP": ip, "podIPs": [{"ip": ip}]}});
+        patch(&server, MERGE_PATCH, &format!("{PODS}/p/status"), status).await.expect(200);
+        let target = json!({"kind": "Pod", "namespace": "default", "name": "p"});
+        let endpoints = json!({
+            "metadata": {"generateName": "s-"},
+            "subsets": [{"addresses": [{"ip": ip, "targetRef": target}], "ports": [{"port": 1}]}],
+        });
+        let made = post(&server, "/api/v1/namespaces/default/endpoints", endpoints).await.expect(201);
+        let name = made["metadata"]["name"].as_str().unwrap();
+        let path = format!("/api/v1/namespaces/default/services/{name}/proxy/x");
+        let (code, _, why) = get(&server, &path).await.refusal();
+        assert_eq!((code, why), (400, "address not allowed".to_owned()), "{ip}");
+    }
+}

@@ -8,7 +8,7 @@ use crate::names;
 use crate::object::{self, default_to, members, members_at};
 use crate::refusal::Result;
 use crate::registry::container::untrimmed_images;
-use crate::registry::fields::each;
+use crate::registry::fields::{address_fault, each};
 use crate::registry::pod_spec::{default_spec, qos_class, validate_spec};
 use crate::registry::priority;
 use crate::registry::strategy::{Context, Strategy};
@@ -256,7 +256,7 @@ fn default_requests(resources: &mut serde_json::Map<String, Value>) {
     }
 }
 
-/// What is wrong with a pod's status.
+/// Validates a pod's status.
 fn validate_status(pod: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let status = &pod["status"];
@@ -269,11 +269,15 @@ fn validate_status(pod: &Value, old: &Value) -> Vec<FieldError> {
             errors.push(FieldError::forbidden(field, why));
         }
     }
-    for (at, address) in object::list_at(status, "podIPs").iter().enumerate() {
-        let ip = object::text_at(address, "ip");
-        if ip.parse::<std::net::IpAddr>().is_err() {
-            let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            errors.push(FieldError::invalid(format!("status.podIPs[{at}]"), ip, why));
+    for list in ["podIPs", "hostIPs"] {
+        let before = object::list_at(&old["status"], list);
+        let addresses = object::list_at(status, list).iter().enumerate();
+        // As upstream, an address that is there already may stay.
+        for (at, address) in addresses.filter(|(_, address)| !before.contains(address)) {
+            let ip = object::text_at(address, "ip");
+            if let Some(why) = address_fault(&ip) {
+                errors.push(FieldError::invalid(format!("status.{list}[{at}]"), ip, why));
+            }
         }
     }
     errors

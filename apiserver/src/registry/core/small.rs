@@ -9,7 +9,7 @@ use crate::field::FieldError;
 use crate::names;
 use crate::object::{self, default_text, default_to, members, members_at};
 use crate::refusal::Result;
-use crate::registry::fields::{each, in_port_range, not_negative, supported};
+use crate::registry::fields::{NOT_AN_ADDRESS, address_fault, each, in_port_range, not_negative, supported};
 use crate::registry::pod_spec::{default_template, validate_template};
 use crate::registry::strategy::{Context, Strategy};
 
@@ -180,10 +180,10 @@ impl Strategy for Endpoints {
             for name in addresses {
                 for (at, address) in object::list_at(subset, name).iter().enumerate() {
                     let ip = object::text_at(address, "ip");
-                    if ip.parse::<std::net::IpAddr>().is_err() {
-                        let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-                        let field = format!("{path}.{name}[{at}].ip");
-                        errors.push(FieldError::invalid(field.as_str(), ip.as_str(), why));
+                    let Some(why) = address_fault(&ip) else { continue };
+                    let field = format!("{path}.{name}[{at}].ip");
+                    errors.push(FieldError::invalid(field.as_str(), ip.as_str(), why));
+                    if why == NOT_AN_ADDRESS {
                         // Upstream looks twice.
                         errors.push(FieldError::invalid(field, ip, "must be a valid IP address"));
                     }

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -188,9 +189,20 @@ impl Outbound {
         Ok(Answered { response: response.map_err(DialError::Send)?, driver })
     }
 
+    /// Connects, over TLS where the target wants it.
     async fn reach(&self, target: &Target) -> Result<Box<dyn Io>, DialError> {
         let address = target.authority();
-        let stream = timeout(CONNECT, TcpStream::connect((target.host.as_str(), target.port))).await;
+        let connecting = async {
+            match &target.checked {
+                Some(checked) => {
+                    let checked: Vec<_> =
+                        checked.iter().map(|ip| SocketAddr::new(*ip, target.port)).collect();
+                    TcpStream::connect(checked.as_slice()).await
+                }
+                None => TcpStream::connect((target.host.as_str(), target.port)).await,
+            }
+        };
+        let stream = timeout(CONNECT, connecting).await;
         let stream = stream.map_err(|_| DialError::ConnectTimeout(address.clone()))?;
         let stream = stream.map_err(|error| DialError::Connect(address.clone(), error))?;
         stream.set_nodelay(true).map_err(|error| DialError::Connect(address, error))?;

@@ -5,7 +5,7 @@ use http::{Method, Response, StatusCode};
 use steersman_api::ObjectKey;
 
 use super::client::{Asked, strip_hop_by_hop};
-use super::target::{self, Named, Target, may_be_proxied_to, not_allowed};
+use super::target::{self, Named, Target};
 use super::{tunnel, with_query};
 use crate::object::{list_at, text_at};
 use crate::refusal::{Refusal, Result};
@@ -23,7 +23,7 @@ const CORS: [&str; 4] = [
 ];
 
 impl ApiServer {
-    /// Passes a request on, and the answer back.
+    /// Passes a request on to a node, a pod or a service, and the answer back.
     pub(super) async fn proxy(&self, request: &Request) -> Result<Response<ResponseBody>> {
         let target = match request.call.resource.table.as_str() {
             "nodes" => self.proxied_node(request).await?,
@@ -70,20 +70,20 @@ impl ApiServer {
         Ok(answer)
     }
 
-    async fn proxied_node(&self, request: &Request) -> Result<Target> {
+    /// The target of a node. Its name is resolved once: the addresses that are checked are those connected to, whatever the
+    /// name resolves to later.
+    pub(super) async fn proxied_node(&self, request: &Request) -> Result<Target> {
         let call = &request.call;
         let named = Named::parse(&call.name, "node")?;
         let node = self.existing(&call.resource, "", named.name)?;
         let target = target::of_node(&node.parsed())?;
         let found = tokio::net::lookup_host((target.host.as_str(), target.port)).await;
-        let found: Vec<_> = found.map_err(|error| Refusal::bad_request(error.to_string()))?.collect();
-        if found.is_empty() || !found.iter().all(|address| may_be_proxied_to(address.ip())) {
-            return Err(not_allowed());
-        }
+        let found = found.map_err(|error| Refusal::bad_request(error.to_string()))?;
+        let checked = Some(target::all_allowed(found.map(|address| address.ip()))?);
         if named.port.is_empty() || named.port == target.port.to_string() {
-            return Ok(target);
+            return Ok(Target { checked, ..target });
         }
-        named.at(target.host, named.port)
+        Ok(Target { checked, ..named.on(target.host, named.port)? })
     }
 
     fn proxied_pod(&self, request: &Request) -> Result<Target> {
@@ -104,14 +104,14 @@ impl ApiServer {
         let endpoints = self.store().get(&"endpoints".into(), &in_namespace(named.name));
         // Upstream speaks of services here.
         let endpoints = endpoints.ok_or_else(|| Refusal::not_found(&call.resource, named.name))?;
-        // Nobody has us reach what is no pod by writing it into endpoints.
+        // Endpoints may name any address: requests are passed on to those of pods only,
         let is_pod = |address: &serde_json::Value| {
             let of_pod = text_at(address, "targetRef.kind") == "Pod";
             let pod = || {
                 let name = text_at(address, "targetRef.name");
                 self.store().get(&"pods".into(), &in_namespace(&name))
             };
-            // Nor what is a pod of others.
+            // and of pods of the service's own namespace.
             let of_namespace = text_at(address, "targetRef.namespace") == call.namespace;
             let ip = text_at(address, "ip");
             of_pod
@@ -126,7 +126,7 @@ impl ApiServer {
         let [first, second, ..] = uuid::Uuid::new_v4().into_bytes();
         let chosen = usize::from(u16::from_be_bytes([first, second])) % found.len();
         let (ip, port) = found.swap_remove(chosen);
-        named.at(ip, &port.to_string())
+        named.at(&ip, &port.to_string())
     }
 }
 

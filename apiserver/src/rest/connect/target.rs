@@ -1,4 +1,4 @@
-//! Whom to ask, and where.
+//! Where nodes, pods and services are reached.
 
 use std::net::IpAddr;
 
@@ -12,14 +12,17 @@ const NODE_PORT: u16 = 10250;
 /// Which of a node's addresses is taken: the first that there is.
 const ADDRESS_TYPES: [&str; 5] = ["InternalIP", "InternalDNS", "Hostname", "ExternalIP", "ExternalDNS"];
 
-/// Someone who answers HTTP.
+/// An HTTP server that requests are passed on to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     /// A name or an address; one of version 6 without brackets.
     pub(super) host: String,
-    /// Where it listens.
+    /// The addresses of the host that were checked: connections go to one of these. `None` where no rule restricts them: the
+    /// host is then resolved for each connection.
+    pub(super) checked: Option<Vec<IpAddr>>,
+    /// The port it listens on.
     pub(super) port: u16,
-    /// How it knows us, and we it.
+    /// How the two sides authenticate each other.
     pub(super) certificates: Certificates,
 }
 
@@ -70,7 +73,8 @@ pub(super) fn of_node(node: &Value) -> Result<Target> {
     };
     let port = int_at(node, "status.daemonEndpoints.kubeletEndpoint.Port").unwrap_or(0);
     let port = u16::try_from(port).ok().filter(|port| *port > 0).unwrap_or(NODE_PORT);
-    Ok(Target { host: text_at(address, "address"), port, certificates: Certificates::Node })
+    let host = text_at(address, "address");
+    Ok(Target { host, checked: None, port, certificates: Certificates::Node })
 }
 
 /// What a proxy's name says: `name`, `name:port` or `scheme:name:port`.
@@ -99,11 +103,21 @@ impl<'a> Named<'a> {
         Ok(Self { scheme, name, port })
     }
 
-    /// Someone at an address that is asked as this name says.
+    /// The target at an address that may be proxied to.
     ///
     /// # Errors
-    /// The port is none.
-    pub(super) fn at(&self, host: impl Into<String>, port: &str) -> Result<Target> {
+    /// The address may not be proxied to, or the port is not a number.
+    pub(super) fn at(&self, address: &str, port: &str) -> Result<Target> {
+        let address = address.parse().map_err(|_| not_allowed())?;
+        let checked = Some(vec![allowed(address)?]);
+        Ok(Target { checked, ..self.on(address.to_canonical().to_string(), port)? })
+    }
+
+    /// The target on a host, whatever addresses it has.
+    ///
+    /// # Errors
+    /// The port is not a number.
+    pub(super) fn on(&self, host: String, port: &str) -> Result<Target> {
         let certificates = if self.scheme == "https" { Certificates::Anyone } else { Certificates::None };
         let port = match (port, self.scheme) {
             ("", "https") => 443,
@@ -113,30 +127,46 @@ impl<'a> Named<'a> {
                 Refusal::unavailable(why)
             })?,
         };
-        Ok(Target { host: host.into(), port, certificates })
+        Ok(Target { host, checked: None, port, certificates })
     }
 }
 
-/// Whether somebody at that address may be reached through a proxy: never this machine alone, nor many at once.
-pub(super) fn may_be_proxied_to(address: IpAddr) -> bool {
-    let local = match address {
+/// The address in canonical form, if it may be reached through a proxy: not an address of this machine or of its link, such
+/// as that of a cloud's metadata service, and not one of many machines. Upstream's `IsGlobalUnicast`.
+///
+/// Systems connect to `::ffff:10.0.0.1` as to `10.0.0.1`, so such addresses are judged by what they stand for.
+///
+/// # Errors
+/// The address may not be reached.
+pub(super) fn allowed(address: IpAddr) -> Result<IpAddr> {
+    let address = address.to_canonical();
+    let of_kind = match address {
         IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast(),
-        IpAddr::V6(v6) => {
-            v6.is_unicast_link_local() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback())
-        }
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
     };
-    !local && !address.is_loopback() && !address.is_multicast() && !address.is_unspecified()
+    match of_kind || address.is_loopback() || address.is_multicast() || address.is_unspecified() {
+        true => Err(not_allowed()),
+        false => Ok(address),
+    }
 }
 
-/// What is said of addresses that may not.
-pub(super) fn not_allowed() -> Refusal {
+fn not_allowed() -> Refusal {
     Refusal::bad_request("address not allowed")
 }
 
-/// Where a pod is reached through a proxy, at the port that is named, or at the first that one of its containers names.
+/// The addresses of a host in canonical form.
 ///
 /// # Errors
-/// It has no address, or none that may be reached.
+/// There are none, or one of them may not be reached through a proxy.
+pub(super) fn all_allowed(addresses: impl Iterator<Item = IpAddr>) -> Result<Vec<IpAddr>> {
+    let addresses = addresses.map(allowed).collect::<Result<Vec<_>>>()?;
+    if addresses.is_empty() { Err(not_allowed()) } else { Ok(addresses) }
+}
+
+/// The target of a pod: at the port that the request names, or at the first port that a container of the pod names.
+///
+/// # Errors
+/// The pod has no address, or one that may not be proxied to.
 pub(super) fn of_pod(named: &Named<'_>, pod: &Value) -> Result<Target> {
     let first_port = || {
         let containers = list_at(pod, "spec.containers").iter();
@@ -146,10 +176,7 @@ pub(super) fn of_pod(named: &Named<'_>, pod: &Value) -> Result<Target> {
     let port = if named.port.is_empty() { first_port() } else { named.port.to_owned() };
     let address = list_at(pod, "status.podIPs").first().map(|ip| text_at(ip, "ip"));
     let address = address.unwrap_or_else(|| text_at(pod, "status.podIP"));
-    match address.parse() {
-        Ok(ip) if may_be_proxied_to(ip) => named.at(address, &port),
-        _ => Err(not_allowed()),
-    }
+    named.at(&address, &port)
 }
 
 /// Which addresses and port serve a service's port, all that might do; `is_pod` says whether an address is really that
@@ -238,7 +265,9 @@ mod tests {
     #[test]
     fn names_of_proxies_say_scheme_and_port() {
         let url = |text: &str| {
-            Named::parse(text, "pod").and_then(|named| named.at("h", named.port)).map(|t| t.url("/"))
+            Named::parse(text, "pod")
+                .and_then(|named| named.on("h".to_owned(), named.port))
+                .map(|t| t.url("/"))
         };
         for (text, expected) in [
             ("a", "http://h:80/"),
@@ -260,8 +289,8 @@ mod tests {
 
     #[test]
     fn proxies_lead_to_single_addresses_of_the_network_only() {
-        for address in ["10.0.0.1", "8.8.8.8", "192.168.0.1", "fd00::1", "2001:db8::1"] {
-            assert!(may_be_proxied_to(address.parse().unwrap()), "{address}");
+        for address in ["10.0.0.1", "8.8.8.8", "192.168.0.1", "fd00::1", "2001:db8::1", "::ffff:10.0.0.1"] {
+            assert!(allowed(address.parse().unwrap()).is_ok(), "{address}");
         }
         for address in [
             "127.0.0.1",
@@ -274,8 +303,22 @@ mod tests {
             "ff02::1",
             "255.255.255.255",
             "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "::ffff:0.0.0.0",
+            "::ffff:224.0.0.1",
+            "::ffff:255.255.255.255",
         ] {
-            assert!(!may_be_proxied_to(address.parse().unwrap()), "{address}");
+            assert_eq!(message(allowed(address.parse().unwrap())), "address not allowed", "{address}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_proxied_to_if_all_of_its_addresses_may_be() {
+        let all = |addresses: &[&str]| all_allowed(addresses.iter().map(|address| address.parse().unwrap()));
+        let canonical: Vec<IpAddr> = vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()];
+        assert_eq!(all(&["::ffff:10.0.0.1", "fd00::1"]).unwrap(), canonical);
+        for addresses in [&[][..], &["10.0.0.1", "127.0.0.1"]] {
+            assert_eq!(message(all(addresses)), "address not allowed", "{addresses:?}");
         }
     }
 
@@ -291,7 +334,10 @@ mod tests {
             |text: &str, pod: &Value| of_pod(&Named::parse(text, "pod").unwrap(), pod).map(|t| t.url("/"));
         assert_eq!(url("p", &pod("10.0.0.1")).unwrap(), "http://10.0.0.1:8080/");
         assert_eq!(url("https:p:9", &pod("fd00::1")).unwrap(), "https://[fd00::1]:9/");
-        for ip in ["", "127.0.0.1", "x"] {
+        assert_eq!(url("p", &pod("::ffff:10.0.0.1")).unwrap(), "http://10.0.0.1:8080/");
+        let checked = of_pod(&Named::parse("p", "pod").unwrap(), &pod("::ffff:10.0.0.1")).unwrap().checked;
+        assert_eq!(checked, Some(vec!["10.0.0.1".parse().unwrap()]));
+        for ip in ["", "127.0.0.1", "::ffff:169.254.169.254", "x"] {
             assert_eq!(message(url("p", &pod(ip))), "address not allowed", "{ip}");
         }
     }

@@ -30,7 +30,8 @@ async fn somebody(answer: &'static str) -> (Target, JoinHandle<String>) {
         stream.read_to_end(&mut asked).await.unwrap();
         String::from_utf8(asked).unwrap()
     });
-    let target = Target { host: "127.0.0.1".to_owned(), port, certificates: Certificates::None };
+    let target =
+        Target { host: "127.0.0.1".to_owned(), checked: None, port, certificates: Certificates::None };
     (target, task)
 }
 
@@ -133,7 +134,8 @@ async fn somebody_who_is_not_there_is_unavailable() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    let target = Target { host: "127.0.0.1".to_owned(), port, certificates: Certificates::Anyone };
+    let host = "127.0.0.1".to_owned();
+    let target = Target { host, checked: None, port, certificates: Certificates::Anyone };
     let server = server();
     let request = request(&server, Method::GET, &format!("{ROOT}/x"), &[], "");
     let refused = server.pass_on(&request, &target).await.unwrap_err().status;
@@ -141,4 +143,42 @@ async fn somebody_who_is_not_there_is_unavailable() {
     let why =
         format!("error trying to reach service: dial tcp 127.0.0.1:{port}: connect: connection refused");
     assert_eq!(refused.message, why);
+}
+
+#[tokio::test]
+async fn connections_go_to_the_addresses_that_were_checked_whatever_the_name_resolves_to() {
+    let (target, asked) = somebody("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+    let checked = Some(vec![Ipv4Addr::LOCALHOST.into()]);
+    let target = Target { host: "node.invalid".to_owned(), checked, ..target };
+    let server = server();
+    let request = request(&server, Method::GET, &format!("{ROOT}/x"), &[], "");
+    let answer = server.pass_on(&request, &target).await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "ok");
+    asked.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_is_proxied_to_at_the_addresses_that_its_name_had_when_they_were_checked() {
+    let server = server();
+    let made = |name: &str, address: &str| {
+        let node = serde_json::json!({
+            "metadata": {"name": name}, "status": {"addresses": [{"type": "InternalIP", "address": address}]},
+        });
+        let request = request(&server, Method::POST, "/api/v1/nodes", &[], &node.to_string());
+        server.create(&request).unwrap();
+    };
+    made("n", "10.0.0.1");
+    made("here", "127.0.0.1");
+    let target = async |name: &str| {
+        let path = format!("/api/v1/nodes/{name}/proxy/x");
+        server.proxied_node(&request(&server, Method::GET, &path, &[], "")).await
+    };
+    for (name, url) in [("n", "https://10.0.0.1:10250/"), ("http:n:81", "http://10.0.0.1:81/")] {
+        let target = target(name).await.unwrap();
+        assert_eq!(
+            (target.url("/").as_str(), target.checked),
+            (url, Some(vec!["10.0.0.1".parse().unwrap()]))
+        );
+    }
+    assert_eq!(target("here").await.unwrap_err().status.message, "address not allowed");
 }
