@@ -1,6 +1,7 @@
 //! JSON from protobuf, as upstream's Go types would render it.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use serde_json::{Map, Number, Value};
 
@@ -24,6 +25,19 @@ type Result<T> = std::result::Result<T, TranscodeError>;
 /// Bytes that are not this kind's message, or nested too deep.
 pub fn to_json(kind: &Kind, protobuf: &[u8]) -> Result<Value> {
     object(kind.message, &kind.api_version(), kind.name, protobuf, &Path::ROOT)
+}
+
+/// As [`to_json`], for bytes of strangers: decoding ends as soon as it holds more than `most` values.
+///
+/// Each object, list, text, number, boolean and null counts, also what the JSON form has without having been sent: an empty
+/// item of two bytes may become dozens of values, so the length of a message says little of its size in memory. While a
+/// message is decoded its zeros count as well, those few that JSON leaves out.
+///
+/// # Errors
+/// As [`to_json`], and [`TranscodeError::TooManyValues`].
+pub fn to_json_within(kind: &Kind, protobuf: &[u8], most: usize) -> Result<Value> {
+    let left = Cell::new(most);
+    object(kind.message, &kind.api_version(), kind.name, protobuf, &Path::limited(&left))
 }
 
 /// An object from a body as it comes over the wire, with the envelope that says which kind it is.
@@ -62,6 +76,7 @@ fn object(
     raw: &[u8],
     at: &Path<'_>,
 ) -> Result<Value> {
+    at.count(3)?;
     let mut object = Map::new();
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());
@@ -99,7 +114,7 @@ pub(super) fn fill(
             Shape::List => push(field, found.value, at, object)?,
             Shape::Map => {
                 let (key, entry) = map_entry(field, found.bytes().map_err(&wire)?, &at.field(field.name))?;
-                if let Value::Object(map) = member(object, field.name, || Value::Object(Map::new())) {
+                if let Value::Object(map) = member(object, field.name, at, || Value::Object(Map::new()))? {
                     map.insert(key, entry);
                 }
             }
@@ -116,11 +131,17 @@ fn is_embedded(ty: Type) -> bool {
 }
 
 /// The member of this name, made if it is not there.
-fn member<'a>(object: &'a mut Map<String, Value>, name: &str, new: impl FnOnce() -> Value) -> &'a mut Value {
+fn member<'a>(
+    object: &'a mut Map<String, Value>,
+    name: &str,
+    at: &Path<'_>,
+    new: impl FnOnce() -> Value,
+) -> Result<&'a mut Value> {
     if !object.contains_key(name) {
+        at.count(1)?;
         object.insert(name.to_owned(), new());
     }
-    object.get_mut(name).expect("a member must be there once it was inserted")
+    Ok(object.get_mut(name).expect("a member must be there once it was inserted"))
 }
 
 fn push(
@@ -130,7 +151,8 @@ fn push(
     object: &mut Map<String, Value>,
 ) -> Result<()> {
     let at = at.field(field.name);
-    let Value::Array(list) = member(object, field.name, || Value::Array(Vec::new())) else { return Ok(()) };
+    let list = member(object, field.name, &at, || Value::Array(Vec::new()))?;
+    let Value::Array(list) = list else { return Ok(()) };
     match (field.ty, found) {
         // Numbers may come packed, all in one field.
         (Type::Bool | Type::Int32 | Type::Int64, Wire::Bytes(packed)) => {
@@ -178,13 +200,17 @@ fn map_entry(field: &'static Field, entry: &[u8], at: &Path<'_>) -> Result<(Stri
     let at = at.field(key);
     let entry = match found {
         Some(found) => value(field.ty, found, &at)?,
-        None => zero(field.ty, &at)?,
+        None => {
+            at.count(1)?;
+            zero(field.ty, &at)?
+        }
     };
     Ok((key.to_owned(), entry))
 }
 
 /// One value. Messages must be complete in it.
 fn value(ty: Type, found: Wire<'_>, at: &Path<'_>) -> Result<Value> {
+    at.count(1)?;
     let field = wire::Field { number: 0, value: found };
     let mismatch = |_| TranscodeError::value(at, "the value has another wire type than declared");
     Ok(match ty {
@@ -231,6 +257,7 @@ fn embed(field: &'static Field, bytes: &[u8], at: &Path<'_>, object: &mut Map<St
     match field.inlined() {
         Some(message) => fill(message, bytes, at, object),
         None => {
+            at.count(1)?;
             let value = embedded_value(field.ty, bytes, &at.field(field.name))?;
             object.insert(field.name.to_owned(), value);
             Ok(())
@@ -266,6 +293,7 @@ fn complete(
             Some(value) => {
                 if !field.pointer && is_omitted(field, value) {
                     object.remove(field.name);
+                    at.drop_one();
                 }
             }
             None => {
@@ -294,16 +322,19 @@ fn is_omitted(field: &Field, value: &Value) -> bool {
 
 fn unset(message: &'static Message, field: &'static Field, at: &Path<'_>) -> Result<Option<Value>> {
     let is_list = field.shape != Shape::Single || matches!(field.ty, Type::Message(of) if of.is_list());
-    if field.pointer || is_list || matches!(field.ty, Type::Bytes) {
-        let is_items = field.name == "items" && message.short_name().ends_with("List");
-        return Ok((field.omit == Omit::Never).then(|| match is_items {
-            true => Value::Array(Vec::new()),
-            false => Value::Null,
-        }));
+    let has_no_zero = field.pointer || is_list || matches!(field.ty, Type::Bytes);
+    let omitted = match field.omit {
+        Omit::Never => false,
+        Omit::Zero => true,
+        _ => has_no_zero || !is_embedded(field.ty),
+    };
+    if omitted {
+        return Ok(None);
     }
-    match field.omit {
-        Omit::Zero => Ok(None),
-        Omit::Empty if !is_embedded(field.ty) => Ok(None),
-        _ => zero(field.ty, at).map(Some),
+    at.count(1)?;
+    if !has_no_zero {
+        return zero(field.ty, at).map(Some);
     }
+    let is_items = field.name == "items" && message.short_name().ends_with("List");
+    Ok(Some(if is_items { Value::Array(Vec::new()) } else { Value::Null }))
 }

@@ -48,6 +48,12 @@ pub enum TranscodeError {
         /// The first value that lies too deep.
         path: String,
     },
+    /// More values than the caller allows, those counted that defaults would add. A server answers 413.
+    #[error("{path}: too many values")]
+    TooManyValues {
+        /// The first value too many.
+        path: String,
+    },
 }
 
 impl TranscodeError {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::decode::to_json;
+use super::decode::{to_json, to_json_within};
 use super::encode::to_protobuf;
 use super::error::TranscodeError;
 use super::kind::Kind;
@@ -15,4 +15,12 @@ use super::kind::Kind;
 /// Values of the wrong type, and so on: what upstream could not decode.
 pub fn normalize(kind: &Kind, object: &Value) -> Result<Value, TranscodeError> {
     to_json(kind, &to_protobuf(kind, object)?)
+}
+
+/// As [`normalize`], for objects of strangers: nothing of more than `most` values is made, see [`to_json_within`].
+///
+/// # Errors
+/// As [`normalize`], and [`TranscodeError::TooManyValues`].
+pub fn normalize_within(kind: &Kind, object: &Value, most: usize) -> Result<Value, TranscodeError> {
+    to_json_within(kind, &to_protobuf(kind, object)?, most)
 }

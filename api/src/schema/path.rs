@@ -1,5 +1,6 @@
-//! Where in an object one is.
+//! The place in an object that is being read or written, and how many values may still be made of it.
 
+use std::cell::Cell;
 use std::fmt;
 
 use super::error::TranscodeError;
@@ -13,6 +14,8 @@ pub(super) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
     step: Step<'a>,
     depth: u16,
+    /// How many more values the object may get; `None` for any number. All places in one object share it.
+    left: Option<&'a Cell<usize>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -23,16 +26,38 @@ enum Step<'a> {
 }
 
 impl<'a> Path<'a> {
-    pub(super) const ROOT: Path<'static> = Path { parent: None, step: Step::Root, depth: 0 };
+    pub(super) const ROOT: Path<'static> = Path { parent: None, step: Step::Root, depth: 0, left: None };
+
+    /// The root of an object that may get so many values.
+    pub(super) fn limited(left: &'a Cell<usize>) -> Self {
+        Path { left: Some(left), ..Path::ROOT }
+    }
 
     /// To a member of an object or map.
     pub(super) fn field<'b>(&'b self, name: &'b str) -> Path<'b> {
-        Path { parent: Some(self), step: Step::Field(name), depth: self.depth.saturating_add(1) }
+        let depth = self.depth.saturating_add(1);
+        Path { parent: Some(self), step: Step::Field(name), depth, left: self.left }
     }
 
     /// To an item of a list.
     pub(super) fn index(&'a self, index: usize) -> Path<'a> {
-        Path { parent: Some(self), step: Step::Index(index), depth: self.depth.saturating_add(1) }
+        let depth = self.depth.saturating_add(1);
+        Path { parent: Some(self), step: Step::Index(index), depth, left: self.left }
+    }
+
+    /// Counts values that are about to be made here.
+    pub(super) fn count(&self, values: usize) -> Result<(), TranscodeError> {
+        let Some(left) = self.left else { return Ok(()) };
+        let rest = left.get().checked_sub(values);
+        left.set(rest.ok_or_else(|| TranscodeError::TooManyValues { path: self.to_string() })?);
+        Ok(())
+    }
+
+    /// Takes back a value that was counted and is not kept.
+    pub(super) fn drop_one(&self) {
+        if let Some(left) = self.left {
+            left.set(left.get() + 1);
+        }
     }
 
     /// Refuses what lies too deep to be walked by recursion.

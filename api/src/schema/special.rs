@@ -8,6 +8,7 @@ use super::error::TranscodeError;
 use super::message::{Message, Type};
 use super::path::Path;
 use super::table::table;
+use super::values::count_values;
 use super::{decode, encode};
 use crate::Quantity;
 use crate::wire::{self, Reader, Writer};
@@ -201,6 +202,7 @@ fn raw_to_json(bytes: &[u8], at: &Path<'_>) -> Result<Value> {
         at.check_depth()?;
         return decode::decode_at(raw, at);
     }
+    at.count(count_values(raw))?;
     serde_json::from_slice(raw).map_err(|error| TranscodeError::value(at, error))
 }
 
@@ -219,9 +221,13 @@ fn schema_or_to_json(ty: Type, bytes: &[u8], at: &Path<'_>) -> Result<Value> {
             (Type::SchemaOrBool, 1) => allows = field.bool().map_err(&wire)?,
             (Type::SchemaOrBool, 2) | (_, 1) => schema = Some(field.bytes().map_err(&wire)?),
             (Type::SchemaOrArray, 2) => {
+                at.count(1)?;
                 list.push(schema_to_json(field.bytes().map_err(&wire)?, &at.index(list.len()))?);
             }
-            (_, 2) => list.push(field.text().map_err(&wire)?.into()),
+            (_, 2) => {
+                at.count(1)?;
+                list.push(field.text().map_err(&wire)?.into());
+            }
             _ => {}
         }
     }

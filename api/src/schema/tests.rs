@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::message::{Field, Message, Omit, Shape, Type};
 use super::{
-    Kind, TranscodeError, decode, encode, normalize, prune_unknown_fields, strategic_merge, table, to_json,
-    to_protobuf, unknown_fields,
+    Kind, TranscodeError, count_values, decode, encode, normalize, normalize_within, prune_unknown_fields,
+    strategic_merge, table, to_json, to_json_within, to_protobuf, unknown_fields,
 };
 
 /// Each object's body in protobuf, and in JSON.
@@ -456,4 +456,36 @@ proptest! {
         strategic_merge(kind, &mut patched, json!({})).unwrap();
         prop_assert_eq!(patched, object);
     }
+}
+
+#[test]
+fn the_values_of_an_object_are_counted_as_its_json_has_them() {
+    for (body, json) in vectors() {
+        let kind = kind_of(&json);
+        let envelope = crate::wire::unwrap(&body).unwrap();
+        let object = to_json(kind, envelope.raw).unwrap();
+        let values = count_values(object.to_string().as_bytes());
+        // Zeros that JSON leaves out are held for a moment.
+        let enough = values + 50;
+        assert_eq!(to_json_within(kind, envelope.raw, enough).as_ref(), Ok(&object), "{}", kind.name);
+        let refused = to_json_within(kind, envelope.raw, values - 1);
+        assert!(matches!(refused, Err(TranscodeError::TooManyValues { .. })), "{}: {refused:?}", kind.name);
+        assert_eq!(normalize_within(kind, &object, enough).as_ref(), Ok(&object), "{}", kind.name);
+        assert!(normalize_within(kind, &object, values - 1).is_err(), "{}", kind.name);
+    }
+}
+
+#[test]
+fn an_empty_item_counts_with_all_that_it_is_given() {
+    // Two bytes each.
+    let pods = [0x12, 0].repeat(1000);
+    let list = kind("v1", "PodList");
+    let one = to_json(list, &pods[..2]).unwrap();
+    let (two, three) = (to_json(list, &pods[..4]).unwrap(), to_json(list, &pods[..6]).unwrap());
+    let count = |object: &Value| count_values(object.to_string().as_bytes());
+    let each = count(&two) - count(&one);
+    assert!(each > 3 && count(&three) - count(&two) == each, "{each}");
+    assert!(to_json_within(list, &pods, count(&one) + 1000 * each).is_ok());
+    let refused = to_json_within(list, &pods, count(&one) + 998 * each).unwrap_err();
+    assert!(refused.to_string().starts_with("items[999]"), "{refused}");
 }
