@@ -77,6 +77,7 @@ mod server;
 mod store;
 mod table;
 mod test_server;
+mod values;
 mod watch;
 mod weight;
 

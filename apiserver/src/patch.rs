@@ -7,6 +7,7 @@ use steersman_api::schema::{self, Kind, PatchError};
 
 use crate::depth;
 use crate::refusal::{Refusal, Result};
+use crate::values;
 
 /// The kinds of patches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,9 +36,12 @@ pub(crate) enum Patch {
 }
 
 impl Patch {
-    /// From a body.
+    /// Reads a body.
     pub(crate) fn parse(patch_type: PatchType, body: &[u8]) -> Result<Self> {
         let bad = |error: serde_json::Error| Refusal::bad_request(format!("error decoding patch: {error}"));
+        if values::are_too_many_in(body) {
+            return Err(Refusal::too_many_values());
+        }
         match patch_type {
             PatchType::Json => {
                 let operations: Vec<Value> = serde_json::from_slice(body).map_err(bad)?;
@@ -79,13 +83,18 @@ impl Patch {
 
 /// Carries out the operations of a JSON patch, one after the other.
 fn operate(object: &mut Value, operations: &[PatchOperation]) -> Result<()> {
-    let mut copied = 0;
+    let (mut copied, mut values) = (0, 0);
     for operation in operations {
         let operation = &resolved(object, operation);
         if let PatchOperation::Copy(copy) = operation {
-            copied += copy.from.resolve(object).map_or(0, size_of);
+            let original = copy.from.resolve(object).ok();
+            copied += original.map_or(0, size_of);
             if copied > COPIES_LIMIT {
                 return Err(Refusal::patch_fails());
+            }
+            values += original.map_or(0, values::of);
+            if values > values::LIMIT {
+                return Err(Refusal::too_many_values());
             }
         }
         if depth_after(object, operation) > depth::LIMIT {

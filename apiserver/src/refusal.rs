@@ -7,6 +7,7 @@ use steersman_api::status::{StatusCause, StatusDetails};
 use crate::field::FieldError;
 use crate::registry::Resource;
 use crate::rest::Call;
+use crate::values;
 
 /// A request that was not carried out, and what the client is told.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -341,6 +342,12 @@ impl Refusal {
     /// The body is larger than the server reads.
     pub(crate) fn too_large(limit: usize) -> Self {
         Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
+    }
+
+    /// The object has, or would have, more values than are accepted.
+    pub(crate) fn too_many_values() -> Self {
+        let message = format!("Request entity too large: at most {} values are accepted", values::LIMIT);
+        Self::new(413, "RequestEntityTooLarge", message)
     }
 
     /// The version asked for lies ahead of all writes.

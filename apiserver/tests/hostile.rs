@@ -74,7 +74,7 @@ async fn a_patch_can_t_nest_what_no_body_may() {
 async fn absurd_nesting_is_refused_in_every_encoding() {
     let server = with_map().await;
     let one = format!("{MAPS}/a?fieldManager=m");
-    for depth in [125, 1000, 400_000] {
+    for depth in [125, 1000, 200_000] {
         for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
             let deep = nested(open, close, depth);
             let body = format!("{{\"metadata\": {{\"name\": \"b\"}}, \"x\": {deep}}}");
@@ -276,4 +276,89 @@ async fn no_patch_makes_an_object_grow_for_ever() {
     let (code, _, message) = common::patch(&server, common::MERGE_PATCH, &path, args(2000)).await.refusal();
     assert_eq!((code, message.as_str()), (500, "etcdserver: request is too large"));
     assert_eq!(common::delete(&server, &path, Value::Null).await.code, 200);
+}
+
+/// Three times as many values as an object may have, within the limit of a body.
+const FAR_TOO_MANY: usize = 750_000;
+
+#[tokio::test]
+async fn a_protobuf_body_of_another_kind_is_refused_before_it_is_decoded() {
+    let server = with_map().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+    post(&server, pods, json!({"metadata": {"name": "p"}, "spec": spec})).await.expect(201);
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    post(&server, accounts, json!({"metadata": {"name": "s"}})).await.expect(201);
+    // A decoder that looks into it fails, and says so.
+    let body = steersman_api::wire::wrap("v1", "PodList", &[0xff; 8]);
+    let registered = "no kind \"PodList\" is registered for version \"v1\"";
+    for (method, path) in [
+        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".to_owned()),
+        ("POST", MAPS.to_owned()),
+        ("PUT", format!("{MAPS}/a")),
+        ("DELETE", format!("{MAPS}/a")),
+        ("POST", format!("{pods}/p/eviction")),
+        ("POST", format!("{pods}/p/binding")),
+        ("POST", format!("{accounts}/s/token")),
+    ] {
+        let (code, text) = raw(&server, method, &path, PROTOBUF, body.clone()).await;
+        let message = serde_json::from_str::<Value>(&text).unwrap()["message"].clone();
+        let message = message.as_str().unwrap();
+        assert_eq!(code, 400, "{method} {path}: {text}");
+        assert!(message.contains(registered), "{method} {path}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn an_object_of_too_many_values_is_refused_in_every_encoding() {
+    let server = with_map().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let one = format!("{MAPS}/a?fieldManager=m");
+    // Each container is two bytes long, and becomes an object with defaults.
+    let containers = [0x12, 0].repeat(FAR_TOO_MANY);
+    let mut pod = steersman_api::wire::Writer::new();
+    pod.bytes(2, &containers);
+    let pod = steersman_api::wire::wrap("v1", "Pod", &pod.into_bytes());
+    let items = |item: &str| vec![item; FAR_TOO_MANY].join(",");
+    let head = "\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"metadata\": {\"name\": \"a\"}";
+    let unknown = format!("{{{head}, \"x\": [{}]}}", items("0"));
+    // A few values in JSON that defaults make many: they are counted in the form that the kind has.
+    let few = format!("{{\"spec\": {{\"containers\": [{}]}}}}", vec!["{}"; 100_000].join(","));
+    for (method, path, media_type, body) in [
+        ("POST", pods, PROTOBUF, pod),
+        ("POST", pods, JSON, few.into_bytes()),
+        ("POST", MAPS, JSON, unknown.clone().into_bytes()),
+        ("POST", MAPS, JSON, format!("[{}]", items("{}")).into_bytes()),
+        ("PUT", &one, JSON, unknown.clone().into_bytes()),
+        ("PATCH", &one, MERGE_PATCH, unknown.clone().into_bytes()),
+        ("PATCH", &one, STRATEGIC_PATCH, unknown.clone().into_bytes()),
+        ("PATCH", &one, JSON_PATCH, format!("[{}]", items("{}")).into_bytes()),
+        ("PATCH", &one, APPLY, unknown.clone().into_bytes()),
+        ("DELETE", &one, JSON, unknown.clone().into_bytes()),
+        ("DELETE", MAPS, JSON, unknown.into_bytes()),
+    ] {
+        let (code, text) = raw(&server, method, path, media_type, body).await;
+        let shown: String = text.chars().take(300).collect();
+        assert_eq!(code, 413, "{method} {path} {media_type}: {shown}");
+    }
+    get(&server, &format!("{MAPS}/a")).await.expect(200);
+}
+
+#[tokio::test]
+async fn copies_within_a_patch_are_counted_by_their_values() {
+    let server = with_map().await;
+    let value: Vec<Value> = vec![json!({}); 40_000];
+    let mut operations = vec![json!({"op": "add", "path": "/x", "value": value})];
+    // Of few bytes each; within the limit on those.
+    operations.extend((0..20).map(|at| json!({"op": "copy", "from": "/x", "path": format!("/x{at}")})));
+    let answer = patch(&server, JSON_PATCH, &format!("{MAPS}/a"), Value::Array(operations)).await;
+    assert_eq!(answer.code, 413, "{}", answer.text());
+}
+
+#[tokio::test]
+async fn large_objects_in_earnest_are_taken() {
+    let server = TestServer::start().await;
+    let data: serde_json::Map<String, Value> =
+        (0..60_000).map(|at| (format!("key-{at}"), "v".into())).collect();
+    post(&server, MAPS, json!({"metadata": {"name": "large"}, "data": data})).await.expect(201);
 }

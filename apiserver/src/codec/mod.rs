@@ -8,11 +8,13 @@ use serde::ser::SerializeMap;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use steersman_api::schema::{self, Kind, TranscodeError};
+use steersman_api::wire;
 
 pub(crate) use fold::{check, read_members, read_metadata};
 
 use crate::depth;
 use crate::registry::Resource;
+use crate::values;
 
 /// Why an object has no bytes of that encoding, or bytes are no object.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -22,10 +24,30 @@ pub(crate) enum Error {
     Json(String),
     /// Does not fit the schema of its kind: the client's fault.
     #[error(transparent)]
-    Transcode(#[from] TranscodeError),
+    Transcode(TranscodeError),
+    /// More values than an object may have: the client's fault.
+    #[error("at most {} values are accepted", values::LIMIT)]
+    TooManyValues,
+    /// The envelope says that the body is of another kind than can be taken: the client's fault.
+    #[error("no kind {kind:?} is registered for version {api_version:?}")]
+    OtherKind {
+        /// What the envelope says.
+        api_version: String,
+        /// What the envelope says.
+        kind: String,
+    },
     /// Custom resources have no protobuf form: another encoding must be used.
     #[error("the kind has no protobuf form")]
     NoSchema,
+}
+
+impl From<TranscodeError> for Error {
+    fn from(error: TranscodeError) -> Self {
+        match error {
+            TranscodeError::TooManyValues { .. } => Self::TooManyValues,
+            error => Self::Transcode(error),
+        }
+    }
 }
 
 /// How a body is written.
@@ -138,14 +160,33 @@ fn partial_object_metadata() -> &'static Kind {
         .expect("the schema table must hold what every server speaks")
 }
 
-/// An object from a request's body.
-pub(crate) fn decode(format: Format, body: &[u8]) -> Result<Value, Error> {
+/// Decodes the body of a request as an object of that kind. Of JSON, the caller must check the kind: a body may leave it out.
+///
+/// A body is refused before anything is made of it where it has too many values or, in protobuf, another kind: that says of
+/// every kind how it is decoded, of large lists as well.
+pub(crate) fn decode(format: Format, body: &[u8], kind: &str) -> Result<Value, Error> {
     let object = match format {
+        Format::Json if values::are_too_many_in(body) => return Err(Error::TooManyValues),
         Format::Json => serde_json::from_slice(body).map_err(|error| Error::Json(error.to_string()))?,
-        Format::Protobuf => schema::decode(body)?,
+        Format::Protobuf => decode_protobuf(body, kind)?,
     };
     if depth::of(&object) > depth::LIMIT {
         return Err(Error::Json(depth::message()));
     }
     Ok(object)
+}
+
+fn decode_protobuf(body: &[u8], expected: &str) -> Result<Value, Error> {
+    let wire::Envelope { api_version, kind, raw } = wire::unwrap(body)
+        .map_err(|source| Error::Transcode(TranscodeError::Wire { path: String::new(), source }))?;
+    let known = schema::table().kind_of(api_version, kind).filter(|_| kind == expected);
+    let Some(known) = known else {
+        return Err(Error::OtherKind { api_version: api_version.to_owned(), kind: kind.to_owned() });
+    };
+    Ok(schema::to_json_within(known, raw, values::LIMIT)?)
+}
+
+/// The canonical form of an object, see [`schema::normalize`].
+pub(crate) fn normalize(kind: &Kind, object: &Value) -> Result<Value, Error> {
+    Ok(schema::normalize_within(kind, object, values::LIMIT)?)
 }

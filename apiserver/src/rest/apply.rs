@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use serde_json::{Map, Value};
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::{AliasLimits, DuplicateKeyPolicy};
 
 use super::answer::shape_of;
@@ -16,10 +17,12 @@ use super::options::WriteOptions;
 use super::request::{Request, Verb};
 use super::server::ApiServer;
 use super::track::Tracking;
+use crate::codec;
 use crate::managed_fields::{self, Error, shown_name};
 use crate::object;
 use crate::refusal::{Refusal, Result};
 use crate::store::Object;
+use crate::values;
 
 /// The type of its body, which may as well be JSON.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
@@ -27,7 +30,7 @@ pub(super) const APPLY: &str = "application/apply-patch+yaml";
 /// How often it is tried again where objects come and go meanwhile.
 const ATTEMPTS: usize = 6;
 
-/// So many values may aliases stand for together: a small text must not become a large object.
+/// How many values aliases may stand for together: a small text must not become a large object.
 const ALIAS_LIMIT: usize = 10_000;
 
 /// A configuration that was read.
@@ -44,15 +47,20 @@ impl Config {
         let bad = |why: &dyn std::fmt::Display| {
             Refusal::bad_request(format!("error decoding YAML: {}", first_line(&why.to_string())))
         };
+        let unreadable = |error: serde_saphyr::Error| match error.without_snippet() {
+            serde_saphyr::Error::Budget { breach: BudgetBreach::Nodes { .. }, .. } => {
+                Refusal::too_many_values()
+            }
+            error => bad(error),
+        };
         let text = std::str::from_utf8(body).map_err(|error| bad(&error))?;
         let strict = yaml(DuplicateKeyPolicy::Error);
         let (value, duplicate) = match serde_saphyr::from_str_with_options::<Value>(text, strict) {
             Ok(value) => (value, None),
             Err(error) => {
-                let twice = duplicate_in(&error).ok_or_else(|| bad(&error))?;
+                let Some(twice) = duplicate_in(&error) else { return Err(unreadable(error)) };
                 let lenient = yaml(DuplicateKeyPolicy::LastWins);
-                let value =
-                    serde_saphyr::from_str_with_options(text, lenient).map_err(|error| bad(&error))?;
+                let value = serde_saphyr::from_str_with_options(text, lenient).map_err(unreadable)?;
                 (value, Some(twice))
             }
         };
@@ -79,7 +87,10 @@ impl Config {
 fn yaml(duplicate_keys: DuplicateKeyPolicy) -> serde_saphyr::Options {
     let mut alias_limits = AliasLimits::default();
     alias_limits.max_total_replayed_events = ALIAS_LIMIT;
+    // Names of members count as well.
+    let budget = serde_saphyr::budget! { max_nodes: values::LIMIT };
     serde_saphyr::options! {
+        budget: budget,
         legacy_octal_numbers: true,
         duplicate_keys: duplicate_keys,
         alias_limits: alias_limits,
@@ -168,6 +179,9 @@ impl ApiServer {
         let mut new = applied.map_err(refusal_of)?;
         let managed = managed_fields::take(&mut new);
         let mut new = conform_by_default(resource, new).map_err(|why| {
+            if matches!(why, codec::Error::TooManyValues) {
+                return Refusal::too_many_values();
+            }
             let name = shown_name(config, &resource.api_version, &resource.kind);
             Refusal::unforeseen(format!("failed to convert new object ({name}) to proper version: {why}"))
         })?;

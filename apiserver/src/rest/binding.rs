@@ -21,7 +21,7 @@ impl ApiServer {
     /// Gives a pod the node that the body names.
     pub(super) fn bind(&self, request: &Request) -> Result<Response<ResponseBody>> {
         let call = &request.call;
-        let binding = body_of(request)?;
+        let binding = body_of(request, "Binding")?;
         if object::text_at(&binding, "metadata.name") != call.name {
             return Err(Refusal::bad_request("name in URL does not match name in Binding object"));
         }

@@ -8,11 +8,20 @@ use crate::object;
 use crate::refusal::{Refusal, Result};
 use crate::registry::Resource;
 use crate::store::Object;
+use crate::values;
 use crate::weight;
 
-/// Nobody makes an object grow for ever.
+/// Refuses an object that is too large to be stored: one may grow with every patch.
 pub(super) fn check_weight(object: &Value) -> Result<()> {
-    if weight::of(object) > weight::LIMIT { Err(Refusal::too_heavy()) } else { Ok(()) }
+    let weight = weight::of(object);
+    if weight > weight::LIMIT {
+        return Err(Refusal::too_heavy());
+    }
+    // Each value weighs two bytes at least, so that those of most objects need not be counted.
+    if weight / 2 > values::LIMIT && values::of(object) > values::LIMIT {
+        return Err(Refusal::too_many_values());
+    }
+    Ok(())
 }
 
 /// The body must be about the object that the path names.

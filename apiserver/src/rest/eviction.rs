@@ -11,7 +11,7 @@ use super::answer::done;
 use super::answer::shape_of;
 use super::body::ResponseBody;
 use super::delete::check_preconditions;
-use super::incoming::body_of;
+use super::incoming::{body_of, other_kind};
 use super::negotiate::Answered;
 use super::options::{Commit, DeleteOptions};
 use super::request::Request;
@@ -43,7 +43,7 @@ impl ApiServer {
     /// Deletes a pod, if its budget can bear it.
     pub(super) fn evict(&self, request: &Request) -> Result<Response<ResponseBody>> {
         let call = &request.call;
-        let eviction = body_of(request)?;
+        let eviction = body_of(request, "Eviction")?;
         check_body(request, &eviction)?;
         let options = eviction.get("deleteOptions").filter(|options| options.is_object());
         let mut options = options.map(DeleteOptions::from_value).transpose()?.unwrap_or_default();
@@ -185,12 +185,7 @@ fn check_body(request: &Request, eviction: &Value) -> Result<()> {
     let (api_version, kind) = (text_at(eviction, "apiVersion"), text_at(eviction, "kind"));
     let known = matches!(api_version.as_str(), "" | "policy/v1" | "policy/v1beta1");
     if !known || !matches!(kind.as_str(), "" | "Eviction") {
-        let (_, version) = steersman_api::GroupVersion::split(&api_version);
-        let why = format!(
-            "{kind} in version {version:?} cannot be handled as a Eviction: no kind {kind:?} is registered for \
-             version {api_version:?} under this path"
-        );
-        return Err(Refusal::bad_request(why));
+        return Err(other_kind(&kind, &api_version, "Eviction"));
     }
     let call = &request.call;
     if text_at(eviction, "metadata.name") != call.name {

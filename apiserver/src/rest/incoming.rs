@@ -1,7 +1,7 @@
 //! Objects that clients send.
 
 use serde_json::{Map, Value};
-use steersman_api::schema::{self, Kind, TranscodeError};
+use steersman_api::schema::{self, Kind};
 
 use super::negotiate::{body_format, media_type};
 use super::request::{Request, Verb};
@@ -29,11 +29,14 @@ pub(super) enum FieldValidation {
     Strict,
 }
 
-/// The body as whatever kind the subresource takes.
-pub(super) fn body_of(request: &Request) -> Result<Value> {
+/// Reads the body as the kind that a subresource takes. Of JSON, the caller must check the kind.
+pub(super) fn body_of(request: &Request, kind: &str) -> Result<Value> {
     let format = body_format(&request.headers)?;
-    let bad = |error| Refusal::bad_request(format!("couldn't read the body: {error}"));
-    codec::decode(format, &request.body).map_err(bad)
+    codec::decode(format, &request.body, kind).map_err(|error| match error {
+        codec::Error::TooManyValues => Refusal::too_many_values(),
+        codec::Error::OtherKind { api_version, kind: said } => other_kind(&said, &api_version, kind),
+        error => Refusal::bad_request(format!("couldn't read the body: {error}")),
+    })
 }
 
 /// Reads the body as an object of the resource.
@@ -43,8 +46,9 @@ pub(super) fn object_of(request: &Request) -> Result<Incoming> {
     if request.body.is_empty() {
         return Err(no_kind(resource, "unexpected end of JSON input (<empty>)"));
     }
-    let object = codec::decode(format, &request.body).map_err(|error| match error {
+    let object = codec::decode(format, &request.body, &resource.kind).map_err(|error| match error {
         codec::Error::Json(why) => no_kind(resource, &why),
+        codec::Error::OtherKind { api_version, kind } => other_kind(&kind, &api_version, &resource.kind),
         error => unreadable(resource, &error),
     })?;
     let duplicates = format == Format::Json && schema::has_duplicates(&object, &request.body);
@@ -65,8 +69,7 @@ fn conform_body(request: &Request, object: Value, format: Format, duplicates: bo
         Some(kind) if format == Format::Json => strictness(request, kind, &object, duplicates),
         _ => Ok(Vec::new()),
     };
-    let mut object =
-        conform_by_default(resource, object).map_err(|error| unreadable(resource, &error.into()))?;
+    let mut object = conform_by_default(resource, object).map_err(|error| unreadable(resource, &error))?;
     let mut warnings = strict?;
     warnings.extend(meta::dedupe_owners(&mut object));
     warnings.extend(resource.strategy.warning(&object).map(str::to_owned));
@@ -77,11 +80,11 @@ fn conform_body(request: &Request, object: Value, format: Format, duplicates: bo
 pub(super) fn conform_by_default(
     resource: &Resource,
     mut object: Value,
-) -> std::result::Result<Value, TranscodeError> {
+) -> std::result::Result<Value, codec::Error> {
     if let Some(kind) = resource.schema {
         // Whoever sends an empty list of managers wants it emptied, though empty lists are as good as none otherwise.
         let emptied = object::at(&object, "metadata.managedFields") == Some(&Value::Array(Vec::new()));
-        object = managed_fields::without_fields(object, |object| schema::normalize(kind, object))?;
+        object = managed_fields::without_fields(object, |object| codec::normalize(kind, object))?;
         if emptied {
             managed_fields::put(&mut object, Some(Value::Array(Vec::new())));
         }
@@ -159,25 +162,33 @@ fn typed(resource: &Resource, mut object: Value) -> Result<Value> {
     let api_version = said("apiVersion", &resource.api_version);
     let kind = said("kind", &resource.kind);
     if kind != resource.kind.as_str() || api_version != resource.api_version.as_str() {
-        let (_, version) = steersman_api::GroupVersion::split(&api_version);
-        let why = format!("no kind {kind:?} is registered for version {api_version:?} under this path");
-        return Err(Refusal::bad_request(cannot_be_handled(&kind, version, resource, &why)));
+        return Err(other_kind(&kind, &api_version, &resource.kind));
     }
     object["apiVersion"] = resource.api_version.as_str().into();
     object["kind"] = resource.kind.as_str().into();
     Ok(object)
 }
 
+/// The refusal of a body that is of another kind than `wanted`.
+pub(super) fn other_kind(kind: &str, api_version: &str, wanted: &str) -> Refusal {
+    let (_, version) = steersman_api::GroupVersion::split(api_version);
+    let why = format!("no kind {kind:?} is registered for version {api_version:?} under this path");
+    Refusal::bad_request(cannot_be_handled(kind, version, wanted, &why))
+}
+
 fn unreadable(resource: &Resource, error: &codec::Error) -> Refusal {
-    Refusal::bad_request(decoding(resource, &error.to_string()))
+    match error {
+        codec::Error::TooManyValues => Refusal::too_many_values(),
+        error => Refusal::bad_request(decoding(resource, &error.to_string())),
+    }
 }
 
 fn decoding(resource: &Resource, why: &str) -> String {
-    cannot_be_handled(&resource.kind, &resource.version, resource, why)
+    cannot_be_handled(&resource.kind, &resource.version, &resource.kind, why)
 }
 
-fn cannot_be_handled(kind: &str, version: &str, resource: &Resource, why: &str) -> String {
-    format!("{kind} in version \"{version}\" cannot be handled as a {}: {why}", resource.kind)
+fn cannot_be_handled(kind: &str, version: &str, wanted: &str, why: &str) -> String {
+    format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}")
 }
 
 /// The body is not even JSON.

@@ -335,7 +335,11 @@ impl DeleteOptions {
         let unreadable = |why: &dyn std::fmt::Display| {
             Refusal::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
         };
-        let options = codec::decode(format, &request.body).map_err(|error| unreadable(&error))?;
+        let options = codec::decode(format, &request.body, "DeleteOptions").map_err(|error| match error {
+            codec::Error::TooManyValues => Refusal::too_many_values(),
+            error @ codec::Error::OtherKind { .. } => Refusal::bad_request(error.to_string()),
+            error => unreadable(&error),
+        })?;
         if !options.is_object() && !options.is_null() {
             return Err(unreadable(&"the options are no JSON object"));
         }
@@ -355,7 +359,7 @@ impl DeleteOptions {
             return Err(Refusal::bad_request(why));
         }
         let kind = schema::table().kind("meta.k8s.io", "v1", "DeleteOptions");
-        let normal = kind.map(|kind| schema::normalize(kind, &options));
+        let normal = kind.map(|kind| codec::normalize(kind, &options));
         normal.unwrap_or(Ok(options)).map_err(|error| Refusal::bad_request(error.to_string()))
     }
 

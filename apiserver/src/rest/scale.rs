@@ -8,12 +8,13 @@ use super::answer::{answer, shape_of, value_answer};
 use super::apply::{APPLY, Config, refusal_of};
 use super::body::ResponseBody;
 use super::checks::{check_name, other_uid};
-use super::incoming::{body_of, patch_type};
+use super::incoming::{body_of, other_kind, patch_type};
 use super::negotiate::{Answered, Shape, media_type};
 use super::options::{Commit, WriteOptions};
 use super::request::{Call, Request, Verb};
 use super::server::ApiServer;
 use super::track::{Tracking, manager_of};
+use crate::codec;
 use crate::field::FieldError;
 use crate::managed_fields::{self, Reset, Subject, Type};
 use crate::object;
@@ -69,7 +70,7 @@ impl ApiServer {
     /// The scale with its managers, after `manager` has made it of `old`.
     fn tracked_scale(&self, request: &Request, old: &Value, scale: Value, manager: &str) -> Value {
         let kind = schema::table().kind("autoscaling", "v1", "Scale");
-        let mut scale = kind.and_then(|kind| schema::normalize(kind, &scale).ok()).unwrap_or(scale);
+        let mut scale = kind.and_then(|kind| codec::normalize(kind, &scale).ok()).unwrap_or(scale);
         self.with_scale(request, |subject| managed_fields::update(subject, old, &mut scale, manager));
         scale
     }
@@ -145,15 +146,10 @@ impl ApiServer {
 
 /// The body as the scale of the object that the path names.
 fn scale_in_body(request: &Request) -> Result<Value> {
-    let scale = body_of(request)?;
+    let scale = body_of(request, "Scale")?;
     let (kind, api_version) = (object::text_at(&scale, "kind"), object::text_at(&scale, "apiVersion"));
     if !matches!((kind.as_str(), api_version.as_str()), ("" | "Scale", "" | "autoscaling/v1")) {
-        let (_, version) = steersman_api::GroupVersion::split(&api_version);
-        let why = format!(
-            "{kind} in version {version:?} cannot be handled as a Scale: no kind {kind:?} is registered for version \
-             {api_version:?} under this path"
-        );
-        return Err(Refusal::bad_request(why));
+        return Err(other_kind(&kind, &api_version, "Scale"));
     }
     check_name(&request.call.name, &scale)?;
     Ok(scale)

@@ -309,7 +309,7 @@ impl ApiServer {
         }
         let decoded = negotiate::body_format(&request.headers)
             .ok()
-            .and_then(|format| codec::decode(format, &request.body).ok());
+            .and_then(|format| codec::decode(format, &request.body, &call.resource.kind).ok());
         decoded.map(|object| object::text_at(&object, "metadata.name")).unwrap_or_default()
     }
 

@@ -31,7 +31,7 @@ impl ApiServer {
         let shape = shape_of(request, Answered::Other)?;
         let call = &request.call;
         let account = self.existing(&call.resource, &call.namespace, &call.name)?;
-        let mut asked = body_of(request)?;
+        let mut asked = body_of(request, "TokenRequest")?;
         let fits = |value: &Value| value.is_object() || value.is_null();
         if !asked.is_object() || !fits(&asked["spec"]) {
             return Err(Refusal::bad_request("the body is no TokenRequest: an object with a spec is wanted"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use serde_json::Value;
-use steersman_api::{ObjectKey, Uid, schema};
+use steersman_api::{ObjectKey, Uid};
 
 use super::answer::{shape_of, with_warnings};
 use super::apply::APPLY;
@@ -18,7 +18,7 @@ use super::server::ApiServer;
 use super::track::{Tracking, manager_of};
 use crate::access::Identity;
 use crate::admission::Admission;
-use crate::codec::Format;
+use crate::codec::{self, Format};
 use crate::depth;
 use crate::field::FieldError;
 use crate::managed_fields;
@@ -173,7 +173,10 @@ impl ApiServer {
             return Err(Refusal::bad_request(depth::message()));
         }
         match resource.schema {
-            Some(kind) => schema::normalize(kind, &object).map_err(Refusal::internal),
+            Some(kind) => codec::normalize(kind, &object).map_err(|error| match error {
+                codec::Error::TooManyValues => Refusal::too_many_values(),
+                error => Refusal::internal(error),
+            }),
             None => Ok(object),
         }
     }
