@@ -3,15 +3,19 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, Collected, Limited};
 use kube::client::Body;
 use tower::Service;
 
 use crate::access::Identity;
 use crate::codec::Format;
 use crate::refusal::Refusal;
-use crate::rest::{ApiServer, Deadline, Endless, Reset, ResponseBody, refuse};
+use crate::rest::{ApiServer, Counted, Deadline, Endless, Full, Reset, ResponseBody, refuse, takes_body};
+
+/// When a client should try again for whose body there was no room, in seconds. Upstream's figure for full servers.
+const AFTER_FULL: i32 = 1;
 
 /// The server as a service: a request in, an answer out, in the caller's own task.
 ///
@@ -40,7 +44,7 @@ impl Service<Request<Body>> for InMemory {
     }
 }
 
-/// Reads the body, within the limit, and answers.
+/// Reads the body, within the limits, and answers.
 pub(crate) async fn read_and_answer<B>(
     server: &ApiServer,
     request: Request<B>,
@@ -50,7 +54,7 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (mut parts, body) = request.into_parts();
-    // Before the body: nobody has us read what nobody may say.
+    // Nothing is read of clients that may not send it.
     if let Err(refusal) = server.let_in(&mut parts) {
         return Ok(refuse(&refusal, Format::Json));
     }
@@ -58,12 +62,23 @@ where
     let until = parts.extensions.get::<Deadline>().copied();
     // What is asked has an end, even where the answer has none.
     let until = until.or_else(|| Deadline::after(server.settings().request_timeout));
-    let reading = Limited::new(body, limit).collect();
+    // Its bytes count until the request is answered.
+    let mut held = server.bodies().begin();
+    let body = std::pin::pin!(Limited::new(body, limit));
+    let reading = async {
+        match takes_body(&parts) {
+            true => Counted::new(body, &mut held).collect().await.map(Collected::to_bytes),
+            false => Ok(Bytes::new()),
+        }
+    };
     let Some(read) = Deadline::met(until, reading).await else {
         return Ok(refuse(&Refusal::timed_out(), Format::Json));
     };
     let body = match read {
-        Ok(body) => body.to_bytes(),
+        Ok(body) => body,
+        Err(error) if error.is::<Full>() => {
+            return Ok(refuse(&Refusal::too_many_requests(Some(AFTER_FULL)), Format::Json));
+        }
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             return Ok(refuse(&Refusal::too_large(limit), Format::Json));
         }
@@ -75,4 +90,79 @@ where
         answer.extensions_mut().insert(endless);
     }
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::{StreamExt, stream};
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+
+    use super::*;
+    use crate::rest::{Outbound, Settings};
+
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+    fn server(settings: Settings) -> ApiServer {
+        ApiServer::new(settings, Outbound::new(None, None).unwrap())
+    }
+
+    /// These bytes, and then nothing more, without an end.
+    fn endless(bytes: Vec<u8>) -> impl http_body::Body<Data = Bytes, Error = Reset> + Send {
+        let frames = stream::iter([Ok(Frame::data(Bytes::from(bytes)))]).chain(stream::pending());
+        StreamBody::new(frames)
+    }
+
+    async fn code<B>(server: &ApiServer, method: &str, path: &str, body: B) -> u16
+    where
+        B: http_body::Body + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let request = Request::builder().method(method).uri(path).body(body).unwrap();
+        read_and_answer(server, request).await.unwrap().status().as_u16()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_body_of_a_request_that_has_no_use_for_one_is_not_read() {
+        let server = server(Settings { request_timeout: None, ..Settings::default() });
+        for (method, path, expected) in [
+            ("GET", MAPS, 200),
+            ("GET", "/api/v1/namespaces/default/configmaps?watch=true", 200),
+            ("GET", "/healthz", 200),
+            ("GET", "/openapi/v3", 200),
+            ("POST", "/nowhere", 405),
+            ("POST", "/api/v1/namespaces/default/pods/p/exec?command=x", 404),
+        ] {
+            let answered = code(&server, method, path, endless(vec![0; 8]));
+            let answered = tokio::time::timeout(Duration::from_secs(60), answered).await;
+            assert_eq!(answered, Ok(expected), "{method} {path}");
+        }
+        // What a proxy passes on, whatever the method, is read.
+        let proxied = code(&server, "GET", "/api/v1/namespaces/default/pods/p/proxy/x", endless(vec![0; 8]));
+        assert!(tokio::time::timeout(Duration::from_secs(60), proxied).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_take_so_much_memory_over_all_requests_and_no_more() {
+        let settings = Settings { bodies_limit: 1000, request_timeout: None, ..Settings::default() };
+        let server = server(settings);
+        let map = |bytes: usize| {
+            let object = r#"{"metadata": {"generateName": "a-"}}"#;
+            http_body_util::Full::new(Bytes::from(format!("{object:bytes$}")))
+        };
+        // Two that never end.
+        let mut one = Box::pin(code(&server, "POST", MAPS, endless(vec![b' '; 400])));
+        let mut other = Box::pin(code(&server, "POST", MAPS, endless(vec![b' '; 400])));
+        assert!(futures::poll!(&mut one).is_pending() && futures::poll!(&mut other).is_pending());
+        assert_eq!(code(&server, "POST", MAPS, map(201)).await, 429);
+        assert_eq!(code(&server, "POST", MAPS, map(200)).await, 201);
+        assert_eq!(code(&server, "GET", MAPS, map(900)).await, 200);
+        drop(one);
+        assert_eq!(code(&server, "POST", MAPS, map(600)).await, 201);
+        drop(other);
+        assert_eq!(code(&server, "POST", MAPS, map(1000)).await, 201);
+        assert_eq!(code(&server, "POST", MAPS, map(1001)).await, 429);
+    }
 }

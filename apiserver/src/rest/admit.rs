@@ -1,4 +1,4 @@
-//! Who asks, and may they?
+//! Admits requests: who sends one, and may they?
 
 use http::request::Parts;
 
@@ -10,18 +10,24 @@ use super::server::ApiServer;
 use crate::access::{self, Access, Attributes, Identity, Impersonation};
 use crate::refusal::{Refusal, Result};
 
-/// Where a request goes, as it was when it was seen that it may: what is not there yet then it does not reach later.
+/// The route of a request, as it was when the request was authorized: it reaches nothing that is served only later.
 #[derive(Clone)]
 pub(super) struct Routed {
     pub(super) route: Result<Route>,
     pub(super) query: Query,
 }
 
+/// Whether the body of a request that was let in is of any use: reads have none, but for what a proxy passes on.
+pub(crate) fn takes_body(parts: &Parts) -> bool {
+    let Some(Routed { route: Ok(Route::Resource(call)), .. }) = parts.extensions.get() else { return false };
+    if connect::leads_out(call) { connect::passes_bodies_on(call) } else { call.verb.is_write() }
+}
+
 impl ApiServer {
-    /// Lets a request in whose body has not been read yet, and notes who asks.
+    /// Authenticates and authorizes a request before its body is read, and notes the client's identity.
     ///
     /// # Errors
-    /// Nobody knows who asks, or who asks may not.
+    /// The client can't be identified, or may not do that.
     pub(crate) fn let_in(&self, parts: &mut Parts) -> Result<()> {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let route = route(&self.resources(), &parts.method, parts.uri.path(), &query);

@@ -4,6 +4,7 @@ mod admit;
 mod answer;
 mod apply;
 mod binding;
+mod bodies;
 mod body;
 mod bootstrap;
 mod checks;
@@ -32,7 +33,9 @@ mod track;
 mod watch;
 mod write;
 
+pub(crate) use admit::takes_body;
 pub(crate) use answer::{answer, refuse, unknown_path};
+pub(crate) use bodies::{Counted, Full};
 pub use body::{Reset, ResponseBody};
 pub use connect::OutboundError;
 pub(crate) use connect::{Connection, Outbound};

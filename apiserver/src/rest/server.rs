@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::admit::Routed;
 use super::answer::{refuse, status_format, unknown_path};
+use super::bodies::Bodies;
 use super::body::{Reset, ResponseBody};
 use super::connect::{self, Outbound};
 use super::deadline::Deadline;
@@ -56,6 +57,8 @@ struct Shared {
     turn: Mutex<()>,
     /// What is to be counted of quotas.
     uncounted: Uncounted,
+    /// What the bodies of requests take.
+    bodies: Bodies,
     /// Another takes its place when the server starts again.
     running: Mutex<Running>,
 }
@@ -123,6 +126,7 @@ impl ApiServer {
             shared: Arc::new(Shared {
                 store: Arc::new(store),
                 resources: RwLock::new(Arc::new(Resources::built_in())),
+                bodies: Bodies::limited_to(settings.bodies_limit),
                 clock: settings.clock.clone().unwrap_or_else(Clock::following_tokio),
                 settings,
                 faults: Faults::new(),
@@ -171,6 +175,10 @@ impl ApiServer {
 
     pub(crate) fn turn(&self) -> &Mutex<()> {
         &self.shared.turn
+    }
+
+    pub(crate) fn bodies(&self) -> &Bodies {
+        &self.shared.bodies
     }
 
     pub(super) fn uncounted(&self) -> &Uncounted {

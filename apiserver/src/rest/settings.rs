@@ -16,6 +16,9 @@ pub struct Settings {
     pub min_watch_timeout: Duration,
     /// The largest body that is read, in bytes. Default: 3 MiB, as upstream.
     pub body_limit: usize,
+    /// How many bytes of bodies are held at a time, of all requests under way: one that would go beyond gets 429 and may try
+    /// again. Default: 64 MiB.
+    pub bodies_limit: usize,
     /// How long a request may take that is no watch, log or stream, with reading its body: then it is refused with 504, and may
     /// have done what it should all the same. Default: 60 seconds, as upstream; with a
     /// [`TestServer`](crate::TestServer) for ever, as its clock may jump.
@@ -39,6 +42,7 @@ impl Default for Settings {
             bookmark_interval: Duration::from_secs(60),
             min_watch_timeout: Duration::from_secs(1800),
             body_limit: 3 * 1024 * 1024,
+            bodies_limit: 64 * 1024 * 1024,
             request_timeout: Some(Duration::from_secs(60)),
             clock: None,
             service_account_tokens: true,

@@ -84,16 +84,10 @@ async fn who_is_idle_over_http2_is_told_that_the_connection_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_trickles_in_is_refused_in_time() {
-    for request in ["POST /api/v1/namespaces".to_owned(), format!("GET {WATCH}")] {
-        refuses_what_trickles_in(&request).await;
-    }
-}
-
-async fn refuses_what_trickles_in(request: &str) {
     let (client, task) = connect(serving(), 1024);
     let (mut reads, mut writes) = tokio::io::split(client);
     let head =
-        format!("{request} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n");
+        "POST /api/v1/namespaces HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n";
     writes.write_all(head.as_bytes()).await.unwrap();
     let mut ticking = JoinSet::new();
     ticking.spawn(async move {

@@ -37,6 +37,11 @@ pub(super) fn leads_out(call: &Call) -> bool {
     )
 }
 
+/// Whether the body of a call goes where the call leads to: a proxy's does, while logs and streams have no use for one.
+pub(super) fn passes_bodies_on(call: &Call) -> bool {
+    call.subresource == "proxy"
+}
+
 /// Whether a call is about streams, which take the right to create however they are asked for.
 pub(super) fn is_about_streams(call: &Call) -> bool {
     call.resource.table == "pods" && matches!(call.subresource.as_str(), "exec" | "attach" | "portforward")
