@@ -9,7 +9,7 @@
 //!
 //! The server's own certificate is made at each start and stays in memory. All files have mode 0600.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -77,6 +77,7 @@ impl Pki {
         let folder = data.join("pki");
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(|source| PkiError::File { path: folder.clone(), source })?;
+        sync_parent(&folder)?;
         let (certificate, key) = (folder.join("ca.crt"), folder.join("ca.key"));
         if !key.exists() {
             let made = authority()?;
@@ -202,7 +203,8 @@ fn read(path: &Path) -> Result<String, PkiError> {
     fs::read_to_string(path).map_err(|source| PkiError::File { path: path.to_owned(), source })
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file whole or not at all. Once this returns, the file outlasts a loss of power: what is signed with a key that
+/// is lost afterwards is worthless.
 fn write(path: &Path, text: &str) -> Result<(), PkiError> {
     let failed = |source| PkiError::File { path: path.to_owned(), source };
     let new = path.with_extension("new");
@@ -210,5 +212,13 @@ fn write(path: &Path, text: &str) -> Result<(), PkiError> {
     file.write(true).create(true).truncate(true).mode(0o600);
     let mut file = file.open(&new).map_err(failed)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    fs::rename(&new, path).map_err(failed)
+    fs::rename(&new, path).map_err(failed)?;
+    sync_parent(path)
+}
+
+/// Writes to disk that a file is in its folder: its name lasts only then.
+fn sync_parent(path: &Path) -> Result<(), PkiError> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|source| PkiError::File { path: folder.to_owned(), source })
 }
