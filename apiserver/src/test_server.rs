@@ -105,7 +105,8 @@ impl Builder {
     ///
     /// # Panics
     /// As [`TestServer::start`].
-    pub async fn try_start(self) -> Result<TestServer, OpenError> {
+    pub async fn try_start(mut self) -> Result<TestServer, OpenError> {
+        self.settings.clock.get_or_insert_with(Clock::following_tokio);
         let outbound = Outbound::new(None, self.settings.kubelet_certificate_authority.as_deref());
         let outbound = outbound.expect("the authority for nodes must be usable");
         let server = match self.folder {

@@ -127,7 +127,7 @@ impl ApiServer {
                 store: Arc::new(store),
                 resources: RwLock::new(Arc::new(Resources::built_in())),
                 bodies: Bodies::limited_to(settings.bodies_limit),
-                clock: settings.clock.clone().unwrap_or_else(Clock::following_tokio),
+                clock: settings.clock.clone().unwrap_or_else(Clock::system),
                 settings,
                 faults: Faults::new(),
                 recorder: Recorder::default(),
@@ -386,3 +386,6 @@ fn is_served(call: &Call) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,8 @@ pub struct Settings {
     /// have done what it should all the same. Default: 60 seconds, as upstream; with a
     /// [`TestServer`](crate::TestServer) for ever, as its clock may jump.
     pub request_timeout: Option<Duration>,
-    /// What objects are stamped with. Default: a clock that follows tokio's.
+    /// The time of day that objects are stamped with, and that tokens expire by. Default: the machine's clock; with a
+    /// [`TestServer`](crate::TestServer) a clock that follows tokio's.
     pub clock: Option<Clock>,
     /// Whether new pods get their service account and a token of it, as upstream's admission plugin `ServiceAccount` has it.
     /// Default: they do; with a [`TestServer`](crate::TestServer) they do not.
