@@ -24,6 +24,9 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer that holds an owner until its dependents no longer name it.
 const ORPHAN: &str = "orphan";
 
+/// The table of namespaces.
+const NAMESPACES: &str = "namespaces";
+
 /// What those are told who delete a job and do not say what shall become of its pods.
 const JOBS_ORPHAN: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
     remove them or set propagationPolicy=Orphan to suppress this warning";
@@ -100,6 +103,8 @@ impl ApiServer {
             let seen = self.existing(resource, namespace, name)?;
             check_preconditions(resource, &seen, options)?;
             self.may_delete(resource, name)?;
+            // Creates check their namespace in their turn: each is either stored before the mark, or sees it.
+            let _turn = (resource.table == NAMESPACES).then(|| self.turn().lock());
             let done = match next_step(&seen, options, self.clock().now()) {
                 _ if options.commit == Commit::DryRun => return Ok(Deleted::Gone(seen)),
                 Step::Nothing => return Ok(Deleted::Held(seen)),

@@ -114,6 +114,10 @@ impl ApiServer {
         admission.admit_new(&mut object)?;
         // One at a time: what this object gets for itself, no other may get meanwhile.
         let _turn = self.turn().lock();
+        // The namespace may have ended since it was checked above. From here on it can't: that takes a turn as well.
+        if resource.namespaced() {
+            self.check_namespace(resource, namespace, &name)?;
+        }
         resource.strategy.prepare_for_create(&context, &mut object)?;
         admission.admit_prepared(&mut object)?;
         let errors = if name.is_empty() {
@@ -191,7 +195,7 @@ impl ApiServer {
         }
     }
 
-    /// Nothing is made in a namespace that is not there, or that goes.
+    /// Refuses to make an object in a namespace that does not exist, or is being deleted.
     fn check_namespace(&self, resource: &Resource, namespace: &str, name: &str) -> Result<()> {
         let resources = self.resources();
         let Some(namespaces) = resources.get("", "v1", "namespaces") else { return Ok(()) };
@@ -413,3 +417,6 @@ impl From<store::Error> for Write {
         Self::Overtaken
     }
 }
+
+#[cfg(test)]
+mod tests;
