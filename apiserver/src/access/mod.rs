@@ -24,7 +24,7 @@ pub(crate) use attributes::{Attributes, Target};
 pub(crate) use certificates::identity_of;
 pub(crate) use escalation::{attempt, missing};
 pub use identity::Identity;
-pub(crate) use identity::{MASTERS, user_of_account};
+pub(crate) use identity::{ANONYMOUS, MASTERS, user_of_account};
 pub(crate) use impersonation::Impersonation;
 pub use tokens::KeyError;
 pub(crate) use tokens::{Bound, Claims, ISSUER, Reference, Signer};

@@ -2,12 +2,12 @@
 
 use http::request::Parts;
 
-use super::connect;
+use super::connect::{self, Connection};
 use super::deadline::{Deadline, Endless, is_endless};
 use super::request::{Call, Query, Request, Verb};
 use super::route::{Route, route};
 use super::server::ApiServer;
-use crate::access::{self, Access, Attributes, Identity, Impersonation};
+use crate::access::{self, ANONYMOUS, Access, Attributes, Identity, Impersonation};
 use crate::refusal::{Refusal, Result};
 
 /// The route of a request, as it was when the request was authorized: it reaches nothing that is served only later.
@@ -54,6 +54,9 @@ impl ApiServer {
             &parts.headers,
             now,
         )?;
+        if let Some(connection) = parts.extensions.get::<Connection>().filter(|_| who.user != ANONYMOUS) {
+            connection.authenticated();
+        }
         if self.is_open() {
             return Ok(who);
         }

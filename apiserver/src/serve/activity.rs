@@ -64,6 +64,12 @@ impl Activity {
         Self(Arc::new(Mutex::new(State { under_way: 0, idle_since, unread: BTreeMap::new(), next: 0 })))
     }
 
+    /// Since when no request is under way; `None` if there is one.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let state = self.0.lock();
+        (state.under_way == 0).then_some(state.idle_since)
+    }
+
     /// A request has come.
     pub(super) fn request(&self) -> UnderWay {
         let mut state = self.0.lock();

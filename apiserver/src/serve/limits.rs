@@ -5,8 +5,9 @@ use std::time::Duration;
 /// What strangers may take of a server that listens, and for how long. Times are upstream's where it has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How many connections may be open; more are closed as they come, and those that are there notice nothing. Never more
-    /// than half of what the process may open. Default: 4,096.
+    /// Maximum number of open connections, never more than half of what the process may open. A new connection beyond it takes
+    /// the place of one whose client has not authenticated itself, the longest idle first; where there is none, the new one is
+    /// closed. Default: 4,096.
     pub connections: usize,
     /// How long a client may take for its TLS handshake. Default: 32 seconds.
     pub handshake: Duration,

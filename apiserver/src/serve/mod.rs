@@ -1,15 +1,17 @@
 //! The server behind a socket.
 //!
 //! ```text
-//! accept (so many at most) ─> TLS handshake (with a deadline) ─> HTTP, until one of
-//!     the client ends it · it has outstayed its welcome (activity) · the server stops (after what is under way)
+//! accept (so many at most: guests) ─> TLS handshake (with a deadline) ─> HTTP, until one of
+//!     the client ends it · it has outstayed its welcome (activity) · a newcomer needs its place (guests) ·
+//!     the server stops (after what is under way)
 //! ```
 
 mod activity;
+mod guests;
 mod limits;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,10 +30,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::limits::Limits;
 
-use self::activity::{Activity, Answering, Overdue};
+use self::activity::{Answering, Overdue};
+use self::guests::{Guest, Guests};
 use crate::access::{Identity, identity_of};
 use crate::in_memory::read_and_answer;
-use crate::rest::{ApiServer, Connection, Endless, Reset};
+use crate::rest::{ApiServer, Endless, Reset};
 
 /// How many requests may be under way on one connection of HTTP/2. Upstream's number.
 const STREAMS: u32 = 100;
@@ -108,25 +111,29 @@ impl Listening {
 
 /// Takes connections until it is told to end, or dropped; they go with it.
 async fn accept(serving: Serving, listener: TcpListener, ends: Ends) {
-    let mut connections = JoinSet::new();
+    let mut guests = Guests::default();
     let most = serving.limits.map_or(usize::MAX, |limits| limits.connections);
     let (mut refusing, mut failing) = (Complaint::default(), Complaint::default());
     loop {
         tokio::select! {
             () = ends.close.cancelled() => break,
             () = ends.drain.cancelled() => break,
-            Some(_) = connections.join_next() => {}
+            () = guests.one_left() => {}
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) if connections.len() < most => {
+                Ok((stream, peer)) => {
+                    if guests.len() >= most {
+                        if refusing.is_due() {
+                            tracing::warn!(limit = most, %peer, "Too many connections are open");
+                        }
+                        if !guests.turn_one_away().await {
+                            continue;
+                        }
+                    }
                     let _ = stream.set_nodelay(true);
                     // It is served even if the system can't find out that its peer is gone.
                     let _ = keep_alive(&stream);
-                    connections.spawn(serving.clone().connected(stream, peer.ip()));
-                }
-                Ok((_, peer)) => {
-                    if refusing.is_due() {
-                        tracing::warn!(limit = most, %peer, "Too many connections are open: new ones are closed");
-                    }
+                    let guest = Guest::at(peer.ip());
+                    guests.take_in(guest.clone(), serving.clone().connected(stream, guest));
                 }
                 Err(error) => {
                     if failing.is_due() {
@@ -140,9 +147,9 @@ async fn accept(serving: Serving, listener: TcpListener, ends: Ends) {
     drop(listener);
     tokio::select! {
         () = ends.close.cancelled() => {}
-        () = async { while connections.join_next().await.is_some() {} } => {}
+        () = guests.all_left() => {}
     }
-    connections.shutdown().await;
+    guests.shut_out().await;
 }
 
 /// Has the system find out that a peer is gone without a word.
@@ -182,14 +189,14 @@ struct Serving {
 
 impl Serving {
     /// One connection, from its first byte to its last.
-    async fn connected(self, stream: impl Stream, peer: IpAddr) {
-        let Some(tls) = self.tls.clone() else { return self.serve(stream, peer, None).await };
+    async fn connected(self, stream: impl Stream, guest: Guest) {
+        let Some(tls) = self.tls.clone() else { return self.serve(stream, guest, None).await };
         let handshake = self.limits.map_or(Duration::MAX, |limits| limits.handshake);
         match timeout(handshake, self.drain.run_until_cancelled(tls.accept(stream))).await {
             Ok(Some(Ok(stream))) => {
                 let certificates = stream.get_ref().1.peer_certificates();
                 let who = certificates.and_then(<[_]>::first).and_then(|of_client| identity_of(of_client));
-                self.serve(stream, peer, who).await;
+                self.serve(stream, guest, who).await;
             }
             Ok(Some(Err(error))) => tracing::debug!(%error, "a TLS handshake failed"),
             Ok(None) => {}
@@ -199,9 +206,12 @@ impl Serving {
 
     /// Answers what comes over a connection; all of it from `who`, if that is known. Where it changes its protocol, carries
     /// what follows.
-    async fn serve(self, stream: impl Stream, peer: IpAddr, who: Option<Identity>) {
+    async fn serve(self, stream: impl Stream, guest: Guest, who: Option<Identity>) {
         let Self { server, mut limits, drain, .. } = self;
-        let (connection, activity) = (Connection::with(peer), Activity::begin());
+        let Guest { connection, activity } = guest;
+        if who.is_some() {
+            connection.authenticated();
+        }
         // A request that ends with `Reset` takes its connection with it over HTTP/1.1, and its stream over HTTP/2.
         let service = service_fn(|mut request| {
             let (server, under_way) = (server.clone(), activity.request());

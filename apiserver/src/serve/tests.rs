@@ -1,6 +1,6 @@
 //! What strangers do to a socket. Most sockets are pipes here, so that time can be paused.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -11,10 +11,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::TcpStream;
 
 use super::*;
+use crate::access::{Access, Guard, Signer};
 use crate::rest::{Outbound, Settings};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WATCH: &str = "/api/v1/namespaces?watch=1&timeoutSeconds=1000000";
 
 fn serving() -> Serving {
@@ -26,7 +28,7 @@ fn serving() -> Serving {
 fn connect(serving: Serving, room: usize) -> (DuplexStream, JoinSet<()>) {
     let (ours, theirs) = duplex(room);
     let mut task = JoinSet::new();
-    task.spawn(serving.connected(theirs, LOCAL));
+    task.spawn(serving.connected(theirs, Guest::at(LOCAL)));
     (ours, task)
 }
 
@@ -117,18 +119,21 @@ async fn get(client: impl Stream, path: &str) -> (http2::SendRequest<Empty<Bytes
     (sender, answer)
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_answer_that_nobody_reads_is_given_up() {
-    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-    let serving = serving();
-    // More than waits on its way.
+/// Makes the ConfigMaps `a`, `b` and `c`, each larger than what waits on its way to a client.
+async fn make_maps(server: &ApiServer) {
     for name in ["a", "b", "c"] {
         let map = serde_json::json!({"metadata": {"name": name}, "data": {"k": "v".repeat(500_000)}});
         let request = Request::post(MAPS).header("content-type", "application/json");
         let request = request.body(Full::new(Bytes::from(map.to_string()))).unwrap();
-        let made = read_and_answer(&serving.server, request).await.unwrap();
+        let made = read_and_answer(server, request).await.unwrap();
         assert_eq!(made.status(), StatusCode::CREATED);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_nobody_reads_is_given_up() {
+    let serving = serving();
+    make_maps(&serving.server).await;
     let (client, task) = connect(serving, 1024);
     let _unread = get(client, MAPS).await;
     assert_eq!(lasts(task).await, SECOND * 60);
@@ -210,10 +215,57 @@ async fn the_system_looks_after_silent_peers() {
 
 /// One request over a connection that stays.
 async fn ask(stream: &mut TcpStream) -> String {
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    ask_with(stream, "accept: */*").await
+}
+
+async fn ask_with(stream: &mut TcpStream, header: &str) -> String {
+    let request = format!("GET /healthz HTTP/1.1\r\nhost: a\r\n{header}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = vec![0; 1024];
     let len = stream.read(&mut answer).await.unwrap();
     String::from_utf8_lossy(&answer[..len]).into_owned()
+}
+
+/// A server that lets in those only whom rules allow it, and the administrator by the token `secret`.
+fn guarded(folder: &std::path::Path) -> ApiServer {
+    let opened = ApiServer::opening(folder).unwrap();
+    let access = Access::Guarded(Arc::new(Guard::new("secret")));
+    let outbound = Outbound::new(None, None).unwrap();
+    ApiServer::open(Settings::default(), folder, opened, access, Signer::fleeting(), outbound).unwrap()
+}
+
+#[tokio::test]
+async fn a_newcomer_takes_the_place_of_the_stranger_that_has_been_idle_longest() {
+    let folder = tempfile::tempdir().unwrap();
+    let manner = Manner { limits: Some(Limits { connections: 3, ..Limits::default() }), tls: None };
+    let listening = Listening::open(guarded(folder.path()), (LOCAL, 0).into(), manner).await.unwrap();
+    let connect = || TcpStream::connect(listening.address());
+    let (mut known, mut oldest, mut idle) =
+        (connect().await.unwrap(), connect().await.unwrap(), connect().await.unwrap());
+    let admin = "authorization: Bearer secret";
+    assert!(ask_with(&mut known, admin).await.starts_with("HTTP/1.1 200 "));
+    assert!(ask(&mut idle).await.starts_with("HTTP/1.1 200 "));
+    assert!(ask(&mut oldest).await.starts_with("HTTP/1.1 200 "));
+    let mut newcomer = connect().await.unwrap();
+    let answer = ask_with(&mut newcomer, admin).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 200 "),
+        "a newcomer was turned away for an idle stranger: {answer:?}"
+    );
+    let end = idle.read(&mut [0; 8]).await;
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    for stream in [&mut known, &mut oldest] {
+        assert!(ask(stream).await.starts_with("HTTP/1.1 200 "));
+    }
+    // Whoever said once who it is stays, also where it is idle longer than strangers are.
+    let mut next = connect().await.unwrap();
+    assert!(ask_with(&mut next, admin).await.starts_with("HTTP/1.1 200 "));
+    let end = oldest.read(&mut [0; 8]).await;
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    for stream in [&mut known, &mut newcomer, &mut next] {
+        assert!(ask(stream).await.starts_with("HTTP/1.1 200 "));
+    }
+    listening.close().await;
 }
 
 #[tokio::test]

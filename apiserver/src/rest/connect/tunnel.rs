@@ -5,6 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, Either, FutureExt, select};
@@ -31,12 +32,24 @@ const LINGER: Duration = Duration::from_secs(30);
 pub(crate) struct Connection {
     peer: IpAddr,
     tunnel: Arc<Mutex<Option<BoxFuture<'static, ()>>>>,
+    /// Whether a request of it was authenticated.
+    is_known: Arc<AtomicBool>,
 }
 
 impl Connection {
     /// One with somebody at that address.
     pub(crate) fn with(peer: IpAddr) -> Self {
-        Self { peer, tunnel: Arc::default() }
+        Self { peer, tunnel: Arc::default(), is_known: Arc::default() }
+    }
+
+    /// Notes that its client has authenticated itself.
+    pub(crate) fn authenticated(&self) {
+        self.is_known.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its client has authenticated itself at least once.
+    pub(crate) fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
     }
 
     /// Who is at its other end.

@@ -1,0 +1,127 @@
+//! The open connections, and which of them ends when there is no room for another.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::IpAddr;
+
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::activity::Activity;
+use crate::rest::Connection;
+
+/// One connection, as far as it matters who is at its other end and what it does.
+#[derive(Clone)]
+pub(super) struct Guest {
+    /// Knows whether its client has authenticated itself.
+    pub(super) connection: Connection,
+    /// Its requests.
+    pub(super) activity: Activity,
+}
+
+/// The tasks that serve connections. Dropping it ends all of them.
+#[derive(Default)]
+pub(super) struct Guests {
+    tasks: JoinSet<()>,
+    /// One for each of `tasks`, but for those that have been turned away.
+    open: HashMap<Id, (Guest, CancellationToken)>,
+}
+
+/// What of a connection decides whether another takes its place.
+#[derive(Debug, Clone, Copy)]
+struct Standing {
+    /// Its client has authenticated itself.
+    is_known: bool,
+    /// Since when it has no request under way; `None` if it has one.
+    idle_since: Option<Instant>,
+}
+
+impl Guest {
+    /// A connection that begins, with a client at that address.
+    pub(super) fn at(peer: IpAddr) -> Self {
+        Self { connection: Connection::with(peer), activity: Activity::begin() }
+    }
+
+    fn standing(&self) -> Standing {
+        Standing { is_known: self.connection.is_known(), idle_since: self.activity.idle_since() }
+    }
+}
+
+impl Guests {
+    /// How many connections are open.
+    pub(super) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Serves a connection in a task of its own.
+    pub(super) fn take_in(&mut self, guest: Guest, served: impl Future<Output = ()> + Send + 'static) {
+        let leave = CancellationToken::new();
+        let left = leave.clone();
+        let task = self.tasks.spawn(async move {
+            let _ = left.run_until_cancelled(served).await;
+        });
+        self.open.insert(task.id(), (guest, leave));
+    }
+
+    /// Ends the connection that matters least, and waits until there is room. `false` if no connection may be ended.
+    pub(super) async fn turn_one_away(&mut self) -> bool {
+        let all = self.open.iter().map(|(id, (guest, _))| (*id, guest.standing()));
+        let Some((_, leave)) = least(all).and_then(|id| self.open.remove(&id)) else { return false };
+        leave.cancel();
+        self.one_left().await;
+        true
+    }
+
+    /// Resolves when a connection has ended; never if there is none.
+    pub(super) async fn one_left(&mut self) {
+        match self.tasks.join_next_with_id().await {
+            Some(ended) => {
+                let id = ended.map_or_else(|panicked: JoinError| panicked.id(), |(id, ())| id);
+                self.open.remove(&id);
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Resolves when all connections have ended.
+    pub(super) async fn all_left(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    /// Ends all connections.
+    pub(super) async fn shut_out(&mut self) {
+        self.tasks.shutdown().await;
+    }
+}
+
+/// Of the connections whose clients have not authenticated themselves, the one that has been idle longest; one that is busy
+/// where none is idle.
+fn least<T>(all: impl Iterator<Item = (T, Standing)>) -> Option<T> {
+    let strangers = all.filter(|(_, standing)| !standing.is_known);
+    let first = strangers.min_by_key(|(_, standing)| (standing.idle_since.is_none(), standing.idle_since));
+    first.map(|(stranger, _)| stranger)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_stranger_that_has_been_idle_longest_goes_first_and_known_clients_never() {
+        let began = Instant::now();
+        let idle =
+            |is_known, seconds| Standing { is_known, idle_since: Some(began + Duration::from_secs(seconds)) };
+        let busy = |is_known| Standing { is_known, idle_since: None };
+        for (all, expected) in [
+            (vec![], None),
+            (vec![idle(true, 0), busy(true)], None),
+            (vec![idle(true, 0), idle(false, 2), idle(false, 1), busy(false)], Some(2)),
+            (vec![idle(true, 0), busy(false)], Some(1)),
+        ] {
+            assert_eq!(least(all.iter().copied().enumerate()), expected, "{all:?}");
+        }
+    }
+}
