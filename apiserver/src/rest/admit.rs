@@ -3,7 +3,7 @@
 use http::request::Parts;
 
 use super::connect::{self, Connection};
-use super::deadline::{Deadline, Endless, is_endless};
+use super::deadline::{Deadline, Endless};
 use super::request::{Call, Query, Request, Verb};
 use super::route::{Route, route};
 use super::server::ApiServer;
@@ -32,8 +32,8 @@ impl ApiServer {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let route = route(&self.resources(), &parts.method, parts.uri.path(), &query);
         let longest = self.settings().request_timeout;
-        if is_endless(&route) {
-            parts.extensions.insert(Endless);
+        if let Some(endless) = Endless::of(&route) {
+            parts.extensions.insert(endless);
         } else if let Some(deadline) = Deadline::of(&query, longest).map_err(Refusal::bad_request)? {
             parts.extensions.insert(deadline);
         }

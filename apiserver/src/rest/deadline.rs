@@ -14,9 +14,14 @@ use crate::refusal::Result;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline(Instant);
 
-/// An extension of requests that have no end, and of their answers.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Endless;
+/// Why an answer has no end of its own: an extension of such requests, and of their answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Endless {
+    /// It is a watch. It keeps the objects that it has yet to tell.
+    Watch,
+    /// It is a log, or a connection to a container or a service.
+    Stream,
+}
 
 impl Deadline {
     /// Of a request that begins now and has an end; `None` if it may take as long as it does. The client may ask for less than
@@ -47,9 +52,13 @@ impl Deadline {
     }
 }
 
-/// Whether a request takes as long as its client likes.
-pub(super) fn is_endless(route: &Result<Route>) -> bool {
-    let Ok(Route::Resource(call)) = route else { return false };
-    call.verb == Verb::Watch
-        || matches!(call.subresource.as_str(), "log" | "exec" | "attach" | "portforward" | "proxy")
+impl Endless {
+    /// Of a request that takes as long as its client likes; `None` for all others.
+    pub(super) fn of(route: &Result<Route>) -> Option<Self> {
+        let Ok(Route::Resource(call)) = route else { return None };
+        match call.subresource.as_str() {
+            "log" | "exec" | "attach" | "portforward" | "proxy" => Some(Self::Stream),
+            _ => (call.verb == Verb::Watch).then_some(Self::Watch),
+        }
+    }
 }

@@ -1,12 +1,10 @@
-//! What goes on on a connection, as far as it says whether the connection is still worth its place.
+//! The requests of a connection, as far as they decide whether the connection is still worth its place.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
@@ -26,8 +24,17 @@ struct State {
     idle_since: Instant,
     /// Answers that must end, each since when it is there to be read.
     unread: BTreeMap<u64, Instant>,
+    /// Answers that have no end, and that are given up where nobody reads them.
+    watches: BTreeMap<u64, Weak<dyn Watched>>,
     /// The number of the next request.
     next: u64,
+}
+
+/// An answer without an end, as its connection sees it.
+pub(super) trait Watched: Send + Sync {
+    /// Gives the answer up if its client has read nothing of it for so long. Otherwise says when that will be; `None` if the
+    /// client has read all that there is.
+    fn give_up_after(&self, unread: Duration, now: Instant) -> Option<Instant>;
 }
 
 /// What is to be done about a connection.
@@ -61,7 +68,8 @@ impl Activity {
     /// Of a connection that begins.
     pub(super) fn begin() -> Self {
         let idle_since = Instant::now();
-        Self(Arc::new(Mutex::new(State { under_way: 0, idle_since, unread: BTreeMap::new(), next: 0 })))
+        let (unread, watches) = (BTreeMap::new(), BTreeMap::new());
+        Self(Arc::new(Mutex::new(State { under_way: 0, idle_since, unread, watches, next: 0 })))
     }
 
     /// Since when no request is under way; `None` if there is one.
@@ -83,12 +91,19 @@ impl Activity {
         self.0.lock().idle_since = Instant::now();
     }
 
-    /// Resolves once the connection has outstayed its welcome.
+    /// Resolves once the connection has outstayed its welcome. Gives up watches that nobody reads, meanwhile.
     pub(super) async fn overdue(&self, limits: &Limits) -> Overdue {
         loop {
-            let verdict = self.0.lock().verdict(limits, Instant::now());
+            let now = Instant::now();
+            // Not under the lock: an answer that is given up takes it when it goes.
+            let watches: Vec<_> = self.0.lock().watches.values().filter_map(Weak::upgrade).collect();
+            let of_watches = watches.iter().filter_map(|watch| watch.give_up_after(limits.unread, now)).min();
+            drop(watches);
+            let verdict = self.0.lock().verdict(limits, now);
             match verdict {
-                Verdict::Fine(until) => sleep_until(until).await,
+                Verdict::Fine(until) => {
+                    sleep_until(of_watches.map_or(until, |sooner| sooner.min(until))).await
+                }
                 Verdict::Over(overdue) => return overdue,
             }
         }
@@ -121,12 +136,18 @@ impl UnderWay {
     pub(super) fn answered(&self) {
         self.activity.0.lock().unread.insert(self.number, Instant::now());
     }
+
+    /// The answer is there, and it is a watch.
+    pub(super) fn watched(&self, watch: Weak<dyn Watched>) {
+        self.activity.0.lock().watches.insert(self.number, watch);
+    }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
         let mut state = self.activity.0.lock();
         state.unread.remove(&self.number);
+        state.watches.remove(&self.number);
         state.under_way -= 1;
         if state.under_way == 0 {
             state.idle_since = Instant::now();
@@ -134,36 +155,8 @@ impl Drop for UnderWay {
     }
 }
 
-/// The body of an answer; its request is under way for as long as this is there.
-pub(super) struct Answering<B> {
-    pub(super) body: B,
-    pub(super) _under_way: UnderWay,
-}
-
-impl<B: Body + Unpin> Body for Answering<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::time::advance;
 
     use super::*;

@@ -14,8 +14,9 @@ pub struct Limits {
     /// How long a connection may be open without a request: nothing is sent, or a request begins and does not get past its
     /// headers. Its client is told, as far as its protocol can, and has a few seconds more to take note. Default: 90 seconds.
     pub idle: Duration,
-    /// How long a client may leave the answer to a request unread that is no watch, log or stream, as far as it is not on
-    /// its way already. Its connection ends then. Default: 60 seconds.
+    /// How long a client may leave an answer unread, as far as it is not on its way already: then its connection ends. Of a
+    /// watch that is the time since its last event was taken, and only the watch ends. Logs and streams have no such limit.
+    /// Default: 60 seconds.
     pub unread: Duration,
     /// How often a client that speaks HTTP/2 is asked whether it is there. Default: 30 seconds.
     pub ping: Duration,

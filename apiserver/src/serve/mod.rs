@@ -7,6 +7,7 @@
 //! ```
 
 mod activity;
+mod answering;
 mod guests;
 mod limits;
 
@@ -30,7 +31,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::limits::Limits;
 
-use self::activity::{Answering, Overdue};
+use self::activity::Overdue;
+use self::answering::Answering;
 use self::guests::{Guest, Guests};
 use crate::access::{Identity, identity_of};
 use crate::in_memory::read_and_answer;
@@ -221,10 +223,15 @@ impl Serving {
             request.extensions_mut().insert(connection.clone());
             async move {
                 let answer = read_and_answer(&server, request).await?;
-                if answer.extensions().get::<Endless>().is_none() {
-                    under_way.answered();
-                }
-                Ok::<_, Reset>(answer.map(|body| Answering { body, _under_way: under_way }))
+                let endless = answer.extensions().get::<Endless>().copied();
+                Ok::<_, Reset>(answer.map(|body| match endless {
+                    Some(Endless::Watch) => Answering::watch(body, under_way),
+                    Some(Endless::Stream) => Answering::plain(body, under_way),
+                    None => {
+                        under_way.answered();
+                        Answering::plain(body, under_way)
+                    }
+                }))
             }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());

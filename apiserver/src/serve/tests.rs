@@ -7,6 +7,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
+use steersman_api::ObjectKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::TcpStream;
 
@@ -148,6 +149,46 @@ async fn a_watch_goes_on_for_as_long_as_somebody_listens() {
     while let Ok(event) = timeout(SECOND * 36_000, events.frame()).await {
         event.expect("it must go on").unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_nobody_reads_is_given_up_and_no_other_request_of_its_connection() {
+    let serving = serving();
+    make_maps(&serving.server).await;
+    let store = Arc::clone(serving.server.store());
+    let (client, _task) = connect(serving, 1024);
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.timer(TokioTimer::new()).initial_stream_window_size(100);
+    let (mut sender, driver) = builder.handshake(TokioIo::new(client)).await.unwrap();
+    let mut driving = JoinSet::new();
+    driving.spawn(driver);
+    let mut ask = async |path: &str| {
+        let request = Request::get(path).body(Empty::<Bytes>::new()).unwrap();
+        sender.send_request(request).await.unwrap().into_body()
+    };
+    let mut listened_to = ask(WATCH).await;
+    let mut unread = ask(&format!("{MAPS}?watch=1&timeoutSeconds=1000000")).await;
+    // The last that the watch is to tell is gone meanwhile, and forgotten.
+    let last = store.get(&"configmaps".into(), &ObjectKey::new("default", "c")).unwrap();
+    store.remove(&last).unwrap();
+    store.forget(Instant::now() + SECOND);
+    let last = {
+        let weak = Arc::downgrade(&last);
+        drop(last);
+        weak
+    };
+    assert!(last.upgrade().is_some(), "the watch must have it to tell, or nothing is shown");
+    let mut events = JoinSet::new();
+    events.spawn(async move { while listened_to.frame().await.expect("it must go on").is_ok() {} });
+    sleep(SECOND * 61).await;
+    assert!(
+        last.upgrade().is_none(),
+        "a watch that nobody has read for a minute keeps an object that is gone"
+    );
+    let broken = async { while unread.frame().await.expect("it must not end cleanly").is_ok() {} };
+    timeout(SECOND, broken).await.expect("its client must be told that it was given up");
+    assert!(events.try_join_next().is_none(), "another watch of the connection must go on");
+    ask("/healthz").await.frame().await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
