@@ -7,7 +7,7 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -368,6 +368,68 @@ async fn what_was_acknowledged_outlives_a_kill() {
         let _ = all.child.wait();
     }
     assert!(made.len() >= 60);
+}
+
+/// A disk of 32 MiB, unmounted when this is dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// `None` where the user may not mount.
+    fn mount() -> Option<Self> {
+        let at = tempfile::tempdir().unwrap();
+        let mount =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=32m", "tmpfs"]).arg(at.path()).output();
+        mount.is_ok_and(|mount| mount.status.success()).then_some(Self(at))
+    }
+
+    /// Another program takes all that is left.
+    fn fill(&self) {
+        let mut file = std::fs::File::create(self.0.path().join("log")).unwrap();
+        let mut piece = vec![1; 1 << 20];
+        while !piece.is_empty() {
+            if file.write(&piece).is_err() {
+                piece.truncate(piece.len() / 2);
+            }
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn it_starts_on_a_full_disk_so_that_something_can_be_deleted() {
+    let Some(disk) = SmallDisk::mount() else {
+        println!("no disk can be mounted, which takes root: not run");
+        return;
+    };
+    let data = disk.0.path().join("data");
+    let map = |name: String| -> ConfigMap {
+        serde_json::from_value(json!({"metadata": {"name": name}, "data": {"k": "v".repeat(500_000)}}))
+            .unwrap()
+    };
+    let mut all = Standalone::start(&data).await;
+    let maps = Api::<ConfigMap>::namespaced(client(&data).await, "default");
+    maps.create(&PostParams::default(), &map("old".to_owned())).await.unwrap();
+    assert!(all.stop().await.success());
+    disk.fill();
+
+    let mut again = Standalone::start(&data).await;
+    let maps = Api::<ConfigMap>::namespaced(client(&data).await, "default");
+    let mut number = 0;
+    let refused = loop {
+        number += 1;
+        match maps.create(&PostParams::default(), &map(format!("new-{number}"))).await {
+            Ok(_) => assert!(number < 100, "the disk must be full at some time"),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(refused.contains("etcdserver: mvcc: database space exceeded"), "{refused}");
+    maps.delete("old", &DeleteParams::default()).await.unwrap();
+    assert!(again.stop().await.success());
 }
 
 #[tokio::test]

@@ -46,6 +46,7 @@
 //! | History | What 5 minutes bring, as upstream, but of a resource at most 10,000 changes, or 32 MiB of them |
 //! | Pages of a selection | The last one says so; upstream may offer an empty one after it |
 //! | Refusals | Bring no warnings along |
+//! | Space | Bounded by [`Settings::quota_backend_bytes`], as etcd's is, and by the disk; then deletes and all writes that need no more space go on, and there is nothing to disarm once there is space again |
 //! | Connections | Bounded in number, and by what [`Limits`] says; upstream bounds requests under way instead, and their share by flow schemas |
 //! | Quantities | Have one canonical form, also those written as `1e3` |
 //!

@@ -28,6 +28,9 @@ impl From<Status> for Refusal {
     }
 }
 
+/// What etcd says once its database has the size that it may have.
+const NO_SPACE: &str = "etcdserver: mvcc: database space exceeded";
+
 impl Refusal {
     fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Status::failure(code, reason, message).into()
@@ -252,6 +255,16 @@ impl Refusal {
     /// The object would be more than is stored. In the words of upstream's etcd, which upstream did not foresee.
     pub(crate) fn too_heavy() -> Self {
         Self::unforeseen("etcdserver: request is too large")
+    }
+
+    /// The objects have all the space that they may take. In the words of upstream's etcd, which upstream did not foresee.
+    pub(crate) fn no_space() -> Self {
+        Self::unforeseen(NO_SPACE)
+    }
+
+    /// Whether it is [`no_space`](Self::no_space).
+    pub(crate) fn is_no_space(&self) -> bool {
+        self.status.message == NO_SPACE
     }
 
     /// Refused whoever asks.

@@ -68,6 +68,13 @@ impl Builder {
         self
     }
 
+    /// See [`Settings::quota_backend_bytes`].
+    #[must_use]
+    pub fn quota_backend_bytes(mut self, bytes: u64) -> Self {
+        self.settings.quota_backend_bytes = bytes;
+        self
+    }
+
     /// See [`Settings::clock`].
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {

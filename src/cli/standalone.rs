@@ -18,6 +18,9 @@ use crate::logging::{Format, Logging};
 const OF_ROOT: &str = "/var/lib/steersman";
 const BELOW_HOME: &str = ".local/share/steersman";
 
+/// How many bytes objects may take: etcd's default for its flag of the same name.
+const QUOTA: u64 = 2 << 30;
+
 /// What is to be run, checked.
 #[derive(Debug)]
 pub(crate) struct Standalone {
@@ -29,6 +32,8 @@ pub(crate) struct Standalone {
     pub kubeconfig: PathBuf,
     /// Where the API server listens.
     pub https_address: SocketAddr,
+    /// How many bytes objects may take together.
+    pub quota_backend_bytes: u64,
     /// Where metrics and health are served over plain HTTP.
     pub http_address: Option<Address>,
     /// Which controllers.
@@ -55,6 +60,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "ip:port", default_value = "127.0.0.1:6443", value_parser = https_address)]
     #[arg(help_heading = "API server")]
     pub https_address: SocketAddr,
+    /// How many bytes objects may take together; beyond, writes that need more space are refused, and deletes are not
+    #[arg(long, value_name = "int", default_value_t = QUOTA, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(help_heading = "API server")]
+    pub quota_backend_bytes: u64,
 
     /// Where to serve metrics and health over plain HTTP, such as 127.0.0.1:10252 or :10252; nowhere if not given
     #[arg(long, value_name = "host:port", value_parser = Address::parse, help_heading = "Serving")]
@@ -134,6 +143,7 @@ impl Flags {
             data_dir,
             kubeconfig,
             https_address: self.https_address,
+            quota_backend_bytes: self.quota_backend_bytes,
             http_address: self.http_address,
             selection,
             node_name,

@@ -23,7 +23,7 @@ pub(crate) enum KubeconfigError {
     },
 }
 
-/// Writes it for the owner alone, whole or not at all. A file with other clusters stays as it is.
+/// Writes it for the owner alone, whole or not at all unless the disk is full. A file with other clusters stays as it is.
 ///
 /// # Errors
 /// See [`KubeconfigError`].
@@ -33,6 +33,10 @@ pub(super) fn write(path: &Path, kubeconfig: &Kubeconfig) -> Result<(), Kubeconf
         return Err(KubeconfigError::Others(path.to_owned()));
     }
     let text = serde_json::to_string_pretty(kubeconfig).map_err(|error| failed(error.into()))?;
+    // Not again: a disk that has become full must not keep the server from starting.
+    if fs::read_to_string(path).is_ok_and(|written| written.trim_end() == text) {
+        return Ok(());
+    }
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
     }
@@ -46,7 +50,22 @@ pub(super) fn write(path: &Path, kubeconfig: &Kubeconfig) -> Result<(), Kubeconf
             file.write_all(b"\n")?;
             file.sync_all()
         });
-    written.and_then(|()| fs::rename(&beside, path)).map_err(failed)
+    match written.and_then(|()| fs::rename(&beside, path)) {
+        // The old one has the space that the new one needs.
+        Err(error) if error.kind() == io::ErrorKind::StorageFull && path.exists() => {
+            let _ = fs::remove_file(&beside);
+            overwrite(path, &text).map_err(failed)
+        }
+        done => done.map_err(failed),
+    }
+}
+
+/// Writes a file anew where it is. A crash meanwhile leaves a part of both contents.
+fn overwrite(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.set_len(text.len() as u64)?;
+    file.sync_all()
 }
 
 /// Whether the file has nothing but what we would write.

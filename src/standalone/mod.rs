@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use prometheus::Registry;
 use serde_json::Value;
-use steersman_apiserver::{Identity, Server, StartError};
+use steersman_apiserver::{Identity, Server, Settings, StartError};
 use steersman_client::{Clients, Limits, clients, events};
 use steersman_controller::options::OptionSet;
 use steersman_controller::runner::{ShutdownTimeout, Timing};
@@ -99,7 +99,7 @@ pub(crate) enum Error {
 pub(crate) async fn run(options: Standalone) -> Result<(), Error> {
     let signals = Signals::listen().map_err(Error::Signals)?;
     let server = Server::start(steersman_apiserver::Options {
-        settings: Default::default(),
+        settings: Settings { quota_backend_bytes: options.quota_backend_bytes, ..Settings::default() },
         data_folder: options.data_dir.clone(),
         address: options.https_address,
         names: Vec::new(),

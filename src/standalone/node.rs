@@ -55,7 +55,10 @@ impl Plan<'_> {
         let failed = |source| Error::Node { path: self.folder.to_owned(), source };
         fs::create_dir_all(self.folder).map_err(failed)?;
         let ca = self.folder.join("client-ca.crt");
-        fs::write(&ca, self.ca).map_err(failed)?;
+        // Not again: a disk that has become full must not keep the node from starting.
+        if !fs::read(&ca).is_ok_and(|written| written == self.ca.as_bytes()) {
+            fs::write(&ca, self.ca).map_err(failed)?;
+        }
         let mut configuration = match self.endpoint {
             Some(endpoint) => KubeletConfiguration {
                 container_runtime_endpoint: endpoint.to_owned(),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::options::Commit;
 use super::server::ApiServer;
+use crate::object;
 use crate::refusal::{Refusal, Result};
 use crate::registry::{self, DEFINITIONS, Resource, SYSTEM_CLASSES, SystemClass};
 use crate::store::{Loaded, Object, OpenError, TableId};
@@ -72,7 +73,12 @@ impl ApiServer {
     fn begin_with(&self, resource: &Arc<Resource>, mut object: Value) {
         resource.strategy.default(&mut object);
         self.track_new(resource, &mut object, SELF);
+        let name = object::text_at(&object, "metadata.name");
         if let Err(refusal) = self.add_named(None, resource, "", object, Commit::Write) {
+            if refusal.is_no_space() {
+                tracing::warn!(kind = %resource.kind, name, "there is no space for an object that every cluster has");
+                return;
+            }
             assert_eq!(refusal.status.reason, "AlreadyExists", "a store must take the first objects");
         }
     }

@@ -102,8 +102,11 @@ impl ApiServer {
             } else {
                 self.store().replace(&seen, cleaned).map(|_| ())
             };
-            if done.is_ok() {
-                return;
+            match done {
+                // Without space for the mark that it has been cleaned up, the next object that goes tries again.
+                Ok(()) | Err(store::Error::NoSpace) => return,
+                // Overtaken by another write: look again.
+                Err(_) => {}
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::meta;
 use crate::object::{self, finalizers};
 use crate::refusal::{Refusal, Result};
 use crate::registry::{Collection, Resource};
-use crate::store::Object;
+use crate::store::{self, Object};
 
 /// The finalizer that holds an owner until its dependents are gone.
 const FOREGROUND: &str = "foregroundDeletion";
@@ -121,10 +121,14 @@ impl ApiServer {
                     self.store().replace(&seen, new).and_then(|marked| self.store().remove(&marked))
                 }
             };
-            // Overtaken by another write: look again.
-            if let Ok(last) = done {
-                self.vanished(&last);
-                return Ok(Deleted::Gone(last));
+            match done {
+                Ok(last) => {
+                    self.vanished(&last);
+                    return Ok(Deleted::Gone(last));
+                }
+                Err(store::Error::NoSpace) => return Err(Refusal::no_space()),
+                // Overtaken by another write: look again.
+                Err(_) => {}
             }
         }
     }

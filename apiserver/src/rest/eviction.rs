@@ -21,7 +21,7 @@ use crate::object::{self, at, int_at, list_at, text_at};
 use crate::refusal::{Refusal, Result};
 use crate::registry::Resource;
 use crate::select::selector_of;
-use crate::store::Object;
+use crate::store::{self, Object};
 
 /// How often it is tried again where other writes get ahead; from upstream.
 const ATTEMPTS: usize = 20;
@@ -127,9 +127,13 @@ impl ApiServer {
             }
             let mut new = found.as_ref().clone();
             new["status"] = status;
-            if let Ok(written) = self.store().replace(&budget, self.shown(&budget.resource, new)?) {
-                self.noticed(Some(&budget), &written);
-                return Ok(true);
+            match self.store().replace(&budget, self.shown(&budget.resource, new)?) {
+                Ok(written) => {
+                    self.noticed(Some(&budget), &written);
+                    return Ok(true);
+                }
+                Err(store::Error::NoSpace) => return Err(Refusal::no_space()),
+                Err(_) => {}
             }
             let ObjectKey { namespace, name } = &budget.key;
             budget = self.existing(&budget.resource, namespace, name)?;
@@ -167,10 +171,14 @@ impl ApiServer {
             if meta::is_same(&new, &seen) {
                 return Ok(pod);
             }
-            // Overtaken by another write: look again.
-            if let Ok(written) = self.store().replace(&pod, new) {
-                self.noticed(Some(&pod), &written);
-                return Ok(written);
+            match self.store().replace(&pod, new) {
+                Ok(written) => {
+                    self.noticed(Some(&pod), &written);
+                    return Ok(written);
+                }
+                Err(store::Error::NoSpace) => return Err(Refusal::no_space()),
+                // Overtaken by another write: look again.
+                Err(_) => {}
             }
         }
     }

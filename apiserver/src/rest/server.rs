@@ -122,9 +122,10 @@ impl ApiServer {
         signer: Signer,
         outbound: Outbound,
     ) -> Self {
+        let store = Arc::new(store.limited_to(settings.quota_backend_bytes));
         Self {
             shared: Arc::new(Shared {
-                store: Arc::new(store),
+                store,
                 resources: RwLock::new(Arc::new(Resources::built_in())),
                 bodies: Bodies::limited_to(settings.bodies_limit),
                 clock: settings.clock.clone().unwrap_or_else(Clock::system),

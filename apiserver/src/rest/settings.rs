@@ -14,6 +14,10 @@ pub struct Settings {
     pub bookmark_interval: Duration,
     /// How long a watch goes on whose client does not say: between this and twice as long. Default: 30 minutes.
     pub min_watch_timeout: Duration,
+    /// How many bytes the objects may take together, as they are stored, with their keys. Writes beyond that are refused with
+    /// 500, as upstream refuses them where etcd's `--quota-backend-bytes` is used up; writes that need no more space are not,
+    /// and deletes may take an eighth more. Default: 2 GiB, as etcd.
+    pub quota_backend_bytes: u64,
     /// The largest body that is read, in bytes. Default: 3 MiB, as upstream.
     pub body_limit: usize,
     /// How many bytes of bodies are held at a time, of all requests under way: one that would go beyond gets 429 and may try
@@ -42,6 +46,7 @@ impl Default for Settings {
             history: 10_000,
             bookmark_interval: Duration::from_secs(60),
             min_watch_timeout: Duration::from_secs(1800),
+            quota_backend_bytes: 2 << 30,
             body_limit: 3 * 1024 * 1024,
             bodies_limit: 64 * 1024 * 1024,
             request_timeout: Some(Duration::from_secs(60)),

@@ -145,7 +145,10 @@ impl ApiServer {
         managed_fields::put(&mut object, managed);
         check_weight(&object)?;
         let added = self.store_new(resource, &stored, key, object)?;
-        let added = added.map_err(|_| {
+        let added = added.map_err(|error| {
+            if error == store::Error::NoSpace {
+                return Refusal::no_space();
+            }
             let refusal = Refusal::already_exists(resource, &name);
             let there = self.existing(resource, namespace, &name);
             let deleting = there.is_ok_and(|there| there.deletion_timestamp().is_some());
@@ -413,8 +416,8 @@ impl From<Refusal> for Write {
 }
 
 impl From<store::Error> for Write {
-    fn from(_: store::Error) -> Self {
-        Self::Overtaken
+    fn from(error: store::Error) -> Self {
+        if error == store::Error::NoSpace { Self::Refused(Refusal::no_space()) } else { Self::Overtaken }
     }
 }
 

@@ -5,90 +5,48 @@
 //! ([`Store::settled`]), and so do watches. So no version is ever seen that a crash could take back, and many writers
 //! share one wait for the disk.
 //!
+//! # When the disk is full
+//!
+//! The journal holds a reserve, a file of a few megabytes. When a commit finds no space, the journal gives parts of it back
+//! until what has been taken already is committed, and tells the store, which then refuses writes that need more space and lets
+//! deletes through. Once there is space for the reserve again (since the disk has it, or since deletes left some within the
+//! file, which is then compacted) the store takes all writes again. The process goes on all the while, and can be started.
+//!
 //! [`Store::settled`]: super::Store::settled
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+mod database;
+mod error;
+mod folder;
+mod volume;
+
+use std::convert::Infallible;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use bytes::Bytes;
-use redb::{Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::Database;
 use steersman_api::ObjectKey;
+use tokio::time::Instant;
 
+pub(crate) use self::database::Loaded;
+use self::database::{FORMAT, check_format, load};
+pub use self::error::OpenError;
+use self::volume::{Folder, Volume, is_full};
 use super::TableId;
 
-/// The file in the data folder.
+/// The database's file in the data folder.
 const FILE: &str = "store.redb";
-/// What it is called until it is whole: the database can't tell a file whose making was broken off from a foreign one.
-const UNFINISHED: &str = "store.redb.new";
-/// Locked by whoever uses the folder.
-const LOCK: &str = "lock";
-/// The form of what is in the file. To be counted up by whoever changes it.
-const FORMAT: u64 = 1;
-/// How much of the file is kept in memory: what is read once, at the start, need not stay.
+/// How many bytes of the file are cached in memory: the objects are read once, at the start.
 const CACHE: usize = 4 << 20;
 /// How many writes are committed at once, at most.
 const BATCH: usize = 1024;
-
-/// Objects by table, namespace and name, as JSON without kind and API version.
-const OBJECTS: TableDefinition<'_, (&str, &str, &str), &[u8]> = TableDefinition::new("objects");
-/// Numbers about the whole.
-const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("facts");
-const FACT_FORMAT: &str = "format";
-const FACT_REVISION: &str = "revision";
-
-/// Why a data folder can't be used. Each is one line for whoever starts the server.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The folder can't be made, or its mode not be set.
-    #[error("data folder {}: {source}", folder.display())]
-    Folder {
-        /// Which folder.
-        folder: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// It is there, open to other users, and holds other things.
-    #[error("data folder {}: it holds other things and is open to other users: name a folder of its own", .0.display())]
-    Foreign(PathBuf),
-    /// Another process has it.
-    #[error("data folder {}: another server is using it", .0.display())]
-    InUse(PathBuf),
-    /// A later version of the program wrote it.
-    #[error(
-        "data folder {}: it was written by a newer version (format {found}, this one knows {FORMAT})",
-        folder.display()
-    )]
-    Newer {
-        /// Which folder.
-        folder: PathBuf,
-        /// The format it has.
-        found: u64,
-    },
-    /// It can't be read: it is no store, or broken.
-    #[error("data folder {}: {source}", folder.display())]
-    Read {
-        /// Which folder.
-        folder: PathBuf,
-        /// What the database says.
-        source: Box<redb::Error>,
-    },
-    /// An object in it can't be read.
-    #[error("data folder {}: {table} {key} is not readable: {why}", folder.display())]
-    Object {
-        /// Which folder.
-        folder: PathBuf,
-        /// Of which table.
-        table: TableId,
-        /// Which object.
-        key: ObjectKey,
-        /// What is wrong with it.
-        why: String,
-    },
-}
+/// How often the journal looks whether a full disk has space again.
+const RETRY: Duration = Duration::from_secs(1);
+/// After compacting the file the journal spends at least so many times as long on other things before it does so again.
+const REST: u32 = 5;
 
 /// One write, on its way to the disk.
 pub(super) struct Entry {
@@ -100,26 +58,56 @@ pub(super) struct Entry {
     pub(super) key: ObjectKey,
     /// Its new state; `None` if it is gone.
     pub(super) state: Option<Bytes>,
+    /// How many bytes less than before it takes.
+    pub(super) freed: u64,
 }
 
-/// What a data folder held.
-pub(crate) struct Loaded {
-    /// The version of the last write; zero in a new folder.
-    pub(crate) revision: u64,
-    /// All objects, in the order of tables and keys.
-    pub(crate) objects: Vec<(TableId, ObjectKey, Bytes)>,
+/// What a journal tells its store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// All writes up to this version are on the disk.
+    Safe(u64),
+    /// The disk is full: there is space for deletes only.
+    Full,
+    /// The disk has space again.
+    Free,
+    /// No write will be on the disk any more, and why. Nothing follows.
+    Failed(String),
 }
 
 /// An open data folder. No other process can open it while it lives.
 pub(crate) struct Journal {
-    database: Database,
-    /// Goes after the database.
-    _lock: File,
+    /// `None` after an error of the disk, until the next commit: the database takes nothing after one until it is opened anew.
+    database: Option<Database>,
+    /// After the database, which is closed first: the volume has the folder's lock.
+    volume: Box<dyn Volume>,
+    /// `None` while the reserve is held.
+    shortage: Option<Shortage>,
+}
+
+/// What is known of a full disk.
+struct Shortage {
+    /// When to look again whether there is space.
+    look_at: Instant,
+    /// When the file may be compacted again.
+    compact_at: Instant,
+    /// How many bytes objects have left in the file since it was compacted.
+    freed: u64,
+}
+
+impl Shortage {
+    /// Begins now, with so many bytes unused in the file.
+    fn begin(freed: u64) -> Self {
+        let now = Instant::now();
+        Self { look_at: now + RETRY, compact_at: now, freed }
+    }
 }
 
 /// The end of the queue that writers have, and the thread at the other end. Dropping it commits what is queued.
 pub(super) struct Writer {
     queue: Option<mpsc::Sender<Entry>>,
+    /// Dropped with the queue: the thread then no longer waits for space.
+    open: Option<mpsc::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -130,191 +118,215 @@ impl Journal {
     /// See [`OpenError`].
     pub(crate) fn open(folder: &Path) -> Result<(Self, Loaded), OpenError> {
         let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
-        close(folder)?;
-        let lock = take(folder)?;
+        folder::close(folder)?;
+        let lock = folder::lock(folder)?;
         if !folder.join(FILE).try_exists().map_err(failed)? {
-            make(folder)?;
+            folder::make(folder)?;
         }
-        // Before anything is written: the file is not this version's to touch, if it is a newer one's. One that can't be
-        // looked at like this can't be opened below either, or is repaired there.
+        // Before anything is written: a file of a newer version must stay as it is. A file that can't be opened for reading
+        // is repaired below, or can't be opened there either.
         if let Ok(found) = Database::builder().set_cache_size(CACHE).open_read_only(folder.join(FILE)) {
             check_format(&found, folder)?;
         }
-        let database = Database::builder().set_cache_size(CACHE).open(folder.join(FILE));
-        let database = database.map_err(|error| match error {
-            DatabaseError::DatabaseAlreadyOpen => OpenError::InUse(folder.to_owned()),
-            error => OpenError::Read { folder: folder.to_owned(), source: Box::new(error.into()) },
-        })?;
-        Self::of(database, lock, folder)
+        let (journal, loaded) = Self::on(Box::new(Folder::locked(folder, lock)), folder)?;
+        if journal.shortage.is_some() && loaded.revision == 0 {
+            return Err(failed(io::ErrorKind::StorageFull.into()));
+        }
+        Ok((journal, loaded))
     }
 
-    fn of(database: Database, lock: File, folder: &Path) -> Result<(Self, Loaded), OpenError> {
+    /// Opens the database of a volume. `folder` is its name in errors.
+    fn on(volume: Box<dyn Volume>, folder: &Path) -> Result<(Self, Loaded), OpenError> {
         let read = |source| OpenError::Read { folder: folder.to_owned(), source: Box::new(source) };
+        let mut opened = volume.open().map_err(redb::Error::from);
+        while opened.as_ref().is_err_and(is_out_of_space)
+            && volume.release_reserve().is_ok_and(|part| part > 0)
+        {
+            opened = volume.open().map_err(redb::Error::from);
+        }
+        let database = opened.map_err(|error| match error {
+            redb::Error::DatabaseAlreadyOpen => OpenError::InUse(folder.to_owned()),
+            error => read(error),
+        })?;
         let (format, loaded) = load(&database).map_err(read)?;
         if format > FORMAT {
             return Err(OpenError::Newer { folder: folder.to_owned(), found: format });
         }
-        Ok((Self { database, _lock: lock }, loaded))
+        // An earlier process may have left space in the file.
+        let shortage = if holds_reserve(&*volume) { None } else { Some(Shortage::begin(u64::MAX)) };
+        Ok((Self { database: Some(database), volume, shortage }, loaded))
     }
 
-    /// Starts the thread that commits. After each commit it calls `committed` with the newest version that is safe, or
-    /// with what went wrong; after the first failure it ends.
-    pub(super) fn start(self, committed: impl Fn(Result<u64, String>) + Send + 'static) -> Writer {
+    /// Starts the thread that commits, and tells the store by `tell` how far it is.
+    pub(super) fn start(self, tell: impl Fn(Progress) + Send + 'static) -> Writer {
+        if self.shortage.is_some() {
+            tracing::warn!(
+                "The disk of the data folder is full: only writes that need no more space are taken"
+            );
+            tell(Progress::Full);
+        }
         let (queue, entries) = mpsc::channel();
+        let (open, closing) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || self.run(&entries, &committed))
+            .spawn(move || self.run(&entries, &closing, &tell))
             .expect("a thread must start: without it nothing is safe");
-        Writer { queue: Some(queue), thread: Some(thread) }
+        Writer { queue: Some(queue), open: Some(open), thread: Some(thread) }
     }
 
-    fn run(&self, entries: &mpsc::Receiver<Entry>, committed: &impl Fn(Result<u64, String>)) {
-        let _alarm = Alarm(committed);
-        while let Ok(first) = entries.recv() {
-            let mut batch = vec![first];
-            batch.extend(entries.try_iter().take(BATCH - 1));
-            let last = batch.last().map_or(0, |entry| entry.version);
-            match self.commit(&batch, last) {
-                Ok(()) => committed(Ok(last)),
+    fn run(
+        mut self,
+        entries: &mpsc::Receiver<Entry>,
+        closing: &mpsc::Receiver<Infallible>,
+        tell: &impl Fn(Progress),
+    ) {
+        let _alarm = Alarm(tell);
+        loop {
+            match self.wait_for(entries) {
+                Ok(first) => {
+                    let mut batch = vec![first];
+                    batch.extend(entries.try_iter().take(BATCH - 1));
+                    if let Err(error) = self.store(&batch, closing, tell) {
+                        tracing::error!(%error, "The store has failed: writes can't be stored any more");
+                        tell(Progress::Failed(error.to_string()));
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if self.shortage.as_ref().is_some_and(|shortage| Instant::now() >= shortage.look_at) {
+                self.look_for_space(tell);
+            }
+        }
+    }
+
+    /// The next write, or a timeout when it is time to look for space.
+    fn wait_for(&self, entries: &mpsc::Receiver<Entry>) -> Result<Entry, RecvTimeoutError> {
+        match &self.shortage {
+            None => Ok(entries.recv()?),
+            Some(shortage) => {
+                entries.recv_timeout(shortage.look_at.saturating_duration_since(Instant::now()))
+            }
+        }
+    }
+
+    /// Commits writes; in smaller parts where the disk is full, since each commit gives back the space of what it replaces.
+    /// Where not even one fits, waits for space.
+    fn store(
+        &mut self,
+        batch: &[Entry],
+        closing: &mpsc::Receiver<Infallible>,
+        tell: &impl Fn(Progress),
+    ) -> Result<(), redb::Error> {
+        let (mut rest, mut most) = (batch, batch.len());
+        while let Some(last) = rest.len().min(most).checked_sub(1) {
+            let (part, later) = rest.split_at(last + 1);
+            let version = part[last].version;
+            match self.commit(part, version) {
+                Ok(()) => {
+                    if let Some(shortage) = &mut self.shortage {
+                        let freed = part.iter().map(|entry| entry.freed).sum();
+                        shortage.freed = shortage.freed.saturating_add(freed);
+                    }
+                    rest = later;
+                    tell(Progress::Safe(version));
+                }
+                Err(error) if !is_out_of_space(&error) => return Err(error),
                 Err(error) => {
-                    tracing::error!(%error, "writes can't be stored any more");
-                    committed(Err(error.to_string()));
-                    return;
+                    let released = self.run_out_of_space(tell);
+                    most = part.len().div_ceil(2);
+                    let over = || closing.recv_timeout(RETRY) == Err(RecvTimeoutError::Disconnected);
+                    if released == 0 && part.len() == 1 && over() {
+                        return Err(error);
+                    }
                 }
             }
         }
-    }
-
-    fn commit(&self, batch: &[Entry], revision: u64) -> Result<(), redb::Error> {
-        let mut transaction = self.database.begin_write()?;
-        transaction.set_durability(Durability::Immediate)?;
-        // Costs a little at each commit, and saves the repair at the start after a crash.
-        transaction.set_quick_repair(true);
-        {
-            let mut objects = transaction.open_table(OBJECTS)?;
-            for Entry { table, key, state, .. } in batch {
-                let at = (table.as_str(), key.namespace.as_str(), key.name.as_str());
-                match state {
-                    Some(state) => _ = objects.insert(at, state.as_ref())?,
-                    None => _ = objects.remove(at)?,
-                }
-            }
-            transaction.open_table(FACTS)?.insert(FACT_REVISION, revision)?;
-        }
-        transaction.commit()?;
         Ok(())
     }
+
+    /// Tells the store that the disk is full, and gives a part of the reserve back. Returns how many bytes.
+    fn run_out_of_space(&mut self, tell: &impl Fn(Progress)) -> u64 {
+        if self.shortage.is_none() {
+            tracing::error!(
+                "The disk of the data folder is full: only writes that need no more space are taken"
+            );
+            self.shortage = Some(Shortage::begin(0));
+            tell(Progress::Full);
+        }
+        self.volume.release_reserve().unwrap_or_else(|error| {
+            tracing::error!(%error, "The space that is reserved for deletes can't be had");
+            0
+        })
+    }
+
+    /// Holds the reserve again if there is space for it; compacts the file where that may help.
+    fn look_for_space(&mut self, tell: &impl Fn(Progress)) {
+        let Some(shortage) = &mut self.shortage else { return };
+        let now = Instant::now();
+        shortage.look_at = now + RETRY;
+        let mut held = holds_reserve(&*self.volume);
+        if !held && shortage.freed > 0 && now >= shortage.compact_at {
+            match self.database.as_mut().map(Database::compact) {
+                Some(Ok(_)) => shortage.freed = 0,
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "The file of the store can't be compacted");
+                    self.database = None;
+                    let _ = self.volume.release_reserve();
+                }
+                None => {}
+            }
+            shortage.compact_at = now + now.elapsed() * REST;
+            held = holds_reserve(&*self.volume);
+        }
+        if held {
+            tracing::info!("The disk of the data folder has space again: all writes are taken");
+            self.shortage = None;
+            tell(Progress::Free);
+        }
+    }
+
+    /// Commits writes in one transaction. `revision` is the version of the last one.
+    fn commit(&mut self, batch: &[Entry], revision: u64) -> Result<(), redb::Error> {
+        let database = match &mut self.database {
+            Some(database) => database,
+            closed => closed.insert(self.volume.open()?),
+        };
+        let done = database::commit(database, batch, revision);
+        if done.is_err() {
+            self.database = None;
+        }
+        done
+    }
 }
 
-/// Tells those who wait, where the thread comes to an end that nobody foresaw: otherwise they would wait for ever.
-struct Alarm<'a, F: Fn(Result<u64, String>)>(&'a F);
+/// Whether the reserve is held, or nothing but a full disk keeps it from being so: where a file system can't reserve space the
+/// server does without.
+fn holds_reserve(volume: &dyn Volume) -> bool {
+    match volume.hold_reserve() {
+        Ok(()) => true,
+        Err(error) if is_full(&error) => false,
+        Err(error) => {
+            tracing::warn!(%error, "Space for deletes can't be reserved on the disk of the data folder");
+            true
+        }
+    }
+}
 
-impl<F: Fn(Result<u64, String>)> Drop for Alarm<'_, F> {
+fn is_out_of_space(error: &redb::Error) -> bool {
+    matches!(error, redb::Error::Io(error) if is_full(error))
+}
+
+/// Tells the store when the thread panics: requests would wait for their writes for ever.
+struct Alarm<'a, F: Fn(Progress)>(&'a F);
+
+impl<F: Fn(Progress)> Drop for Alarm<'_, F> {
     fn drop(&mut self) {
         if thread::panicking() {
-            (self.0)(Err("the thread that stores writes has panicked".to_owned()));
+            (self.0)(Progress::Failed("the thread that stores writes has panicked".to_owned()));
         }
     }
-}
-
-/// Makes a folder where it is missing, and closes it to others.
-///
-/// One that was there is closed only if it is a store's, or empty: of anything else nobody knows who needs it.
-fn close(folder: &Path) -> Result<(), OpenError> {
-    let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
-    let was_there = folder.try_exists().map_err(failed)?;
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-    let open = fs::metadata(folder).map_err(failed)?.permissions().mode() & 0o077 != 0;
-    if !open {
-        return Ok(());
-    }
-    let is_store = [FILE, UNFINISHED].iter().any(|file| folder.join(file).exists());
-    let is_foreign = was_there && !is_store && fs::read_dir(folder).map_err(failed)?.next().is_some();
-    if is_foreign {
-        return Err(OpenError::Foreign(folder.to_owned()));
-    }
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(failed)
-}
-
-/// Locks a folder, for as long as the file is open.
-fn take(folder: &Path) -> Result<File, OpenError> {
-    let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
-    let lock =
-        File::options().create(true).truncate(false).write(true).open(folder.join(LOCK)).map_err(failed)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(folder.to_owned())),
-        Err(TryLockError::Error(source)) => Err(failed(source)),
-    }
-}
-
-/// Makes the file of a folder that is taken: it is there when it is whole, whatever happens before.
-fn make(folder: &Path) -> Result<(), OpenError> {
-    let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
-    let unfinished = folder.join(UNFINISHED);
-    match fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
-    }
-    Database::create(&unfinished)
-        .map_err(redb::Error::from)
-        .and_then(|database| prepare(&database))
-        .map_err(|source| OpenError::Read { folder: folder.to_owned(), source: Box::new(source) })?;
-    fs::rename(&unfinished, folder.join(FILE)).map_err(failed)?;
-    // Names last once the folders that have them are written.
-    let sync = |folder: &Path| File::open(folder)?.sync_all();
-    sync(folder).map_err(failed)?;
-    // Where the folder itself is new it was made here; a parent that can't be read had it before.
-    let _ = folder.canonicalize().map(|folder| folder.parent().map(sync));
-    Ok(())
-}
-
-/// Makes the tables of a new file.
-fn prepare(database: &Database) -> Result<(), redb::Error> {
-    let transaction = database.begin_write()?;
-    {
-        transaction.open_table(OBJECTS)?;
-        let mut facts = transaction.open_table(FACTS)?;
-        if facts.get(FACT_FORMAT)?.is_none() {
-            facts.insert(FACT_FORMAT, FORMAT)?;
-        }
-    }
-    transaction.commit()?;
-    Ok(())
-}
-
-fn check_format(database: &impl ReadableDatabase, folder: &Path) -> Result<(), OpenError> {
-    let read = |error| OpenError::Read { folder: folder.to_owned(), source: Box::new(error) };
-    match format_of(database).map_err(read)? {
-        found if found > FORMAT => Err(OpenError::Newer { folder: folder.to_owned(), found }),
-        _ => Ok(()),
-    }
-}
-
-fn format_of(database: &impl ReadableDatabase) -> Result<u64, redb::Error> {
-    let facts = database.begin_read()?.open_table(FACTS)?;
-    Ok(facts.get(FACT_FORMAT)?.map_or(0, |format| format.value()))
-}
-
-fn load(database: &Database) -> Result<(u64, Loaded), redb::Error> {
-    let transaction = database.begin_read()?;
-    let facts = transaction.open_table(FACTS)?;
-    let fact = |name| Ok::<_, redb::Error>(facts.get(name)?.map_or(0, |value| value.value()));
-    let (format, revision) = (fact(FACT_FORMAT)?, fact(FACT_REVISION)?);
-    let mut objects = Vec::new();
-    if format <= FORMAT {
-        let mut last = TableId::new();
-        for found in transaction.open_table(OBJECTS)?.iter()? {
-            let (at, state) = found?;
-            let (table, namespace, name) = at.value();
-            if last != table {
-                last = table.into();
-            }
-            let key = ObjectKey::new(namespace, name);
-            objects.push((last.clone(), key, Bytes::copy_from_slice(state.value())));
-        }
-    }
-    Ok((format, Loaded { revision, objects }))
 }
 
 impl Writer {
@@ -329,7 +341,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.queue = None;
+        (self.queue, self.open) = (None, None);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -4,6 +4,7 @@
 //! the state the writer saw, so that callers compute outside of any lock.
 
 mod body;
+mod budget;
 mod cursor;
 mod journal;
 mod object;
@@ -29,7 +30,8 @@ pub(crate) use table::{Change, ChangeKind, Snapshot};
 pub(crate) use warm::Warm;
 
 use crate::registry::Resource;
-use journal::{Entry, Writer};
+use budget::{Budget, Demand, Disk};
+use journal::{Entry, Progress, Writer};
 use object::Draft;
 use table::Table;
 
@@ -63,11 +65,25 @@ struct State {
     revision: u64,
     /// The version of the last write that is safe; never after `revision`.
     settled: u64,
+    /// What the objects of all tables take, and may take.
+    budget: Budget,
+    tables: Tables,
+}
+
+struct Tables {
+    by_id: HashMap<TableId, Table>,
     /// Versions before were written by an earlier process: nobody remembers how they were.
     forgotten: u64,
     /// How many changes each table remembers.
     history: usize,
-    tables: HashMap<TableId, Table>,
+}
+
+/// What a write does to its table.
+enum Step {
+    /// Puts an object in, in the place of its state before.
+    Put(Arc<Object>),
+    /// Removes the object of which this is the last state.
+    Remove(Arc<Object>),
 }
 
 /// A write or a read that the present state does not allow.
@@ -79,6 +95,9 @@ pub(crate) enum Error {
     /// The object has changed or gone since it was read: read again and decide anew.
     #[error("the object has another version")]
     Stale,
+    /// The write needs more space, and the objects have all that they may take: delete some.
+    #[error("no space is left")]
+    NoSpace,
     /// Asked for a version whose history is forgotten: list anew. Carries the oldest version that is still known.
     #[error("versions before {0} are compacted")]
     Compacted(u64),
@@ -101,10 +120,17 @@ impl Store {
     /// One without objects yet, whose next version is the one after `revision`.
     pub(crate) fn from_revision(history: usize, revision: u64) -> Self {
         let (forgotten, revision) = (revision, revision.max(1));
-        let tables = HashMap::new();
-        let state = State { revision, settled: revision, forgotten, history: history.max(1), tables };
+        let tables = Tables { by_id: HashMap::new(), forgotten, history: history.max(1) };
+        let state = State { revision, settled: revision, budget: Budget::new(u64::MAX), tables };
         let shared = Shared { state: RwLock::new(state), settled: watch::Sender::new(Ok(revision)) };
         Self { shared: Arc::new(shared), journal: OnceLock::new(), warm: Warm::default() }
+    }
+
+    /// The same, with a limit to the bytes that objects may take together, their keys included. By default there is none. To be
+    /// called before there are objects.
+    pub(crate) fn limited_to(self, bytes: u64) -> Self {
+        self.shared.state.write().budget = Budget::new(bytes);
+        self
     }
 
     /// Puts an object back that was there before the process began; without history, and nobody is told. `json`: what the
@@ -119,7 +145,9 @@ impl Store {
         json: Bytes,
     ) -> Result<(), String> {
         let object = Arc::new(Object::restored(Arc::clone(resource), key, json)?);
-        self.shared.state.write().table(&resource.table).restore(object);
+        let mut state = self.shared.state.write();
+        state.budget.count(object.space());
+        state.tables.table(&resource.table).restore(object);
         Ok(())
     }
 
@@ -131,7 +159,7 @@ impl Store {
     /// From now on all writes go to the journal. To be called once, before the first write.
     pub(crate) fn keep_in(&self, journal: Journal) {
         let shared = Arc::clone(&self.shared);
-        let writer = journal.start(move |committed| shared.committed(committed));
+        let writer = journal.start(move |progress| shared.note(progress));
         if self.journal.set(writer).is_err() {
             unreachable!("a store must be given its journal once");
         }
@@ -185,7 +213,7 @@ impl Store {
     /// Adds an object.
     ///
     /// # Errors
-    /// [`Error::Exists`].
+    /// [`Error::Exists`], [`Error::NoSpace`].
     pub(crate) fn create(
         &self,
         resource: &Arc<Resource>,
@@ -197,9 +225,7 @@ impl Store {
             if table.get(&key).is_some() {
                 return Err(Error::Exists);
             }
-            let object = Arc::new(Object::new(Arc::clone(resource), key, version, draft));
-            table.put(Arc::clone(&object));
-            Ok(object)
+            Ok(Step::Put(Arc::new(Object::new(Arc::clone(resource), key, version, draft))))
         })?;
         self.warm.note_value(&written);
         Ok(written)
@@ -208,14 +234,13 @@ impl Store {
     /// Puts a new state in the place of `seen`.
     ///
     /// # Errors
-    /// [`Error::Stale`] if `seen` is no longer the present state.
+    /// [`Error::Stale`] if `seen` is no longer the present state; [`Error::NoSpace`].
     pub(crate) fn replace(&self, seen: &Object, value: Value) -> Result<Arc<Object>, Error> {
         let draft = Draft::new(&seen.resource, value);
         let written = self.write(&seen.resource, |table, version| {
             table.check(seen)?;
-            let object = Arc::new(Object::new(Arc::clone(&seen.resource), seen.key.clone(), version, draft));
-            table.put(Arc::clone(&object));
-            Ok(object)
+            let (resource, key) = (Arc::clone(&seen.resource), seen.key.clone());
+            Ok(Step::Put(Arc::new(Object::new(resource, key, version, draft))))
         })?;
         self.warm.note_value(&written);
         Ok(written)
@@ -228,36 +253,53 @@ impl Store {
     pub(crate) fn remove(&self, seen: &Object) -> Result<Arc<Object>, Error> {
         self.write(&seen.resource, |table, version| {
             table.check(seen)?;
-            let last = Arc::new(seen.at_version(version));
-            table.remove(Arc::clone(&last));
-            Ok(last)
+            Ok(Step::Remove(Arc::new(seen.at_version(version))))
         })
     }
 
     fn write(
         &self,
         resource: &Resource,
-        act: impl FnOnce(&mut Table, u64) -> Result<Arc<Object>, Error>,
+        decide: impl FnOnce(&Table, u64) -> Result<Step, Error>,
     ) -> Result<Arc<Object>, Error> {
-        let mut state = self.shared.state.write();
-        let version = state.revision + 1;
-        let written = act(state.table(&resource.table), version)?;
-        state.revision = version;
-        match self.journal.get() {
-            Some(journal) => {
-                // Queued under the lock, so in the order of versions.
-                let state = state.table(&resource.table).get(&written.key);
-                journal.write(Entry {
-                    version,
-                    table: resource.table.clone(),
-                    key: written.key.clone(),
-                    state: state.map(|object| object.json().clone()),
-                });
+        let mut guard = self.shared.state.write();
+        let State { revision, settled, budget, tables, .. } = &mut *guard;
+        let version = *revision + 1;
+        let table = tables.table(&resource.table);
+        let step = decide(table, version)?;
+        let (Step::Put(written) | Step::Remove(written)) = &step;
+        let written = Arc::clone(written);
+        let demand = Demand {
+            before: table.get(&written.key).map_or(0, |before| before.space()),
+            after: if matches!(step, Step::Put(_)) { written.space() } else { 0 },
+            deleting: written.deletion_timestamp().is_some(),
+        };
+        budget.take(demand)?;
+        let json = match step {
+            Step::Put(object) => {
+                let json = object.json().clone();
+                table.put(object);
+                Some(json)
             }
+            Step::Remove(last) => {
+                table.remove(last);
+                None
+            }
+        };
+        *revision = version;
+        match self.journal.get() {
+            // Queued under the lock, so in the order of versions.
+            Some(journal) => journal.write(Entry {
+                version,
+                table: resource.table.clone(),
+                key: written.key.clone(),
+                state: json,
+                freed: demand.before.saturating_sub(demand.after),
+            }),
             None => {
-                state.settled = version;
+                *settled = version;
                 // Sent under the lock, so that nobody sees versions go backwards.
-                state.table(&resource.table).announce(version);
+                table.announce(version);
                 let _ = self.shared.settled.send_replace(Ok(version));
             }
         }
@@ -282,7 +324,9 @@ impl Store {
         let objects = match state.tables.get(table) {
             Some(table) => table.at(version, namespace)?,
             // Without objects now, it may have had some in an earlier life.
-            None if version < state.forgotten => return Err(Error::Compacted(state.forgotten)),
+            None if version < state.tables.forgotten => {
+                return Err(Error::Compacted(state.tables.forgotten));
+            }
             None => Vec::new(),
         };
         Ok(Snapshot { version, objects })
@@ -290,7 +334,7 @@ impl Store {
 
     /// Follows a table from just after that version.
     pub(crate) fn follow(self: &Arc<Self>, table: &TableId, after: u64) -> Cursor {
-        let wake = self.shared.state.write().table(table).subscribe();
+        let wake = self.shared.state.write().tables.table(table).subscribe();
         Cursor::new(Arc::clone(self), table.clone(), after, wake)
     }
 
@@ -302,8 +346,8 @@ impl Store {
     ) -> (Snapshot, Cursor) {
         let mut state = self.shared.state.write();
         let version = state.revision;
-        let objects = state.table(table).now(namespace);
-        let wake = state.table(table).subscribe();
+        let objects = state.tables.table(table).now(namespace);
+        let wake = state.tables.table(table).subscribe();
         drop(state);
         let cursor = Cursor::new(Arc::clone(self), table.clone(), version, wake);
         (Snapshot { version, objects }, cursor)
@@ -313,13 +357,13 @@ impl Store {
     pub(crate) fn compact(&self) {
         let mut state = self.shared.state.write();
         let revision = state.revision;
-        state.tables.values_mut().for_each(|table| table.compact(revision));
+        state.tables.by_id.values_mut().for_each(|table| table.compact(revision));
     }
 
     /// Forgets of all tables what was written before `before`, and hands back the memory.
     pub(crate) fn forget(&self, before: Instant) {
         let mut state = self.shared.state.write();
-        let forgotten: Vec<_> = state.tables.values_mut().map(|table| table.forget(before)).collect();
+        let forgotten: Vec<_> = state.tables.by_id.values_mut().map(|table| table.forget(before)).collect();
         drop(state);
         // Not under the lock: it takes a while.
         drop(forgotten);
@@ -332,27 +376,35 @@ impl Store {
 }
 
 impl Shared {
-    /// Takes in what became of the writes up to a version.
-    fn committed(&self, committed: Result<u64, String>) {
+    /// Takes in what the journal tells.
+    fn note(&self, progress: Progress) {
         let mut state = self.state.write();
-        let settled = committed.map_err(Arc::from);
-        if let Ok(version) = settled {
-            state.settled = version;
-            // Sent under the lock, so that nobody sees versions go backwards.
-            state.tables.values().for_each(|table| table.announce(version));
+        match progress {
+            Progress::Safe(version) => {
+                state.settled = version;
+                // Sent under the lock, so that nobody sees versions go backwards.
+                state.tables.by_id.values().for_each(|table| table.announce(version));
+                let _ = self.settled.send_replace(Ok(version));
+            }
+            Progress::Full => state.budget.set_disk(Disk::Full),
+            Progress::Free => state.budget.set_disk(Disk::Free),
+            Progress::Failed(why) => _ = self.settled.send_replace(Err(why.into())),
         }
-        let _ = self.settled.send_replace(settled);
     }
 }
 
-impl State {
+impl Tables {
+    fn get(&self, id: &TableId) -> Option<&Table> {
+        self.by_id.get(id)
+    }
+
+    /// The table, made where there is none yet.
     fn table(&mut self, id: &TableId) -> &mut Table {
-        let (history, forgotten) = (self.history, self.forgotten);
         // Not `entry`: it would clone the name on every write.
-        if !self.tables.contains_key(id) {
-            self.tables.insert(id.clone(), Table::new(history, forgotten));
+        if !self.by_id.contains_key(id) {
+            self.by_id.insert(id.clone(), Table::new(self.history, self.forgotten));
         }
-        self.tables.get_mut(id).expect("the table must be there: it was just put in")
+        self.by_id.get_mut(id).expect("the table must be there: it was just put in")
     }
 }
 

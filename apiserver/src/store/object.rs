@@ -231,6 +231,13 @@ impl Object {
         self.body.json().len()
     }
 
+    /// How many bytes it takes of the space that objects may take: the key, and what is stored but for the version, so that
+    /// no write needs more space only because there have been many.
+    pub(super) fn space(&self) -> u64 {
+        let version = self.body.version().map_or(0, str::len);
+        (self.key.namespace.len() + self.key.name.len() + self.weight() - version) as u64
+    }
+
     /// As a JSON object without `apiVersion` and `kind`, which lists leave out.
     pub(crate) fn json(&self) -> &Bytes {
         self.body.json()

@@ -1,17 +1,21 @@
-//! Power is cut at any moment, and what the disk then holds is opened again.
+//! Power is cut at any moment, and what the disk then holds is opened again. Disks fill up.
 
 mod disk;
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use disk::Disk;
+use disk::{Disk, Mounted};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::database::{FACT_FORMAT, FACTS, prepare};
+use super::folder::UNFINISHED;
 use super::*;
 use crate::registry::{Resource, Resources};
-use crate::store::Store;
+use crate::store::{Error, Store};
 
 /// All objects, with their versions and what they hold.
 type State = BTreeMap<ObjectKey, (u64, Value)>;
@@ -58,19 +62,14 @@ fn key(n: u8) -> ObjectKey {
 /// A disk with the file of a new folder.
 fn new_file() -> Vec<u8> {
     let disk = Disk::new(Vec::new(), usize::MAX);
-    let database = Database::builder().create_with_backend(disk::Mounted(Arc::clone(&disk))).unwrap();
+    let database = Database::builder().create_with_backend(Mounted(Arc::clone(&disk))).unwrap();
     prepare(&database).unwrap();
     drop(database);
     disk.after_the_crash(0)
 }
 
 fn open(disk: &Arc<Disk>) -> Result<(Journal, Loaded), OpenError> {
-    let folder = Path::new("/data");
-    let database =
-        Database::builder().set_cache_size(CACHE).create_with_backend(disk::Mounted(Arc::clone(disk)));
-    let database = database
-        .map_err(|error| OpenError::Read { folder: folder.to_owned(), source: Box::new(error.into()) })?;
-    Journal::of(database, tempfile::tempfile().unwrap(), folder)
+    Journal::on(Box::new(Mounted(Arc::clone(disk))), Path::new("/data"))
 }
 
 fn found(loaded: &Loaded) -> State {
@@ -195,12 +194,13 @@ fn who_waits_is_told_when_the_thread_panics() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, _) = Journal::open(folder.path()).unwrap();
     let (told, tells) = mpsc::channel();
-    let writer = journal.start(move |committed| match committed {
-        Ok(version) => panic!("version {version} is too much"),
-        Err(why) => told.send(why).unwrap(),
+    let writer = journal.start(move |progress| match progress {
+        Progress::Safe(version) => panic!("version {version} is too much"),
+        other => told.send(other).unwrap(),
     });
-    writer.write(Entry { version: 2, table: "configmaps".into(), key: key(0), state: None });
-    assert_eq!(tells.recv().as_deref(), Ok("the thread that stores writes has panicked"));
+    writer.write(Entry { version: 2, table: "configmaps".into(), key: key(0), state: None, freed: 0 });
+    let panicked = "the thread that stores writes has panicked".to_owned();
+    assert_eq!(tells.recv(), Ok(Progress::Failed(panicked)));
 }
 
 #[test]
@@ -234,4 +234,102 @@ fn what_a_newer_version_wrote_is_left_as_it_is() {
     let (before, at) = (fs::read(&file).unwrap(), written());
     assert!(matches!(Journal::open(folder.path()), Err(OpenError::Newer { .. })));
     assert!(fs::read(&file).unwrap() == before && written() == at);
+}
+
+/// A store on a small disk.
+struct Kept {
+    store: Arc<Store>,
+    maps: Arc<Resource>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Kept {
+    fn on(disk: &Arc<Disk>) -> Self {
+        let (journal, loaded) = open(disk).unwrap();
+        let (store, maps) = (Arc::new(Store::from_revision(100, loaded.revision)), maps());
+        for (_, key, bytes) in loaded.objects {
+            store.restore(&maps, key, bytes).unwrap();
+        }
+        store.keep_in(journal);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        Self { store, maps, runtime }
+    }
+
+    /// Waits until all that was written is safe.
+    fn settle(&self) {
+        let settled = async { tokio::time::timeout(Duration::from_secs(60), self.store.settled()).await };
+        self.runtime.block_on(settled).expect("a write must be safe, or be refused").unwrap();
+    }
+
+    fn get(&self, n: u8) -> Arc<crate::store::Object> {
+        self.store.get(&self.maps.table, &key(n)).unwrap()
+    }
+
+    fn create(&self, n: u8) -> Result<(), Error> {
+        self.store.create(&self.maps, key(n), map("a")).map(drop)
+    }
+
+    /// Creates objects until there is no space for another, and says how many.
+    fn fill_up(&self) -> u8 {
+        for n in 0..u8::MAX {
+            match self.create(n) {
+                Ok(()) => self.settle(),
+                Err(error) => {
+                    assert_eq!(error, Error::NoSpace);
+                    return n;
+                }
+            }
+        }
+        panic!("the disk must be full at some time");
+    }
+
+    /// Waits until an object can be created.
+    fn wait_for_space(&self, n: u8) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while let Err(error) = self.create(n) {
+            assert_eq!(error, Error::NoSpace);
+            assert!(Instant::now() < end, "there must be space again");
+            thread::yield_now();
+        }
+        self.settle();
+    }
+}
+
+fn map(letter: &str) -> Value {
+    json!({"metadata": {}, "data": {"k": letter.repeat(50_000)}})
+}
+
+#[test]
+fn a_full_disk_takes_no_growth_but_deletes_which_make_space_again() {
+    let disk = Disk::of_blocks(new_file(), 2048);
+    let kept = Kept::on(&disk);
+    let made = kept.fill_up();
+    disk.fill();
+    kept.store.replace(&kept.get(0), map("b")).unwrap();
+    kept.settle();
+    drop(kept);
+
+    // The next start finds everything, and the disk as full.
+    let kept = Kept::on(&disk);
+    assert_eq!(kept.get(0).parsed()["data"], map("b")["data"]);
+    assert_eq!(kept.store.len(&kept.maps.table), usize::from(made));
+    assert_eq!(kept.create(made), Err(Error::NoSpace));
+    for n in 0..made {
+        kept.store.remove(&kept.get(n)).unwrap();
+        kept.settle();
+    }
+    kept.wait_for_space(made);
+    drop(kept);
+    let (_, loaded) = open(&disk).unwrap();
+    assert_eq!(loaded.objects.len(), 1);
+}
+
+#[test]
+fn a_disk_that_somebody_else_filled_takes_everything_again_once_it_has_space() {
+    let disk = Disk::of_blocks(new_file(), 2048);
+    let kept = Kept::on(&disk);
+    disk.fill();
+    let made = kept.fill_up();
+    disk.empty();
+    kept.wait_for_space(made);
 }

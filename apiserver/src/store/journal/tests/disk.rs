@@ -1,20 +1,29 @@
-//! A disk in memory that loses what a disk may lose.
+//! A disk in memory that loses what a disk may lose, and that may be full.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::mem;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use redb::StorageBackend;
+use redb::{Database, DatabaseError, StorageBackend};
+
+use super::super::CACHE;
+use super::super::volume::Volume;
 
 /// What is written at once, or not at all.
 const SECTOR: usize = 512;
+/// What the disk gives to the file at once. What was never written takes no space.
+const BLOCK: usize = 4096;
+/// How many blocks are reserved, and how many of these are given back at once.
+const RESERVED: usize = 256;
+const PART: usize = 16;
 
 /// A file on a disk whose power is cut, after so many operations or when asked to. From then on everything fails.
 #[derive(Debug)]
 pub(super) struct Disk(Mutex<File>);
 
-/// Its end that the database has.
+/// The disk as a journal and its database use it.
 #[derive(Debug)]
 pub(super) struct Mounted(pub(super) Arc<Disk>);
 
@@ -28,6 +37,14 @@ struct File {
     pending: Vec<Operation>,
     /// How many operations are still carried out; zero once the power is cut.
     power: usize,
+    /// How many blocks the disk has.
+    blocks: usize,
+    /// How many of them somebody else has.
+    others: usize,
+    /// How many of them are reserved.
+    reserved: usize,
+    /// Which blocks of the file have been written.
+    written: BTreeSet<usize>,
 }
 
 #[derive(Debug)]
@@ -67,8 +84,29 @@ impl Operation {
 impl Disk {
     /// One with this file, and power for so many operations.
     pub(super) fn new(file: Vec<u8>, power: usize) -> Arc<Self> {
-        let file = File { now: file.clone(), synced: file, pending: Vec::new(), power };
+        let written = (0..file.len().div_ceil(BLOCK)).collect();
+        let (pending, blocks, others, reserved) = (Vec::new(), usize::MAX, 0, 0);
+        let file =
+            File { now: file.clone(), synced: file, pending, power, blocks, others, reserved, written };
         Arc::new(Self(Mutex::new(file)))
+    }
+
+    /// One with this file, and so many blocks of 4 KiB. Its power is never cut.
+    pub(super) fn of_blocks(file: Vec<u8>, blocks: usize) -> Arc<Self> {
+        let disk = Self::new(file, usize::MAX);
+        disk.0.lock().blocks = blocks;
+        disk
+    }
+
+    /// Somebody else takes all that is left.
+    pub(super) fn fill(&self) {
+        let mut file = self.0.lock();
+        file.others += file.free();
+    }
+
+    /// Somebody else gives back what it took.
+    pub(super) fn empty(&self) {
+        self.0.lock().others = 0;
     }
 
     pub(super) fn cut(&self) {
@@ -118,8 +156,30 @@ impl File {
         Ok(())
     }
 
+    /// How many blocks nobody has.
+    fn free(&self) -> usize {
+        self.blocks - self.others - self.reserved - self.written.len()
+    }
+
+    /// Has the disk give to the file what an operation needs.
+    fn allocate(&mut self, operation: &Operation) -> io::Result<()> {
+        match operation {
+            Operation::Length(length) => _ = self.written.split_off(&length.div_ceil(BLOCK)),
+            Operation::Bytes(at, bytes) => {
+                let blocks = at / BLOCK..(at + bytes.len()).div_ceil(BLOCK);
+                let new: Vec<usize> = blocks.filter(|block| !self.written.contains(block)).collect();
+                if new.len() > self.free() {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                self.written.extend(new);
+            }
+        }
+        Ok(())
+    }
+
     fn change(&mut self, operation: Operation) -> io::Result<()> {
         self.spend()?;
+        self.allocate(&operation)?;
         operation.carry_out(&mut self.now);
         self.pending.push(operation);
         Ok(())
@@ -156,5 +216,28 @@ impl StorageBackend for Mounted {
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let at = usize::try_from(offset).map_err(io::Error::other)?;
         self.0.0.lock().change(Operation::Bytes(at, data.to_vec()))
+    }
+}
+
+impl Volume for Mounted {
+    fn open(&self) -> Result<Database, DatabaseError> {
+        Database::builder().set_cache_size(CACHE).create_with_backend(Mounted(Arc::clone(&self.0)))
+    }
+
+    fn hold_reserve(&self) -> io::Result<()> {
+        let mut file = self.0.0.lock();
+        let missing = RESERVED - file.reserved;
+        if missing > file.free() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        file.reserved += missing;
+        Ok(())
+    }
+
+    fn release_reserve(&self) -> io::Result<u64> {
+        let mut file = self.0.0.lock();
+        let part = file.reserved.min(PART);
+        file.reserved -= part;
+        Ok((part * BLOCK) as u64)
     }
 }

@@ -1,0 +1,59 @@
+//! Why a data folder can't be used.
+
+use std::io;
+use std::path::PathBuf;
+
+use steersman_api::ObjectKey;
+
+use super::database::FORMAT;
+use crate::store::TableId;
+
+/// Why a data folder can't be used. Each is one line for whoever starts the server.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The folder can't be made, or its mode not be set.
+    #[error("data folder {}: {source}", folder.display())]
+    Folder {
+        /// Which folder.
+        folder: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It is there, open to other users, and holds other things.
+    #[error("data folder {}: it holds other things and is open to other users: name a folder of its own", .0.display())]
+    Foreign(PathBuf),
+    /// Another process has it.
+    #[error("data folder {}: another server is using it", .0.display())]
+    InUse(PathBuf),
+    /// A later version of the program wrote it.
+    #[error(
+        "data folder {}: it was written by a newer version (format {found}, this one knows {FORMAT})",
+        folder.display()
+    )]
+    Newer {
+        /// Which folder.
+        folder: PathBuf,
+        /// The format it has.
+        found: u64,
+    },
+    /// It can't be read: it is no store, or broken.
+    #[error("data folder {}: {source}", folder.display())]
+    Read {
+        /// Which folder.
+        folder: PathBuf,
+        /// What the database says.
+        source: Box<redb::Error>,
+    },
+    /// An object in it can't be read.
+    #[error("data folder {}: {table} {key} is not readable: {why}", folder.display())]
+    Object {
+        /// Which folder.
+        folder: PathBuf,
+        /// Of which table.
+        table: TableId,
+        /// Which object.
+        key: ObjectKey,
+        /// What is wrong with it.
+        why: String,
+    },
+}

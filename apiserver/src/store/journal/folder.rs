@@ -1,0 +1,69 @@
+//! A server's data folder: made where it is missing, closed to other users, and locked.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+
+use redb::Database;
+
+use super::database::prepare;
+use super::{FILE, OpenError};
+
+/// The name of the database's file until it is complete: the database can't tell a file whose creation was interrupted from
+/// a foreign one.
+pub(super) const UNFINISHED: &str = "store.redb.new";
+/// Locked by the process that uses the folder.
+const LOCK: &str = "lock";
+
+/// Makes a folder where it is missing, and closes it to other users.
+///
+/// An existing folder is closed only if it is a store's, or empty: other users may need anything else.
+pub(super) fn close(folder: &Path) -> Result<(), OpenError> {
+    let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
+    let was_there = folder.try_exists().map_err(failed)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    let open = fs::metadata(folder).map_err(failed)?.permissions().mode() & 0o077 != 0;
+    if !open {
+        return Ok(());
+    }
+    let is_store = [FILE, UNFINISHED].iter().any(|file| folder.join(file).exists());
+    let is_foreign = was_there && !is_store && fs::read_dir(folder).map_err(failed)?.next().is_some();
+    if is_foreign {
+        return Err(OpenError::Foreign(folder.to_owned()));
+    }
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(failed)
+}
+
+/// Locks a folder, for as long as the file is open.
+pub(super) fn lock(folder: &Path) -> Result<File, OpenError> {
+    let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
+    let lock =
+        File::options().create(true).truncate(false).write(true).open(folder.join(LOCK)).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(folder.to_owned())),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+/// Makes the database's file in a locked folder. It has its name once it is complete, whatever happens before.
+pub(super) fn make(folder: &Path) -> Result<(), OpenError> {
+    let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
+    let unfinished = folder.join(UNFINISHED);
+    match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    Database::create(&unfinished)
+        .map_err(redb::Error::from)
+        .and_then(|database| prepare(&database))
+        .map_err(|source| OpenError::Read { folder: folder.to_owned(), source: Box::new(source) })?;
+    fs::rename(&unfinished, folder.join(FILE)).map_err(failed)?;
+    // A name is durable once the folder that has it is synced.
+    let sync = |folder: &Path| File::open(folder)?.sync_all();
+    sync(folder).map_err(failed)?;
+    // A new folder was made above; the parent of an existing one may be unreadable, and knows it already.
+    let _ = folder.canonicalize().map(|folder| folder.parent().map(sync));
+    Ok(())
+}
