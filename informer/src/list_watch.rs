@@ -1,7 +1,7 @@
 //! Where a reflector's objects come from.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -12,6 +12,7 @@ use crate::wire::frames::FrameError;
 use crate::wire::{DecodeError, Decoded, Object};
 
 mod http;
+mod silence;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -103,16 +104,19 @@ pub enum Error {
     /// A list without a version: nothing could be watched from it.
     #[error("the list has no resourceVersion that can be compared")]
     NoVersion,
-    /// A list ended, and did not say that it is complete.
+    /// A list ended without saying that it is complete.
     #[error("the list ended early")]
     Incomplete,
-    /// A watch that was to begin with what exists tells only of changes.
+    /// A streamed list went on for this long, which is as long as the server was asked to keep it open, and was not complete.
+    #[error("the streamed list was not complete within {0:?}")]
+    Endless(Duration),
+    /// The API server answered a streamed list with a watch that brings changes only.
     #[error("the API server does not stream lists")]
     NotStreamed,
     /// A watch ended within a second, and brought nothing.
     #[error("the watch ended at once")]
     ShortWatch,
-    /// An object is gone, and nobody can tell which.
+    /// An object was deleted, and the event can't be read so far as to say which.
     #[error("an object that is gone can't be told: {0}")]
     LostDeletion(#[source] DecodeError),
 }
@@ -159,10 +163,12 @@ pub struct ApiListerWatcher<K> {
     groups: Arc<AtomicU64>,
     /// See [`idle_deadline`](Self::idle_deadline).
     idle: Duration,
+    /// A watch of this source has had a bookmark in its course, so that all its watches must have them.
+    bookmarked: Arc<AtomicBool>,
     kind: std::marker::PhantomData<fn() -> K>,
 }
 
-/// API servers send a bookmark each minute; after this long without anything the connection is taken for dead.
+/// API servers send a bookmark each minute, so that a connection is dead if nothing came for this long.
 pub const IDLE_DEADLINE: Duration = Duration::from_secs(3 * 60 + 10);
 
 impl<K: Object> ApiListerWatcher<K> {
@@ -171,10 +177,14 @@ impl<K: Object> ApiListerWatcher<K> {
     /// `client` must neither limit nor retry: the reflector does both.
     pub fn new(client: kube::Client, resource: GroupVersionResource, scope: Scope) -> Self {
         let groups = Arc::new(AtomicU64::new(0));
-        Self { client, resource, scope, groups, idle: IDLE_DEADLINE, kind: std::marker::PhantomData }
+        let bookmarked = Arc::new(AtomicBool::new(false));
+        let idle = IDLE_DEADLINE;
+        Self { client, resource, scope, groups, idle, bookmarked, kind: std::marker::PhantomData }
     }
 
-    /// After how long without a byte a list or watch is given up; [`IDLE_DEADLINE`] unless set.
+    /// After how long without a byte a list or watch is given up; [`IDLE_DEADLINE`] unless set. Until a watch of this source
+    /// has had a bookmark, its watches get the time that the server was asked to keep them open in addition: kinds that the
+    /// server does not cache, such as events, have no bookmarks.
     #[must_use]
     pub fn idle_deadline(mut self, deadline: Duration) -> Self {
         self.idle = deadline;

@@ -1,5 +1,6 @@
 //! Requests for lists and watches, and the decoding of their answers.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use steersman_api::wire::{Reader, WireError};
 use steersman_api::{ResourceVersion, Status};
 use url::form_urlencoded::Serializer;
 
+use super::silence::Silence;
 use super::stream::{Parts, parts};
 use super::{ApiListerWatcher, Error, Events, Freshness, ListEvent, ListRequest, WatchEvent, WatchRequest};
 use crate::wire::frames::{JsonList, JsonWatch, ListPart, ProtobufList, ProtobufWatch, RawEvent};
@@ -39,17 +41,28 @@ pub(super) async fn watch<K: Object>(
     source: &ApiListerWatcher<K>,
     request: WatchRequest,
 ) -> Result<Events<WatchEvent<K>>, Error> {
-    let accept = accept(K::REPRESENTATION, ";stream=watch");
-    let response = send(source, &watch_path(source, &request), accept).await?;
+    let get = Request::get(watch_path(source, &request))
+        .header(header::ACCEPT, accept(K::REPRESENTATION, ";stream=watch"))
+        // From Kubernetes 1.37 on, the API server compresses a watch with one gzip member an event. A client with kube's
+        // feature `gzip` asks for that, and decodes the first member only: kube's own watches opt out likewise.
+        .header(header::ACCEPT_ENCODING, "identity");
+    let response = send(source, get).await?;
     let encoding = encoding(&response);
     let groups = source.groups.load(Ordering::Acquire);
-    let events: Parts<RawEvent> = match encoding {
-        Encoding::Protobuf => parts(response.into_body(), ProtobufWatch::default(), source.idle),
-        Encoding::Json => parts(response.into_body(), JsonWatch::default(), source.idle),
+    let silence = Arc::new(Silence::new(source, &request));
+    let patience = {
+        let silence = Arc::clone(&silence);
+        move || silence.longest()
     };
-    Ok(futures::stream::try_unfold(events, move |mut events| async move {
+    let events: Parts<RawEvent> = match encoding {
+        Encoding::Protobuf => parts(response.into_body(), ProtobufWatch::default(), patience),
+        Encoding::Json => parts(response.into_body(), JsonWatch::default(), patience),
+    };
+    Ok(futures::stream::try_unfold((events, silence), move |(mut events, silence)| async move {
         let Some(event) = events.try_next().await? else { return Ok(None) };
-        Ok(Some((decode_event(event, encoding, groups)?, events)))
+        let event = decode_event(event, encoding, groups)?;
+        silence.broken_by(&event);
+        Ok(Some((event, (events, silence))))
     })
     .boxed())
 }
@@ -186,11 +199,14 @@ impl Page {
         request: &ListRequest,
         next: Option<&str>,
     ) -> Result<Self, Error> {
-        let response = send(source, &list_path(source, request, next), accept(K::REPRESENTATION, "")).await?;
+        let get = Request::get(list_path(source, request, next))
+            .header(header::ACCEPT, accept(K::REPRESENTATION, ""));
+        let response = send(source, get).await?;
         let encoding = encoding(&response);
+        let idle = source.idle;
         let parts = match encoding {
-            Encoding::Protobuf => parts(response.into_body(), ProtobufList::default(), source.idle),
-            Encoding::Json => parts(response.into_body(), JsonList::default(), source.idle),
+            Encoding::Protobuf => parts(response.into_body(), ProtobufList::default(), move || idle),
+            Encoding::Json => parts(response.into_body(), JsonList::default(), move || idle),
         };
         Ok(Self { parts, encoding, meta: None })
     }
@@ -226,8 +242,9 @@ impl<K: Object> ApiListerWatcher<K> {
             client: self.client.clone(),
             resource: self.resource.clone(),
             scope: self.scope.clone(),
-            groups: std::sync::Arc::clone(&self.groups),
+            groups: Arc::clone(&self.groups),
             idle: self.idle,
+            bookmarked: Arc::clone(&self.bookmarked),
             kind: std::marker::PhantomData,
         }
     }
@@ -263,13 +280,10 @@ fn accept(representation: Representation, parameters: &str) -> String {
 
 async fn send<K: Object>(
     source: &ApiListerWatcher<K>,
-    path_and_query: &str,
-    accept: String,
+    request: http::request::Builder,
 ) -> Result<Response<Body>, Error> {
-    let request = Request::get(path_and_query)
-        .header(header::ACCEPT, accept)
-        .body(Body::empty())
-        .map_err(|e| Error::Call(Box::new(kube::Error::HttpError(e))))?;
+    let request =
+        request.body(Body::empty()).map_err(|e| Error::Call(Box::new(kube::Error::HttpError(e))))?;
     let response = tokio::time::timeout(source.idle, source.client.send(request))
         .await
         .map_err(|_| Error::Idle(source.idle))?

@@ -13,22 +13,29 @@ use crate::wire::frames::Splitter;
 /// The parts of a body, as they arrive.
 pub(super) type Parts<P> = BoxStream<'static, Result<P, Error>>;
 
-/// Splits a body. The stream ends with the body, or after one error; nothing for as long as `idle` is an error.
-pub(super) fn parts<S: Splitter + 'static>(body: Body, splitter: S, idle: Duration) -> Parts<S::Part>
+/// Splits a body. The stream ends with the body, or after one error. A connection that brings no byte for as long as `patience`
+/// says, which is asked before each wait, is an error.
+pub(super) fn parts<S: Splitter + 'static>(
+    body: Body,
+    splitter: S,
+    patience: impl Fn() -> Duration + Send + 'static,
+) -> Parts<S::Part>
 where
     S::Part: Send,
 {
-    struct State<S> {
+    struct State<S, P> {
         body: Body,
         splitter: S,
+        patience: P,
     }
-    futures::stream::try_unfold(State { body, splitter }, move |mut state| async move {
+    futures::stream::try_unfold(State { body, splitter, patience }, |mut state| async move {
         loop {
             if let Some(part) = state.splitter.next()? {
                 return Ok(Some((part, state)));
             }
-            match tokio::time::timeout(idle, state.body.frame()).await {
-                Err(_) => return Err(Error::Idle(idle)),
+            let patience = (state.patience)();
+            match tokio::time::timeout(patience, state.body.frame()).await {
+                Err(_) => return Err(Error::Idle(patience)),
                 Ok(None) => {
                     state.splitter.finish()?;
                     return Ok(None);

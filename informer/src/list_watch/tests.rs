@@ -1,5 +1,7 @@
-use ::http::{Request, Response};
+use ::http::{Request, Response, header};
+use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
+use http_body_util::{BodyStream, Full, StreamBody};
 use kube::client::Body;
 use parking_lot::Mutex;
 
@@ -101,4 +103,73 @@ async fn an_error_answer_has_its_code_and_its_pause_whatever_its_body() {
         let Err(Error::Status(status)) = source.watch(watch(1, false)).await else { panic!("it must fail") };
         assert_eq!((status.code, status.retry_after()), (503, Some(Duration::from_secs(7))), "{body}");
     }
+}
+
+/// The end of a streamed list without objects.
+const END: &str = concat!(
+    r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","#,
+    r#""annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
+    "\n"
+);
+/// A bookmark that comes in the course of a watch.
+const PROGRESS: &str = concat!(r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"6"}}}"#, "\n");
+
+/// A source over a server that answers each request with the next of these texts, and then falls silent with the connection
+/// open. It stays silent from the start once there is no text left.
+fn silent_after(texts: &'static [&'static str]) -> ApiListerWatcher<MetaOnly> {
+    let texts = Mutex::new(texts.iter());
+    let server = tower::service_fn(move |_: Request<Body>| {
+        let text = texts.lock().next().copied().unwrap_or_default();
+        let first = BodyStream::new(Full::new(Bytes::from_static(text.as_bytes())));
+        let body = StreamBody::new(first.chain(futures::stream::pending()));
+        std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(body)))
+    });
+    let client = kube::Client::new(server, "default");
+    ApiListerWatcher::new(client, GroupVersionResource::new("", "v1", "events"), Scope::default())
+}
+
+/// After how long of silence a watch is given up.
+async fn patience(source: &ApiListerWatcher<MetaOnly>, request: WatchRequest) -> Duration {
+    let start = tokio::time::Instant::now();
+    let events: Vec<_> = source.watch(request).await.unwrap().collect().await;
+    assert!(matches!(events.last(), Some(Err(Error::Idle(_)))), "{events:?}");
+    start.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_without_bookmarks_may_be_silent_for_as_long_as_its_watch_lasts() {
+    let source = silent_after(&[END, END, PROGRESS, END]);
+    let timeout = watch(0, true).timeout;
+    assert_eq!(patience(&source, watch(0, true)).await, timeout + IDLE_DEADLINE);
+    assert_eq!(patience(&source, watch(5, false)).await, timeout + IDLE_DEADLINE);
+    assert_eq!(patience(&source, watch(5, false)).await, IDLE_DEADLINE, "bookmarks come after all");
+    assert_eq!(patience(&source, watch(0, true)).await, IDLE_DEADLINE, "and are expected from then on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_may_not_be_silent() {
+    assert_eq!(patience(&silent_after(&[]), watch(0, true)).await, IDLE_DEADLINE);
+}
+
+#[tokio::test]
+async fn a_watch_asks_for_no_compression() {
+    let asked = Arc::<Mutex<Vec<_>>>::default();
+    let log = Arc::clone(&asked);
+    let server = tower::service_fn(move |request: Request<Body>| {
+        log.lock().push(request.headers().get(header::ACCEPT_ENCODING).cloned());
+        let body = Body::from(br#"{"metadata": {"resourceVersion": "9"}, "items": []}"#.to_vec());
+        std::future::ready(Ok::<_, std::convert::Infallible>(Response::new(body)))
+    });
+    let pods = GroupVersionResource::new("", "v1", "pods");
+    let source: ApiListerWatcher<MetaOnly> =
+        ApiListerWatcher::new(kube::Client::new(server, "default"), pods, Scope::default());
+    let _ = source.watch(watch(0, true)).await.unwrap();
+    let _ = source.watch(watch(7, false)).await.unwrap();
+    let _ = source.list(ListRequest { freshness: Freshness::Any, page: None }).await.unwrap();
+    let identity = Some(header::HeaderValue::from_static("identity"));
+    assert_eq!(
+        *asked.lock(),
+        [identity.clone(), identity, None],
+        "a list is left to the client's own layers"
+    );
 }
