@@ -1,5 +1,6 @@
 //! ListAndWatch: keeps a delta FIFO fed with all that happens to the objects of one kind.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ use crate::wire::{Decoded, Object};
 mod policy;
 #[cfg(test)]
 mod tests;
-pub use policy::{After, ListMode};
-use policy::{Phase, after};
+pub use policy::ListMode;
+use policy::{After, Lists, Phase, after};
 
 /// Lists, then watches from there, for ever; whatever fails is tried again in the way that fits the failure.
 ///
@@ -29,16 +30,18 @@ use policy::{Phase, after};
 ///
 /// | What happens | What follows |
 /// |---|---|
-/// | 429, or an answer with Retry-After | the same again, after a back-off, and not before the time it says |
+/// | 429, or an answer with Retry-After | the same again, after a back-off, and not before the time it says, up to a minute |
 /// | **to a watch:** its version is too old (410, `Expired`), 403, 404, 5xx | a new list, no older than what was seen, after a back-off |
 /// | an event that can't be split off or told, a deletion of nobody knows what | likewise |
 /// | a broken or dead connection | the watch from where it broke, after a back-off |
 /// | a watch that ends within a second, without an event | likewise |
 /// | a watch that ends later | the watch from there, at once |
 /// | **to a list:** its version can't be had (410, or the server has not come as far) | the most recent list, at once; if that fails so too, a back-off |
-/// | the server can't stream lists: 400, 405, 422, silence, changes only | plain lists, at once and for good |
-/// | any other error, or a list that breaks off | the list again, after a back-off |
-/// | **to both:** an object that can't be decoded | it is handed on as such; what else comes goes on |
+/// | **to a streamed list:** the server refuses it (400, 405, 422, 501), or sends only changes | plain lists, at once and for good |
+/// | it is forbidden or not found, silent, or not complete when the watch should end | plain lists, at once, until one is complete |
+/// | any other error, but for a refused connection | likewise, after a back-off |
+/// | **to a plain list:** any other error, or its early end | the list again, after a back-off |
+/// | **to all:** an object that can't be decoded | it is handed on as such; what else comes goes on |
 pub struct Reflector<K> {
     source: Arc<dyn ListerWatcher<K>>,
     resource: GroupVersionResource,
@@ -46,7 +49,7 @@ pub struct Reflector<K> {
     on_error: Option<WatchErrorHook>,
 }
 
-/// Is told of every failed list and watch, before the back-off.
+/// Called with every failed list and watch, before the back-off. A panic of it is logged, and harms nothing.
 pub type WatchErrorHook = Arc<dyn Fn(&GroupVersionResource, &Error) + Send + Sync>;
 
 /// How a reflector goes about it.
@@ -57,7 +60,7 @@ pub struct Config {
     pub min_watch_timeout: Duration,
     /// Objects a page, where lists are paged. 500, as client-go's.
     pub page: u32,
-    /// How lists are asked for at first.
+    /// How lists are asked for, as long as the server answers that.
     pub mode: ListMode,
     /// How long a failure waits.
     pub backoff: backoff::Config,
@@ -112,7 +115,7 @@ impl<K: Object> Reflector<K> {
     pub async fn list_and_watch(self, log: Producer<K>) {
         let backoff = Backoff::new(self.config.backoff.clone());
         let mode = self.config.mode;
-        let run = Run { reflector: self, log, backoff, mode, seen: ResourceVersion::ANY };
+        let run = Run { reflector: self, log, backoff, mode, usual: mode, seen: ResourceVersion::ANY };
         let Err(Closed) = run.run().await;
     }
 }
@@ -122,8 +125,10 @@ struct Run<K> {
     reflector: Reflector<K>,
     log: Producer<K>,
     backoff: Backoff,
-    /// Only ever steps down.
+    /// How the next list is asked for. Steps down from `usual` when a list fails, and back up when one is complete.
     mode: ListMode,
+    /// How lists are asked for as a rule. Steps down only where the server does not know of streamed lists.
+    usual: ListMode,
     /// The last version that was handed on.
     seen: ResourceVersion,
 }
@@ -155,6 +160,7 @@ impl<K: Object> Run<K> {
         Ok(match listed {
             Ok((version, open)) => {
                 self.seen = version;
+                self.mode = self.usual;
                 self.log.push(Delta::ListComplete(version)).await?;
                 State::Watching { from: version, open }
             }
@@ -169,17 +175,26 @@ impl<K: Object> Run<K> {
             Freshness::Any | Freshness::MostRecent => ResourceVersion::ANY,
             Freshness::NotOlderThan(version) => version,
         };
-        let request = WatchRequest { from, initial_events: true, timeout: self.watch_timeout() };
+        let timeout = self.watch_timeout();
+        let request = WatchRequest { from, initial_events: true, timeout };
         let mut events = match self.reflector.source.watch(request).await {
             Ok(events) => events,
             Err(error) => return Ok(Err(error)),
         };
+        let deadline = Instant::now() + timeout;
         loop {
-            match events.next().await {
+            let Ok(event) = tokio::time::timeout_at(deadline, events.next()).await else {
+                return Ok(Err(Error::Endless(timeout)));
+            };
+            match event {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
                     self.push(Delta::Replaced(object)).await?;
                 }
-                // It came and went while the list was on its way.
+                // The list may have named the object: only another one can tell.
+                Some(Ok(WatchEvent::Deleted(Decoded::Lost(error)))) => {
+                    return Ok(Err(Error::LostDeletion(error)));
+                }
+                // The object went while the list was on its way.
                 Some(Ok(WatchEvent::Deleted(object))) => self.push(Delta::Deleted(object)).await?,
                 // The first bookmark of a server that knows of streamed lists is the one that ends them.
                 Some(Ok(WatchEvent::Bookmark(_))) => return Ok(Err(Error::NotStreamed)),
@@ -281,12 +296,18 @@ impl<K: Object> Run<K> {
     }
 
     fn failed(&mut self, phase: Phase, error: &Error) -> State<K> {
-        if let Some(hook) = &self.reflector.on_error {
-            hook(&self.reflector.resource, error);
+        let After { resume, lists, wait } = after(phase, self.mode, self.seen, error);
+        match lists {
+            Lists::AsBefore => {}
+            Lists::WholeOnce => self.mode = ListMode::Whole,
+            Lists::WholeForGood => (self.mode, self.usual) = (ListMode::Whole, ListMode::Whole),
         }
-        let After { resume, mode, wait } = after(phase, self.mode, self.seen, error);
-        self.mode = mode;
-        tracing::warn!(resource = %self.reflector.resource, %error, ?phase, ?resume, "list or watch failed");
+        tracing::warn!(resource = %self.reflector.resource, %error, ?phase, ?resume, ?lists, "list or watch failed");
+        if let Some(hook) = &self.reflector.on_error
+            && catch_unwind(AssertUnwindSafe(|| hook(&self.reflector.resource, error))).is_err()
+        {
+            tracing::error!(resource = %self.reflector.resource, "a hook for watch errors panicked");
+        }
         let delay = match wait {
             policy::Wait::None => return resume.into(),
             policy::Wait::Backoff => self.backoff.failed(),

@@ -83,6 +83,8 @@ enum StreamedLists {
     Refused,
     /// It is answered as any watch.
     Ignored,
+    /// It begins with what exists, and goes on without the bookmark that ends the list.
+    Endless,
 }
 
 #[derive(Clone)]
@@ -211,6 +213,11 @@ impl<K: Object> ScriptedSource<K> {
         self.state.lock().streamed_lists = StreamedLists::Ignored;
     }
 
+    /// Answers streamed lists without the bookmark that ends them.
+    pub fn never_end_streamed_lists(&self) {
+        self.state.lock().streamed_lists = StreamedLists::Endless;
+    }
+
     /// How many watches are open.
     pub fn open_watches(&self) -> usize {
         let mut state = self.state.lock();
@@ -315,7 +322,9 @@ impl<K: Object> ListerWatcher<K> for ScriptedSource<K> {
                 first.push(Err(broken()));
                 return futures::future::ready(Ok(stream::iter(first).boxed())).boxed();
             }
-            first.push(Ok(WatchEvent::InitialEventsEnd(ResourceVersion(state.version))));
+            if state.streamed_lists != StreamedLists::Endless {
+                first.push(Ok(WatchEvent::InitialEventsEnd(ResourceVersion(state.version))));
+            }
         }
         let (sender, receiver) = mpsc::unbounded_channel();
         state.watchers.push(sender);

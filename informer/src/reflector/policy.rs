@@ -8,7 +8,11 @@ use super::Resume;
 use crate::list_watch::{Error, Freshness};
 use crate::wire::frames::FrameError;
 
-/// How lists are asked for. A reflector steps down from streamed to whole lists where a server can't stream them.
+/// The longest that a server's Retry-After is heeded: longer ones come from proxies, such as one that shows a maintenance
+/// page for a day. The API server's own are 32 seconds at most (client-go heeds any).
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// How lists are asked for. A reflector steps down from streamed to whole lists where streamed ones fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListMode {
     /// As a watch that begins with what exists (`sendInitialEvents`): the server needs no memory for it.
@@ -19,45 +23,58 @@ pub enum ListMode {
     Paged,
 }
 
-/// What it was at when it failed.
+/// What the reflector was doing when it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// A list of that freshness, begun or under way.
+    /// Asking for a list of that freshness, or reading it.
     Listing(Freshness),
-    /// A watch that was refused.
+    /// Asking for a watch.
     OpeningWatch,
-    /// A watch under way.
+    /// Reading a watch.
     Watching,
 }
 
-/// What follows.
+/// What the reflector does after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct After {
+pub(super) struct After {
     pub(super) resume: Resume,
-    pub(super) mode: ListMode,
+    pub(super) lists: Lists,
     pub(super) wait: Wait,
 }
 
-/// When it follows.
+/// How the reflector asks for its next lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lists {
+    /// In the same way.
+    AsBefore,
+    /// Whole, until one is complete.
+    WholeOnce,
+    /// Whole from now on.
+    WholeForGood,
+}
+
+/// How long the reflector waits first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     None,
     Backoff,
-    /// The back-off, but not less than the server asks for.
+    /// For the back-off, but not for less than the server asks for.
     AtLeast(Duration),
 }
 
 /// Decides what follows a failure; `seen` is the last version that was handed on, if any.
 pub(super) fn after(phase: Phase, mode: ListMode, seen: ResourceVersion, error: &Error) -> After {
+    let lists = Lists::AsBefore;
+    let status = error.status();
+    // The version was compacted, or the server's cache is behind it, or the store was restored from a backup.
+    let unavailable = status.is_some_and(|status| status.is_expired() || is_too_large_version(status));
     if let Phase::Listing(freshness) = phase
         && mode == ListMode::Streamed
-        && cannot_stream(error)
+        && !unavailable
+        && let Some((lists, wait)) = instead_of_streamed(error)
     {
-        return After { resume: Resume::List(freshness), mode: ListMode::Whole, wait: Wait::None };
+        return After { resume: Resume::List(freshness), lists, wait };
     }
-    let status = error.status();
-    // It was compacted, or the server's cache is behind it, or the store was restored from a backup.
-    let unavailable = status.is_some_and(|status| status.is_expired() || is_too_large_version(status));
     let relist = Resume::List(if seen == ResourceVersion::ANY {
         Freshness::Any
     } else {
@@ -67,7 +84,7 @@ pub(super) fn after(phase: Phase, mode: ListMode, seen: ResourceVersion, error: 
         // Of the most recent list only a later page can be too old: it took too long.
         (Phase::Listing(Freshness::MostRecent), _) if unavailable => relist,
         (Phase::Listing(_), _) if unavailable => {
-            return After { resume: Resume::List(Freshness::MostRecent), mode, wait: Wait::None };
+            return After { resume: Resume::List(Freshness::MostRecent), lists, wait: Wait::None };
         }
         (Phase::Listing(freshness), _) => Resume::List(freshness),
         (_, Some(status)) if status.code == 429 || (status.retry_after().is_some() && !unavailable) => {
@@ -79,22 +96,43 @@ pub(super) fn after(phase: Phase, mode: ListMode, seen: ResourceVersion, error: 
         (_, None) => Resume::Watch(seen),
     };
     let wait = match status.and_then(Status::retry_after) {
-        Some(said) => Wait::AtLeast(said),
+        Some(said) => Wait::AtLeast(said.min(MAX_RETRY_AFTER)),
         None => Wait::Backoff,
     };
-    After { resume, mode, wait }
+    After { resume, lists, wait }
 }
 
-/// That the server does not know of streamed lists: it says so, or does not begin to send, or sends only changes.
-fn cannot_stream(error: &Error) -> bool {
+/// What to ask for in place of a streamed list that failed. `None` if the list is to be streamed again: the server is busy, or
+/// down, as client-go has it.
+///
+/// Whatever else keeps a streamed list from being complete, such as a proxy in between, may do so each time, and a plain list
+/// may pass. It is no cause to ask for plain lists from then on: the next streamed list may pass as well.
+fn instead_of_streamed(error: &Error) -> Option<(Lists, Wait)> {
     match error {
-        Error::Status(status) => matches!(status.code, 400 | 405 | 422),
-        Error::Idle(_) | Error::NotStreamed => true,
-        _ => false,
+        Error::Status(status) if status.code == 429 || status.retry_after().is_some() => None,
+        Error::Status(status) => Some(match status.code {
+            400 | 405 | 422 | 501 => (Lists::WholeForGood, Wait::None),
+            403 | 404 => (Lists::WholeOnce, Wait::None),
+            _ => (Lists::WholeOnce, Wait::Backoff),
+        }),
+        Error::Call(error) if is_connection_refused(error) => None,
+        // The server does not know of streamed lists.
+        Error::NotStreamed => Some((Lists::WholeForGood, Wait::None)),
+        Error::Idle(_) | Error::Endless(_) | Error::Incomplete => Some((Lists::WholeOnce, Wait::None)),
+        _ => Some((Lists::WholeOnce, Wait::Backoff)),
     }
 }
 
-/// That the bytes are at fault, not the connection.
+/// Whether an error stems from a connection that the machine at the other end refused.
+fn is_connection_refused(error: &kube::Error) -> bool {
+    let first: &(dyn std::error::Error + 'static) = error;
+    std::iter::successors(Some(first), |error| error.source()).any(|error| {
+        let error = error.downcast_ref::<std::io::Error>();
+        error.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+    })
+}
+
+/// Whether the bytes are at fault, not the connection.
 fn is_unreadable(error: &Error) -> bool {
     match error {
         Error::Frame(frame) => !matches!(frame, FrameError::Truncated),
@@ -103,7 +141,7 @@ fn is_unreadable(error: &Error) -> bool {
     }
 }
 
-/// "Too large resource version": the server was asked for a version that it has not reached.
+/// Whether the server was asked for a version that it has not reached: "Too large resource version".
 fn is_too_large_version(status: &Status) -> bool {
     status.has_cause("ResourceVersionTooLarge") || status.message.contains("Too large resource version")
 }
@@ -136,6 +174,7 @@ mod tests {
             (answer(429, "TooManyRequests"), resume, Wait::Backoff),
             (with_retry_after(429, 9), resume, Wait::AtLeast(Duration::from_secs(9))),
             (with_retry_after(503, 2), resume, Wait::AtLeast(Duration::from_secs(2))),
+            (with_retry_after(503, 86_400), resume, Wait::AtLeast(Duration::from_secs(60))),
             (answer(500, "InternalError"), relist, Wait::Backoff),
             (answer(403, "Forbidden"), relist, Wait::Backoff),
             (answer(404, "NotFound"), relist, Wait::Backoff),
@@ -147,28 +186,51 @@ mod tests {
             (Error::LostDeletion(WireError::Truncated.into()), relist, Wait::Backoff),
         ] {
             let after = after(Phase::Watching, ListMode::Streamed, SEEN, &error);
-            assert_eq!(after, After { resume: expected, mode: ListMode::Streamed, wait }, "{error}");
+            assert_eq!(after, After { resume: expected, lists: Lists::AsBefore, wait }, "{error}");
         }
     }
 
+    fn broken_connection(kind: std::io::ErrorKind) -> Error {
+        Error::Call(Box::new(kube::Error::Service(Box::new(std::io::Error::from(kind)))))
+    }
+
     #[test]
-    fn a_server_that_cannot_stream_lists_is_asked_for_plain_ones_at_once() {
-        let silent = Error::Idle(Duration::from_secs(190));
-        for error in [answer(400, "BadRequest"), answer(422, "Invalid"), silent, Error::NotStreamed] {
+    fn each_failure_of_a_streamed_list_has_its_outcome() {
+        use std::io::ErrorKind::{ConnectionRefused, ConnectionReset};
+        let minutes = Duration::from_secs(190);
+        for (error, lists, wait) in [
+            (answer(400, "BadRequest"), Lists::WholeForGood, Wait::None),
+            (answer(405, "MethodNotAllowed"), Lists::WholeForGood, Wait::None),
+            (answer(422, "Invalid"), Lists::WholeForGood, Wait::None),
+            (answer(501, ""), Lists::WholeForGood, Wait::None),
+            (Error::NotStreamed, Lists::WholeForGood, Wait::None),
+            (answer(403, "Forbidden"), Lists::WholeOnce, Wait::None),
+            (answer(404, "NotFound"), Lists::WholeOnce, Wait::None),
+            (Error::Idle(minutes), Lists::WholeOnce, Wait::None),
+            (Error::Endless(minutes), Lists::WholeOnce, Wait::None),
+            (Error::Incomplete, Lists::WholeOnce, Wait::None),
+            (answer(500, "InternalError"), Lists::WholeOnce, Wait::Backoff),
+            (answer(502, ""), Lists::WholeOnce, Wait::Backoff),
+            (answer(504, ""), Lists::WholeOnce, Wait::Backoff),
+            (broken_connection(ConnectionReset), Lists::WholeOnce, Wait::Backoff),
+            (FrameError::Truncated.into(), Lists::WholeOnce, Wait::Backoff),
+            (FrameError::TooLarge(1 << 30).into(), Lists::WholeOnce, Wait::Backoff),
+            (Error::LostDeletion(WireError::Truncated.into()), Lists::WholeOnce, Wait::Backoff),
+            (broken_connection(ConnectionRefused), Lists::AsBefore, Wait::Backoff),
+            (answer(429, "TooManyRequests"), Lists::AsBefore, Wait::Backoff),
+            (with_retry_after(503, 2), Lists::AsBefore, Wait::AtLeast(Duration::from_secs(2))),
+        ] {
             let after = after(Phase::Listing(Freshness::Any), ListMode::Streamed, SEEN, &error);
-            let expected =
-                After { resume: Resume::List(Freshness::Any), mode: ListMode::Whole, wait: Wait::None };
-            assert_eq!(after, expected);
+            assert_eq!(after, After { resume: Resume::List(Freshness::Any), lists, wait }, "{error}");
         }
     }
 
     #[test]
-    fn a_list_that_fails_is_asked_for_again_in_the_same_way() {
+    fn a_plain_list_that_fails_is_asked_for_again_in_the_same_way() {
         for error in [answer(403, "Forbidden"), answer(500, ""), FrameError::Truncated.into()] {
             let after = after(Phase::Listing(Freshness::Any), ListMode::Whole, ResourceVersion::ANY, &error);
-            let expected =
-                After { resume: Resume::List(Freshness::Any), mode: ListMode::Whole, wait: Wait::Backoff };
-            assert_eq!(after, expected);
+            let resume = Resume::List(Freshness::Any);
+            assert_eq!(after, After { resume, lists: Lists::AsBefore, wait: Wait::Backoff });
         }
     }
 
@@ -177,11 +239,12 @@ mod tests {
         let error = answer(504, "Timeout");
         let Error::Status(mut status) = error else { unreachable!() };
         status.message = "Too large resource version: 9, current: 3".to_owned();
-        let phase = Phase::Listing(Freshness::NotOlderThan(SEEN));
-        let after = after(phase, ListMode::Whole, SEEN, &Error::Status(status));
-        let expected =
-            After { resume: Resume::List(Freshness::MostRecent), mode: ListMode::Whole, wait: Wait::None };
-        assert_eq!(after, expected);
+        let error = Error::Status(status);
+        for mode in [ListMode::Streamed, ListMode::Whole] {
+            let after = after(Phase::Listing(Freshness::NotOlderThan(SEEN)), mode, SEEN, &error);
+            let resume = Resume::List(Freshness::MostRecent);
+            assert_eq!(after, After { resume, lists: Lists::AsBefore, wait: Wait::None });
+        }
     }
 
     #[test]
@@ -189,6 +252,6 @@ mod tests {
         let phase = Phase::Listing(Freshness::MostRecent);
         let after = after(phase, ListMode::Paged, SEEN, &answer(410, "Expired"));
         let resume = Resume::List(Freshness::NotOlderThan(SEEN));
-        assert_eq!(after, After { resume, mode: ListMode::Paged, wait: Wait::Backoff });
+        assert_eq!(after, After { resume, lists: Lists::AsBefore, wait: Wait::Backoff });
     }
 }

@@ -188,7 +188,9 @@ async fn a_list_that_breaks_off_is_begun_again() {
 #[tokio::test(start_paused = true)]
 async fn failing_lists_are_tried_again_with_growing_waits_for_as_long_as_it_takes() {
     let source = Source::default();
-    for error in [answer(403, "Forbidden"), answer(404, "NotFound"), answer(500, ""), answer(429, "")] {
+    let forbidden = || answer(403, "Forbidden");
+    // A plain list follows the first, which is a streamed one, at once.
+    for error in [forbidden(), forbidden(), answer(404, "NotFound"), answer(500, ""), answer(429, "")] {
         source.fail_list(error);
     }
     let start = Instant::now();
@@ -202,12 +204,12 @@ async fn failing_lists_are_tried_again_with_growing_waits_for_as_long_as_it_take
 #[tokio::test(start_paused = true)]
 async fn the_server_says_how_long_to_wait() {
     let mut status = Status::failure(429, "TooManyRequests", "");
-    status.details.get_or_insert_default().retry_after_seconds = 100;
+    status.details.get_or_insert_default().retry_after_seconds = 30;
     let source = Source::default();
     source.fail_list(status.into());
     let start = Instant::now();
     Scene::of(source).listed().await;
-    assert!(start.elapsed() >= Duration::from_secs(100));
+    assert!(start.elapsed() >= Duration::from_secs(30));
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,4 +287,64 @@ async fn a_reflector_ends_when_its_store_is_gone() {
         .expect("it must end")
         .unwrap()
         .unwrap();
+}
+
+/// The lists that were asked for, in words.
+fn lists(source: &Source) -> Vec<&'static str> {
+    let list = |request: Request| match request {
+        Request::List(_) => Some("plain"),
+        Request::Watch(watch) => watch.initial_events.then_some("streamed"),
+    };
+    source.requests().into_iter().filter_map(list).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_without_an_end_gives_way_to_a_plain_one() {
+    let source = Source::default();
+    source.never_end_streamed_lists();
+    source.apply(pod("a"));
+    let mut scene = Scene::of(source);
+    assert_eq!(scene.next().await, ["list", "=a"]);
+    // The server is busy, so that the connection is never silent.
+    let source = scene.source.clone();
+    scene.tasks.spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            source.apply(pod("a"));
+        }
+    });
+    let listed = tokio::time::timeout(Duration::from_secs(3600), scene.listed()).await;
+    assert!(listed.is_ok(), "no list was complete within an hour: {:?}", lists(&scene.source));
+    assert_eq!(lists(&scene.source), ["streamed", "plain"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_that_failed_once_is_tried_again_by_the_next_relist() {
+    for error in [
+        answer(403, "Forbidden"),
+        answer(404, "NotFound"),
+        answer(502, ""),
+        Error::Idle(Duration::from_secs(190)),
+        Error::Incomplete,
+    ] {
+        let source = Source::default();
+        source.fail_list(error);
+        source.fail_list(answer(500, "InternalError"));
+        let mut scene = Scene::of(source);
+        scene.listed().await;
+        scene.source.break_watches(|| answer(410, "Expired"));
+        scene.listed().await;
+        assert_eq!(lists(&scene.source), ["streamed", "plain", "plain", "streamed"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_of_nobody_knows_what_within_a_streamed_list_leads_to_another_list() {
+    let source = Source::default();
+    source.never_end_streamed_lists();
+    source.apply(pod("a"));
+    let mut scene = Scene::of(source);
+    assert_eq!(scene.next().await, ["list", "=a"]);
+    scene.source.delete_unreadably(&key("a"));
+    assert_eq!(scene.next().await, ["list", "listed@2"]);
 }

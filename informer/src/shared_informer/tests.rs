@@ -262,7 +262,10 @@ async fn a_mapping_that_panics_harms_nobody_else() {
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_the_first_list_learns_that_it_will_not_come() {
     let mut scene = Scene::new(Config::default());
-    scene.source.fail_list(Status::failure(403, "Forbidden", "no").into());
+    // The streamed list, and the plain one that follows at once.
+    for _ in 0..2 {
+        scene.source.fail_list(Status::failure(403, "Forbidden", "no").into());
+    }
     scene.start();
     let waiting = scene.informer.clone();
     let mut waiter = JoinSet::new();
@@ -358,4 +361,13 @@ async fn keys_and_owners_can_be_asked_for_whatever_the_kind() {
     assert_eq!(any.owned_by(&"j1".into()).len(), 1);
     assert_eq!(any.meta(&key("a")).unwrap().uid, "a".into());
     assert_eq!(any.meta_by_uid(&"a".into()).unwrap().key, key("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_panics_harms_nobody() {
+    let on_watch_error: WatchErrorHook = Arc::new(|_, _| panic!("as this test wants"));
+    let mut scene = Scene::new(Config { on_watch_error: Some(on_watch_error), ..Config::default() });
+    scene.source.fail_list(Status::failure(403, "Forbidden", "no").into());
+    scene.start();
+    assert!(scene.informer.synced().await);
 }
