@@ -42,11 +42,15 @@ impl From<Uid> for IndexValue {
 /// object at all times.
 pub type IndexFn<K> = dyn Fn(&Arc<K>, &mut dyn FnMut(IndexValue)) + Send + Sync;
 
-/// An index of one store.
+/// An index of one store: no other store takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IndexId(pub(crate) usize);
+pub struct IndexId {
+    pub(crate) store: u64,
+    pub(crate) at: usize,
+}
 
-/// An index of a selection's cache: see [`Informer::add_index`](crate::Informer::add_index).
+/// An index of one informer's cache: see [`Informer::add_index`](crate::Informer::add_index). Listers of other informers panic
+/// when they are given it.
 pub struct Index<S> {
     pub(crate) id: IndexId,
     selection: PhantomData<fn() -> S>,

@@ -51,19 +51,28 @@ impl<S: Selection> Lister<S> {
         Ok(views(self.store.list()?))
     }
 
+    /// All objects that can be read, in no order, and what is wrong with each of the others.
+    pub fn list_readable(&self) -> (Vec<View<S>>, Vec<Unreadable>) {
+        let (readable, unreadable) = self.store.list_readable();
+        (views(readable), unreadable)
+    }
+
     /// The objects that an index holds under a value, in no order.
     ///
     /// # Errors
-    /// One of them can't be read.
+    /// One of them can't be read, or the index's function panicked on some object.
+    ///
+    /// # Panics
+    /// If the index is of another informer. All methods that take an index do so.
     pub fn by_index(&self, index: &Index<S>, value: &IndexValue) -> Result<Vec<View<S>>, Unreadable> {
         Ok(views(self.store.by_index(index.id, value)?))
     }
 
-    /// Of those, the ones whose metadata is `wanted`, which must be quick to tell: the cache waits. An object that can't be
-    /// read harms only those who want it.
+    /// Of those, the ones whose metadata is `wanted`. An object that can't be read harms only those who want it. `wanted` may
+    /// read this cache.
     ///
     /// # Errors
-    /// One of them can't be read.
+    /// One of them can't be read, or the index's function panicked on one.
     pub fn by_index_where(
         &self,
         index: &Index<S>,
@@ -73,12 +82,13 @@ impl<S: Selection> Lister<S> {
         Ok(views(self.store.by_index_where(index.id, value, wanted)?))
     }
 
-    /// How many objects an index holds under a value.
+    /// How many objects an index holds under a value, including those that can't be read or that its function panicked on.
     pub fn count_by_index(&self, index: &Index<S>, value: &IndexValue) -> usize {
         self.store.count_by_index(index.id, value)
     }
 
-    /// Calls `look` with the metadata of every object, unreadable ones included. It must be quick: the cache waits.
+    /// Calls `look` with the metadata of every object that is there when the call begins, unreadable ones included. `look` may
+    /// read this cache.
     pub fn for_each_meta(&self, mut look: impl FnMut(&Meta)) {
         self.store.for_each(|object| look(crate::wire::Object::meta(&**object)));
     }

@@ -221,8 +221,10 @@ impl<S: Selection> Informer<S> {
         Lister::new(self.shared.store.clone())
     }
 
-    /// Adds an index, at once over all that is cached. A name that is taken gives the index that has it: it must stand
-    /// for the same values. `values` must not read this cache: nobody can while it is written.
+    /// Adds an index over all that is cached and will be. A name that is taken gives the index that has it: it must stand for
+    /// the same values. `values` must not read this cache: it runs under the lock of the writer.
+    ///
+    /// Objects that `values` panics on may belong under any value: reads of the index that could need them fail.
     pub fn add_index(&self, name: &'static str, values: fn(&View<S>) -> Vec<IndexValue>) -> Index<S> {
         let values = move |object: &Arc<S::Kind>, found: &mut dyn FnMut(IndexValue)| {
             values(&View::new(Arc::clone(object))).into_iter().for_each(found);
@@ -311,7 +313,7 @@ pub trait AnyInformer: Send + Sync + 'static {
     fn meta_by_uid(&self, uid: &Uid) -> Option<Meta>;
     /// Of the objects that have this owner, managing or not. The first call makes the index.
     fn owned_by(&self, owner: &Uid) -> Vec<Meta>;
-    /// Calls `look` with the metadata of every object; it must be quick.
+    /// Calls `look` with the metadata of every object that is there when the call begins. `look` may read this cache.
     fn for_each_meta(&self, look: &mut dyn FnMut(&Meta));
     /// Has the key of every object that changes told to `mapping`, first all that are cached.
     fn map_keys(&self, mapping: Box<dyn Fn(&ObjectKey) + Send + Sync>);

@@ -1,14 +1,18 @@
 //! The indexed cache: one writer, many readers.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::{HashMap, HashTable};
 use parking_lot::RwLock;
-use std::hash::{BuildHasher, RandomState};
 use steersman_api::{Meta, ObjectKey, ResourceVersion, Uid};
 
 use crate::index::{IndexFn, IndexId, IndexValue};
 use crate::wire::{Decoded, Object};
+
+mod postings;
+use postings::Postings;
 
 /// Makes an empty store: the writer, which can't be cloned, and a reader, which can.
 pub fn store<K: Object>() -> (StoreWriter<K>, Store<K>) {
@@ -39,7 +43,8 @@ pub enum Written<K> {
     Deleted(Arc<K>),
 }
 
-/// An object that exists, but whose body can't be read. It counts as existing; a sync that needs it must fail.
+/// An object that exists, but whose body can't be read, or that an index can't place. It counts as existing; a sync that
+/// needs it must fail.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} can't be read: {why}")]
 pub struct Unreadable {
@@ -50,6 +55,8 @@ pub struct Unreadable {
 }
 
 struct Tables<K> {
+    /// Tells this store's indexes from those of others in the process.
+    id: u64,
     hasher: RandomState,
     /// Objects at places that stay theirs for as long as they are here; the others are in `free`.
     slots: Vec<Option<Slot<K>>>,
@@ -58,8 +65,8 @@ struct Tables<K> {
     by_key: HashTable<u32>,
     /// Every occupied slot whose object has a uid, by it.
     by_uid: HashTable<u32>,
-    /// By name; each holds every occupied slot under each of its values.
-    indexes: Vec<Index<K>>,
+    /// Each of them holds every occupied slot.
+    indexes: Vec<Postings<K>>,
     /// The objects that can't be read.
     unreadable: HashMap<u32, Damage>,
     /// Which list or relist is under way, or was last.
@@ -86,22 +93,23 @@ struct Damage {
 /// What stands in the slot of an object that can't be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Held {
-    /// The last state that could be read.
+    /// The newest metadata, and the body of the last state that could be read.
     LastGood,
-    /// The metadata of the state that can't: none could be read before it.
+    /// The newest metadata alone: no state before it could be read.
     MetaOnly,
 }
 
-struct Index<K> {
-    name: &'static str,
-    values: Arc<IndexFn<K>>,
-    /// Slots in ascending order, none of them empty.
-    postings: HashMap<IndexValue, Vec<u32>>,
+/// What a read found under its lock.
+struct Found<K> {
+    readable: Vec<Arc<K>>,
+    unreadable: Vec<(Arc<K>, Unreadable)>,
 }
 
 impl<K> Default for Tables<K> {
     fn default() -> Self {
+        static STORES: AtomicU64 = AtomicU64::new(0);
         Self {
+            id: STORES.fetch_add(1, Ordering::Relaxed),
             hasher: RandomState::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -145,6 +153,36 @@ impl<K: Object> Tables<K> {
         }
     }
 
+    /// Sorts the objects at some places by whether they can be read.
+    fn sort(&self, places: impl Iterator<Item = u32>) -> Found<K> {
+        let mut found = Found { readable: Vec::with_capacity(places.size_hint().0), unreadable: Vec::new() };
+        for place in places {
+            match self.readable(place) {
+                Ok(object) => found.readable.push(object),
+                Err(error) => found.unreadable.push((Arc::clone(&self.at(place).object), error)),
+            }
+        }
+        found
+    }
+
+    fn index(&self, id: IndexId) -> &Postings<K> {
+        assert!(id.store == self.id, "the index must be of the store that is asked");
+        &self.indexes[id.at]
+    }
+
+    /// The objects that an index holds under a value. Those that it can't place may belong there: they are unreadable.
+    fn under(&self, index: IndexId, value: &IndexValue) -> Found<K> {
+        let index = self.index(index);
+        let mut found = self.sort(index.placed(value).iter().copied());
+        found.unreadable.extend(index.unplaced().iter().map(|place| {
+            let object = Arc::clone(&self.at(*place).object);
+            let why = format!("the function of the index {:?} panicked", index.name).into();
+            let key = object.meta().key.clone();
+            (object, Unreadable { key, why })
+        }));
+        found
+    }
+
     fn occupied(&self) -> impl Iterator<Item = u32> {
         let places = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_some());
         places.map(|(place, _)| u32::try_from(place).expect("a cache holds less than 2^32 objects"))
@@ -180,10 +218,10 @@ impl<K: Object> Tables<K> {
     }
 
     /// `None` if the object is cached in this very state.
-    fn put(&mut self, object: K, why: Option<Arc<str>>) -> Option<Written<K>> {
-        let object = Arc::new(object);
+    fn put(&mut self, mut object: K, why: Option<Arc<str>>) -> Option<Written<K>> {
         let pass = self.pass;
         let Some(place) = self.find(&object.meta().key) else {
+            let object = Arc::new(object);
             let place = self.free.pop().unwrap_or_else(|| {
                 self.slots.push(None);
                 u32::try_from(self.slots.len() - 1).expect("a cache holds less than 2^32 objects")
@@ -206,15 +244,16 @@ impl<K: Object> Tables<K> {
             {
                 return None;
             }
-            // The last good state is of more use than none, as long as it is the same object.
+            // The last good body is of more use than none, as long as it is the same object's.
             (Some(why), None | Some(Held::LastGood)) if same => {
                 self.unreadable.insert(place, Damage { why, held: Held::LastGood });
-                return Some(Written::Updated(Arc::clone(&old), old));
+                object = old.with_meta(now.clone());
             }
             (Some(why), _) => _ = self.unreadable.insert(place, Damage { why, held: Held::MetaOnly }),
             (None, _) => _ = self.unreadable.remove(&place),
         }
         self.unlink(place);
+        let object = Arc::new(object);
         self.slots[place as usize] = Some(Slot { object: Arc::clone(&object), pass });
         self.link(place);
         Some(Written::Updated(old, object))
@@ -228,36 +267,9 @@ impl<K: Object> Tables<K> {
     }
 }
 
-impl<K: Object> Index<K> {
-    fn insert(&mut self, object: &Arc<K>, place: u32) {
-        (self.values)(object, &mut |value| {
-            let posting = self.postings.entry(value).or_default();
-            if let Err(at) = posting.binary_search(&place) {
-                if posting.len() < 4 {
-                    posting.reserve_exact(1);
-                }
-                posting.insert(at, place);
-            }
-        });
-    }
-
-    fn remove(&mut self, object: &Arc<K>, place: u32) {
-        (self.values)(object, &mut |value| {
-            if let Some(posting) = self.postings.get_mut(&value) {
-                if let Ok(at) = posting.binary_search(&place) {
-                    posting.remove(at);
-                }
-                if posting.is_empty() {
-                    self.postings.remove(&value);
-                }
-            }
-        });
-    }
-}
-
 impl<K: Object> StoreWriter<K> {
-    /// Puts an object in, in place of one of the same key. Of an unreadable one the last good state stays, if there is
-    /// one, marked as unreadable.
+    /// Puts an object in, in place of one of the same key. An unreadable one gets the last body that could be read, if there
+    /// is one, and is marked as unreadable.
     ///
     /// `None` if nothing changed: the object is cached in that version already (as most are when a list comes again), or
     /// nobody can tell which object it was.
@@ -273,13 +285,16 @@ impl<K: Object> StoreWriter<K> {
         }
     }
 
-    /// Takes an object out. The last state is the one that the deletion brought, if it can be read.
+    /// Takes an object out. The last state is the one that the deletion brought, as far as it can be read.
     pub fn delete(&mut self, decoded: Decoded<K>) -> Option<Written<K>> {
         let mut tables = self.tables.write();
         let place = tables.find(&decoded.object()?.meta().key)?;
         let cached = tables.take(place);
         Some(Written::Deleted(match decoded {
             Decoded::Good(last) => Arc::new(last),
+            Decoded::Unreadable(last, _) if last.meta().uid == cached.meta().uid => {
+                Arc::new(cached.with_meta(last.meta().clone()))
+            }
             Decoded::Unreadable(..) | Decoded::Lost(_) => cached,
         }))
     }
@@ -345,51 +360,57 @@ impl<K: Object> Store<K> {
     /// # Errors
     /// One of them can't be read.
     pub fn list(&self) -> Result<Vec<Arc<K>>, Unreadable> {
+        let (readable, unreadable) = self.list_readable();
+        unreadable.into_iter().next().map_or(Ok(readable), Err)
+    }
+
+    /// All objects that can be read, in no order, and what is wrong with each of the others.
+    pub fn list_readable(&self) -> (Vec<Arc<K>>, Vec<Unreadable>) {
         let tables = self.tables.read();
-        tables.occupied().map(|place| tables.readable(place)).collect()
+        let Found { readable, unreadable } = tables.sort(tables.occupied());
+        (readable, unreadable.into_iter().map(|(_, why)| why).collect())
     }
 
     /// The objects that an index holds under a value, in no order.
     ///
     /// # Errors
-    /// One of them can't be read.
+    /// One of them can't be read, or the index can't place some object.
     ///
     /// # Panics
-    /// If the index is another store's, as all calls that take one.
+    /// If the index is of another store. All methods that take an index do so.
     pub fn by_index(&self, index: IndexId, value: &IndexValue) -> Result<Vec<Arc<K>>, Unreadable> {
         self.by_index_where(index, value, |_| true)
     }
 
-    /// Of those, the ones whose metadata is `wanted`: an object that can't be read harms only those who want it. Writers
-    /// wait meanwhile.
+    /// Of those, the ones whose metadata is `wanted`: an object that can't be read harms only those who want it. `wanted` may
+    /// read this store: no lock is held.
     ///
     /// # Errors
-    /// One of them can't be read.
+    /// One of them can't be read, or the index can't place one.
     pub fn by_index_where(
         &self,
         index: IndexId,
         value: &IndexValue,
         mut wanted: impl FnMut(&Meta) -> bool,
     ) -> Result<Vec<Arc<K>>, Unreadable> {
-        let tables = self.tables.read();
-        let posting = tables.indexes[index.0].postings.get(value).into_iter().flatten();
-        posting.filter(|place| wanted(tables.meta(**place))).map(|place| tables.readable(*place)).collect()
+        let Found { mut readable, unreadable } = self.tables.read().under(index, value);
+        if let Some((_, error)) = unreadable.into_iter().find(|(object, _)| wanted(object.meta())) {
+            return Err(error);
+        }
+        readable.retain(|object| wanted(object.meta()));
+        Ok(readable)
     }
 
-    /// How many objects an index holds under a value, unreadable ones included.
+    /// How many objects an index holds under a value, including unreadable ones and those that it can't place.
     pub fn count_by_index(&self, index: IndexId, value: &IndexValue) -> usize {
-        self.tables.read().indexes[index.0].postings.get(value).map_or(0, Vec::len)
-    }
-
-    /// Calls `look` with each object, unreadable ones included: of those only the metadata is sure. Writers wait meanwhile.
-    pub fn for_each(&self, mut look: impl FnMut(&Arc<K>)) {
         let tables = self.tables.read();
-        tables.slots.iter().flatten().for_each(|slot| look(&slot.object));
+        let index = tables.index(index);
+        index.placed(value).len() + index.unplaced().len()
     }
 
-    /// As [`for_each`](Self::for_each), but `look` may take as long as it likes, and may read this store: it sees what was
-    /// there when the call began.
-    pub(crate) fn snapshot(&self, look: impl FnMut(&Arc<K>)) {
+    /// Calls `look` with each object that is there when the call begins, unreadable ones included: of those only the metadata
+    /// is sure. `look` may take its time and read this store: no lock is held.
+    pub fn for_each(&self, look: impl FnMut(&Arc<K>)) {
         let objects: Vec<Arc<K>> =
             self.tables.read().slots.iter().flatten().map(|slot| Arc::clone(&slot.object)).collect();
         objects.iter().for_each(look);
@@ -413,12 +434,10 @@ impl<K: Object> Store<K> {
         tables.find_uid(uid).map(|place| tables.meta(place).clone())
     }
 
-    /// As [`for_each`](Self::for_each), over what an index holds under a value.
+    /// As [`for_each`](Self::for_each), over what an index holds under a value, and what it can't place.
     pub fn for_each_by_index(&self, index: IndexId, value: &IndexValue, mut look: impl FnMut(&Arc<K>)) {
-        let tables = self.tables.read();
-        for place in tables.indexes[index.0].postings.get(value).into_iter().flatten() {
-            look(&tables.at(*place).object);
-        }
+        let Found { readable, unreadable } = self.tables.read().under(index, value);
+        readable.iter().chain(unreadable.iter().map(|(object, _)| object)).for_each(&mut look);
     }
 
     /// How many objects there are, unreadable ones included.
@@ -446,29 +465,34 @@ impl<K: Object> Store<K> {
         self.tables.read().version
     }
 
-    /// Adds an index, at once over all that is cached. A name that is taken gives the index that has it. `values` must not
-    /// read this store: nobody can while it is written.
+    /// Adds an index over all that is cached and will be. A name that is taken gives the index that has it. `values` must not
+    /// read this store: it runs under the lock of the writer.
+    ///
+    /// Objects that `values` panics on may belong under any value: reads of the index that could need them fail.
     pub fn add_index(&self, name: &'static str, values: Arc<IndexFn<K>>) -> IndexId {
-        let named = |tables: &Tables<K>| tables.indexes.iter().position(|index| index.name == name);
-        // Mostly it is there, and readers need not wait.
-        if let Some(at) = named(&self.tables.read()) {
-            return IndexId(at);
+        let named = |tables: &Tables<K>| {
+            let at = tables.indexes.iter().position(|index| index.name == name)?;
+            Some(IndexId { store: tables.id, at })
+        };
+        // Mostly the index exists, and readers need not wait.
+        if let Some(index) = named(&self.tables.read()) {
+            return index;
         }
         let mut tables = self.tables.write();
-        if let Some(at) = named(&tables) {
-            return IndexId(at);
+        if let Some(index) = named(&tables) {
+            return index;
         }
-        let mut index = Index { name, values, postings: HashMap::new() };
+        let mut index = Postings::new(name, values);
         for place in tables.occupied() {
             index.insert(&tables.at(place).object, place);
         }
         tables.indexes.push(index);
-        IndexId(tables.indexes.len() - 1)
+        IndexId { store: tables.id, at: tables.indexes.len() - 1 }
     }
 
     /// The values under which an index holds anything.
     pub fn index_values(&self, index: IndexId) -> Vec<IndexValue> {
-        self.tables.read().indexes[index.0].postings.keys().cloned().collect()
+        self.tables.read().index(index).values().cloned().collect()
     }
 }
 

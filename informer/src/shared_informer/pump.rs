@@ -182,13 +182,13 @@ impl<K: Object> Pump<K> {
     fn obey(&mut self, command: Command<K>) {
         match command {
             Command::Map(mapping) => {
-                self.store.snapshot(|object| {
+                self.store.for_each(|object| {
                     call(&mapping, Raw::Written(&Written::Added(Arc::clone(object)), Initial::Yes));
                 });
                 self.mappings.push(mapping);
             }
             Command::Handle { mailbox, resync, removed, task } => {
-                self.store.snapshot(|object| mailbox.put(&Written::Added(Arc::clone(object)), true));
+                self.store.for_each(|object| mailbox.put(&Written::Added(Arc::clone(object)), true));
                 if *self.synced.borrow() {
                     mailbox.complete_initial();
                 }
@@ -290,7 +290,7 @@ impl<K: Object> Pump<K> {
         let under_way = self.log.under_way();
         for handler in self.handlers.iter_mut().filter(|handler| is_due(handler.next_resync)) {
             handler.next_resync = next_resync(handler.resync);
-            self.store.snapshot(|object| {
+            self.store.for_each(|object| {
                 if !under_way.contains(&object.meta().key) {
                     handler.mailbox.resync(object);
                 }
@@ -300,7 +300,7 @@ impl<K: Object> Pump<K> {
 
     fn resync_mappings(&self) {
         let under_way = self.log.under_way();
-        self.store.snapshot(|object| {
+        self.store.for_each(|object| {
             if !under_way.contains(&object.meta().key) {
                 self.mappings.iter().for_each(|mapping| call(mapping, Raw::Resync(object)));
             }

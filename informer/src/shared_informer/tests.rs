@@ -364,10 +364,54 @@ async fn keys_and_owners_can_be_asked_for_whatever_the_kind() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_index_function_that_panics_harms_only_reads_of_its_index() {
+    let mut scene = Scene::new(Config::default());
+    let by_node = scene.informer.add_index("node", |pod| {
+        let node = &pod.get::<Spec>().node;
+        assert_ne!(node.as_arc().as_str(), "trap", "as this test wants");
+        vec![node.as_arc().clone().into()]
+    });
+    scene.start();
+    scene.source.apply(pod("a", "n1"));
+    scene.source.apply(pod("b", "trap"));
+    scene.source.apply(pod("c", "n1"));
+    scene.until_seen().await;
+    assert!(scene.informer.has_synced());
+    let lister = scene.informer.lister();
+    assert_eq!(lister.len(), 3);
+    assert_eq!(lister.by_index(&by_node, &"n1".into()).unwrap_err().key, key("b"));
+    scene.source.apply(pod("b", "n1"));
+    scene.until_seen().await;
+    assert_eq!(lister.by_index(&by_node, &"n1".into()).unwrap().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hook_that_panics_harms_nobody() {
     let on_watch_error: WatchErrorHook = Arc::new(|_, _| panic!("as this test wants"));
     let mut scene = Scene::new(Config { on_watch_error: Some(on_watch_error), ..Config::default() });
     scene.source.fail_list(Status::failure(403, "Forbidden", "no").into());
     scene.start();
     assert!(scene.informer.synced().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_update_has_the_newest_metadata_and_the_last_body_that_could_be_read() {
+    let mut scene = Scene::new(Config::default());
+    scene.source.apply(pod("a", "n1"));
+    let mut told = scene.mapped();
+    scene.start();
+    scene.informer.synced().await;
+    assert_eq!(next(&mut told).await, "initial a");
+    let (_, mut handled) = scene.handled(None);
+    let mut damaged = pod("a", "n2");
+    damaged["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    damaged["metadata"]["labels"] = json!({ "app": "web" });
+    damaged["spec"] = json!("nonsense");
+    scene.source.apply(damaged);
+    assert_eq!(next(&mut told).await, "~a");
+    let meta = scene.shared.meta(&key("a")).unwrap();
+    assert!(meta.is_deleting() && meta.labels.get("app").is_some(), "{meta:?}");
+    assert_eq!(meta.resource_version, scene.source.version());
+    assert!(scene.informer.lister().get(&key("a")).is_err());
+    assert_eq!(next(&mut handled).await, "initial a@n1");
 }

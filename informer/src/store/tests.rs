@@ -104,25 +104,21 @@ fn a_list_with_an_object_that_nobody_can_tell_sweeps_nothing() {
 }
 
 #[test]
-fn an_unreadable_object_exists_keeps_its_last_good_state_and_fails_strict_reads() {
+fn an_unreadable_object_exists_with_its_newest_metadata_and_fails_strict_reads() {
     let (mut writer, store) = store();
     let index = by_app(&store);
     let key = ObjectKey::new("default", "a");
     writer.put(good("a", "1", "web", 1));
-    writer.put(Decoded::Unreadable(object("a", "1", "", 2), damage()));
+    writer.put(Decoded::Unreadable(object("a", "1", "db", 2), damage()));
     assert_eq!(store.len(), 1);
     assert_eq!(store.get(&key).unwrap_err().key, key);
-    assert!(store.by_index(index, &"web".into()).is_err());
+    assert!(store.by_index(index, &"web".into()).unwrap().is_empty());
+    assert!(store.by_index(index, &"db".into()).is_err());
     let mut app = None;
     store.for_each(|object| app = object.meta().labels.get("app").cloned());
-    assert_eq!(app.as_deref(), Some("web"));
+    assert_eq!(app.as_deref(), Some("db"));
 
-    writer.put(Decoded::Unreadable(object("a", "1", "", 3), damage()));
-    assert!(
-        store.by_index(index, &"web".into()).is_err(),
-        "still the last good state, however often it is unreadable"
-    );
-    writer.put(good("a", "1", "web", 1));
+    writer.put(good("a", "1", "web", 3));
     assert!(store.get(&key).unwrap().is_some());
     assert_eq!(store.unreadable_len(), 0);
 }
@@ -177,6 +173,117 @@ fn the_version_never_goes_back_within_a_watch() {
     writer.advance(ResourceVersion(9));
     writer.advance(ResourceVersion(7));
     assert_eq!(store.last_sync_resource_version(), ResourceVersion(9));
+}
+
+#[test]
+fn a_list_of_what_can_be_read_names_all_that_cannot() {
+    let (mut writer, store) = store();
+    writer.put(good("a", "1", "web", 1));
+    writer.put(Decoded::Unreadable(object("b", "2", "", 2), damage()));
+    writer.put(Decoded::Unreadable(object("c", "3", "", 3), damage()));
+    assert!(store.list().is_err());
+    let (readable, unreadable) = store.list_readable();
+    assert_eq!(names(Ok(readable)), ["a".to_owned()].into());
+    let unreadable: BTreeSet<_> = unreadable.iter().map(|error| error.key.name.as_str()).collect();
+    assert_eq!(unreadable, ["b", "c"].into());
+}
+
+/// An index that panics for objects of the app "trap".
+fn by_app_with_a_trap(store: &Store<MetaOnly>) -> IndexId {
+    store.add_index(
+        "trap",
+        Arc::new(|object: &Arc<MetaOnly>, found: &mut dyn FnMut(IndexValue)| {
+            if let Some(app) = object.meta().labels.get("app") {
+                found("any".into());
+                assert_ne!(app, "trap", "as this test wants");
+                found(app.clone().into());
+            }
+        }),
+    )
+}
+
+#[test]
+fn an_object_that_an_index_function_panics_on_may_be_under_any_of_its_values() {
+    let (mut writer, store) = store();
+    writer.put(good("old", "0", "trap", 1));
+    let (trap, app) = (by_app_with_a_trap(&store), by_app(&store));
+    writer.put(good("a", "1", "web", 1));
+    writer.put(good("b", "2", "trap", 2));
+    writer.put(good("c", "3", "web", 3));
+    assert_eq!(store.len(), 4);
+    let unplaced = store.by_index(trap, &"web".into()).unwrap_err();
+    assert!(["old", "b"].contains(&unplaced.key.name.as_str()), "{unplaced}");
+    let only_c = |meta: &Meta| meta.key.name == "c";
+    assert_eq!(names(store.by_index_where(trap, &"web".into(), only_c)), ["c".to_owned()].into());
+    assert_eq!(names(store.by_index(app, &"web".into())), ["a".to_owned(), "c".to_owned()].into());
+    assert!(store.get(&ObjectKey::new("default", "b")).unwrap().is_some(), "the object itself can be read");
+    assert_eq!(store.count_by_index(trap, &"web".into()), 4);
+
+    writer.put(good("b", "2", "web", 4));
+    writer.delete(good("old", "0", "trap", 5));
+    let all = ["a".to_owned(), "b".to_owned(), "c".to_owned()].into();
+    assert_eq!(names(store.by_index(trap, &"web".into())), all);
+    writer.put(good("b", "2", "trap", 6));
+    for (name, uid, app) in [("a", "1", "web"), ("b", "2", "trap"), ("c", "3", "web")] {
+        assert!(writer.delete(good(name, uid, app, 7)).is_some());
+    }
+    assert!(store.index_values(trap).is_empty(), "nothing stays behind of what was found before the panic");
+    assert!(store.by_index(trap, &"web".into()).unwrap().is_empty());
+}
+
+/// A closure that asks the store it is called by while a writer waits must get its answer.
+fn asks_within(call: impl FnOnce(&Store<MetaOnly>, &dyn Fn(&Meta)) + Send + 'static) {
+    let (mut writer, store) = store();
+    writer.put(good("a", "1", "web", 1));
+    let (answered, answer) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let writing = std::cell::Cell::new(Some(writer));
+        call(&store, &|meta| {
+            let mut writer = writing.take().expect("there is one object");
+            let write = std::thread::spawn(move || writer.put(good("b", "2", "web", 2)).is_some());
+            // Until the writer waits for this closure, or had no need to.
+            while store.tables.try_read().is_some() && !write.is_finished() {
+                std::thread::yield_now();
+            }
+            answered.send(store.meta(&meta.key)).unwrap();
+        });
+    });
+    let answer = answer.recv_timeout(std::time::Duration::from_secs(20));
+    assert!(answer.expect("the store must answer").is_some());
+}
+
+#[test]
+fn a_closure_may_ask_the_store_that_calls_it_whoever_waits_to_write() {
+    asks_within(|store, ask| store.for_each(|object| ask(object.meta())));
+}
+
+#[test]
+fn so_may_one_that_filters() {
+    asks_within(|store, ask| {
+        let index = by_app(store);
+        let filter = |meta: &Meta| {
+            ask(meta);
+            true
+        };
+        assert_eq!(store.by_index_where(index, &"web".into(), filter).unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn so_may_one_that_goes_through_an_index() {
+    asks_within(|store, ask| {
+        let index = by_app(store);
+        store.for_each_by_index(index, &"web".into(), |object| ask(object.meta()));
+    });
+}
+
+#[test]
+#[should_panic(expected = "the index must be of the store that is asked")]
+fn an_index_of_another_store_is_refused() {
+    let ((_, one), (_, other)) = (store(), store());
+    let index = by_app(&one);
+    let _ = other.add_index("other", Arc::new(|_: &Arc<MetaOnly>, _: &mut dyn FnMut(IndexValue)| {}));
+    let _ = other.by_index(index, &"web".into());
 }
 
 proptest! {

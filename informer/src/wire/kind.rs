@@ -225,6 +225,10 @@ macro_rules! kind {
                 fn unreadable(meta: $crate::Meta) -> Self {
                     Self { meta, ..Wire::new(u64::MAX).into() }
                 }
+
+                fn with_meta(&self, meta: $crate::Meta) -> Self {
+                    Self { meta, $( $field: self.$field.clone(), )* }
+                }
             }
         };
     };

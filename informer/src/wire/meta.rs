@@ -183,6 +183,9 @@ impl Object for MetaOnly {
     fn unreadable(meta: Meta) -> Self {
         Self(meta)
     }
+    fn with_meta(&self, meta: Meta) -> Self {
+        Self(meta)
+    }
 }
 
 /// The metadata of an object of any kind: in protobuf it is always field 1.

@@ -47,6 +47,10 @@ pub trait Object: Sized + Send + Sync + std::fmt::Debug + 'static {
 
     /// What stands in the cache for an object of which no more than the metadata can be read.
     fn unreadable(meta: Meta) -> Self;
+
+    /// The same object with other metadata: what stands in the cache for a newer state whose body can't be read.
+    #[must_use]
+    fn with_meta(&self, meta: Meta) -> Self;
 }
 
 /// Bytes that are no object of the kind.

@@ -29,7 +29,7 @@ impl<T> Whole<T> {
 /// Kinds known when the program is written: k8s-openapi's, or derived with kube's `CustomResource`.
 impl<T> Object for Whole<T>
 where
-    T: Resource<DynamicType = ()> + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
+    T: Resource<DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug + Send + Sync + 'static,
 {
     const REPRESENTATION: Representation = Representation::Json;
 
@@ -49,6 +49,9 @@ where
     }
     fn unreadable(meta: Meta) -> Self {
         Self { meta, object: None }
+    }
+    fn with_meta(&self, meta: Meta) -> Self {
+        Self { meta, object: self.object.clone() }
     }
 }
 

@@ -217,17 +217,12 @@ impl EndpointsController {
     /// All Endpoints, to see whether they still have a service: it may have gone while no controller ran. Those that are
     /// somebody's lock never had one.
     fn leftovers(&self) -> Vec<ObjectKey> {
-        match self.endpoints.list() {
-            Ok(all) => {
-                let swept =
-                    all.iter().filter(|one| one.object().annotations().get(LEADER_ANNOTATION).is_none());
-                swept.map(|one| one.meta().key.clone()).collect()
-            }
-            Err(error) => {
-                tracing::error!(%error, "Unable to list endpoints; orphaned endpoints will not be cleaned up");
-                Vec::new()
-            }
+        let (all, unreadable) = self.endpoints.list_readable();
+        for error in unreadable {
+            tracing::error!(%error, "Endpoints that can't be read will not be cleaned up");
         }
+        let swept = all.iter().filter(|one| one.object().annotations().get(LEADER_ANNOTATION).is_none());
+        swept.map(|one| one.meta().key.clone()).collect()
     }
 
     /// The object as the cache has it, `None` also for one that this controller has deleted already.

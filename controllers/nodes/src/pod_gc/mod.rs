@@ -111,14 +111,13 @@ pub struct PodGc {
 }
 
 impl PodGc {
-    /// All pods that can be read: a pod that can't be is nobody's reason to leave the others lying.
+    /// All pods that can be read. Those that can't be are left alone, and keep the collector from no other.
     fn pods(&self) -> Vec<View<CollectedPod>> {
-        self.pods.list().unwrap_or_else(|error| {
-            tracing::warn!(%error, "Pods that can't be read are not collected");
-            let mut keys = Vec::new();
-            self.pods.for_each_meta(|meta| keys.push(meta.key.clone()));
-            keys.iter().filter_map(|key| self.pods.get(key).ok().flatten()).collect()
-        })
+        let (pods, unreadable) = self.pods.list_readable();
+        for error in unreadable {
+            tracing::warn!(%error, "A pod that can't be read is not collected");
+        }
+        pods
     }
 
     /// All nodes by name, those that can't be read as `None`: they exist.

@@ -1,0 +1,99 @@
+//! One index of a store: which slots hold objects of which value.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::index::{IndexFn, IndexValue};
+use crate::wire::Object;
+
+/// Slots by the values that an index function gives for their objects.
+///
+/// A slot is either under each of its object's values or, if the function panicked on the object, in `unplaced`.
+pub(super) struct Postings<K> {
+    pub(super) name: &'static str,
+    values: Arc<IndexFn<K>>,
+    /// Slots in ascending order; no list is empty.
+    by_value: HashMap<IndexValue, Vec<u32>>,
+    /// Slots of objects that may belong under any value, in ascending order.
+    unplaced: Vec<u32>,
+}
+
+impl<K: Object> Postings<K> {
+    pub(super) fn new(name: &'static str, values: Arc<IndexFn<K>>) -> Self {
+        Self { name, values, by_value: HashMap::new(), unplaced: Vec::new() }
+    }
+
+    pub(super) fn insert(&mut self, object: &Arc<K>, place: u32) {
+        let Self { values, by_value, .. } = self;
+        let placed = catch_unwind(AssertUnwindSafe(|| {
+            values(object, &mut |value| add(by_value.entry(value).or_default(), place));
+        }));
+        if placed.is_err() {
+            let key = &object.meta().key;
+            tracing::error!(index = self.name, %key, "an index function panicked; reads of the index that need the object fail");
+            self.sweep(place);
+            add(&mut self.unplaced, place);
+        }
+    }
+
+    pub(super) fn remove(&mut self, object: &Arc<K>, place: u32) {
+        if let Ok(at) = self.unplaced.binary_search(&place) {
+            self.unplaced.remove(at);
+            return;
+        }
+        let Self { values, by_value, .. } = self;
+        let removed = catch_unwind(AssertUnwindSafe(|| {
+            values(object, &mut |value| {
+                if let Some(slots) = by_value.get_mut(&value) {
+                    take(slots, place);
+                    if slots.is_empty() {
+                        by_value.remove(&value);
+                    }
+                }
+            });
+        }));
+        // The function did not panic when the object was put in.
+        if removed.is_err() {
+            self.sweep(place);
+        }
+    }
+
+    /// Takes a slot out from under all values.
+    fn sweep(&mut self, place: u32) {
+        self.by_value.retain(|_, slots| {
+            take(slots, place);
+            !slots.is_empty()
+        });
+    }
+
+    /// The slots under a value.
+    pub(super) fn placed(&self, value: &IndexValue) -> &[u32] {
+        self.by_value.get(value).map_or(&[], Vec::as_slice)
+    }
+
+    /// The slots that may belong under any value.
+    pub(super) fn unplaced(&self) -> &[u32] {
+        &self.unplaced
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &IndexValue> {
+        self.by_value.keys()
+    }
+}
+
+fn add(slots: &mut Vec<u32>, place: u32) {
+    if let Err(at) = slots.binary_search(&place) {
+        if slots.len() < 4 {
+            slots.reserve_exact(1);
+        }
+        slots.insert(at, place);
+    }
+}
+
+fn take(slots: &mut Vec<u32>, place: u32) {
+    if let Ok(at) = slots.binary_search(&place) {
+        slots.remove(at);
+    }
+}
