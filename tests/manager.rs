@@ -115,7 +115,10 @@ async fn a_manager_tells_of_itself_over_http() {
     let get = async |path: &str| manager.get(path).await.unwrap();
 
     assert_eq!(get("/healthz").await, (200, "ok".to_owned()));
-    assert_eq!(get("/livez?verbose").await, (200, "[+]ping ok\nlivez check passed\n".to_owned()));
+    assert_eq!(
+        get("/livez?verbose").await,
+        (200, "[+]ping ok\n[+]informers ok\nlivez check passed\n".to_owned())
+    );
     let (_, report) = get("/readyz?verbose").await;
     for check in
         ["ping", "caches", "job-controller", "endpoints-controller", "pod-garbage-collector-controller"]

@@ -144,7 +144,7 @@ impl SharedInformerFactory {
                 let run = AssertUnwindSafe(Arc::clone(informer).run(self.inner.stop.clone())).catch_unwind();
                 let watched = async move {
                     if run.await.is_err() {
-                        tracing::error!("the informer panicked; its cache grows stale");
+                        tracing::error!("the informer panicked; its cache no longer counts as synced");
                     }
                 };
                 self.inner.tasks.spawn(watched.instrument(span));

@@ -119,7 +119,7 @@ impl<K: Object> SharedInformer<K> {
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let started = std::mem::replace(&mut *self.life.lock(), Life::Started);
         let Life::New(writer, commands) = started else { return };
-        let _ended = self.ended.clone().drop_guard();
+        let _ending = Ending { synced: &self.synced, ended: &self.ended };
         let groups = self.groups.load(Ordering::Acquire);
         self.source.keep(groups);
         let (producer, consumer) = crate::delta_fifo::delta_fifo(FIFO_CAPACITY);
@@ -137,6 +137,22 @@ impl<K: Object> SharedInformer<K> {
         }
         pump.shut_down().await;
         tracing::debug!(resource = %self.resource, "informer stopped");
+    }
+}
+
+/// Marks an informer as ended when its run is over, for whatever reason. After a panic its cache no longer counts as synced:
+/// nothing will keep it up to date.
+struct Ending<'a> {
+    synced: &'a watch::Sender<bool>,
+    ended: &'a CancellationToken,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.synced.send_replace(false);
+        }
+        self.ended.cancel();
     }
 }
 
@@ -260,7 +276,8 @@ impl<S: Selection> Informer<S> {
         Registration { removed, synced: Arc::new(move || handle.has_synced()) }
     }
 
-    /// Whether the first list is in the cache and was told to the mappings.
+    /// Whether the first list is in the cache and was told to the mappings. No longer so once the informer has ended by a
+    /// panic; an informer that was stopped stays synced.
     pub fn has_synced(&self) -> bool {
         *self.shared.synced.borrow()
     }
@@ -327,7 +344,7 @@ pub trait AnyInformer: Send + Sync + 'static {
     }
     /// How many of them can't be read.
     fn unreadable_len(&self) -> usize;
-    /// Whether the first list is in the cache.
+    /// Whether the first list is in the cache, and the informer has not panicked since.
     fn has_synced(&self) -> bool;
     /// Changes when [`has_synced`](Self::has_synced) does.
     fn watch_synced(&self) -> watch::Receiver<bool>;
@@ -335,7 +352,7 @@ pub trait AnyInformer: Send + Sync + 'static {
     fn last_sync_resource_version(&self) -> ResourceVersion;
     /// Stops it for good.
     fn stop(&self);
-    /// Whether it ran and has ended: what is cached grows stale.
+    /// Whether the informer ran and has ended, so that the cache grows stale. Unless somebody stopped it, it panicked.
     fn is_stopped(&self) -> bool;
     /// Runs it: see [`SharedInformer::run`].
     fn run(self: Arc<Self>, stop: CancellationToken) -> futures::future::BoxFuture<'static, ()>;

@@ -11,9 +11,21 @@ use crate::serve::health::{Check, Checks};
 /// included, unless the server is in trouble; which is worth showing as well.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
-/// Alive is whoever answers. A cache that does not sync, or a call that hangs, is no better after a restart.
-pub(crate) fn live() -> Checks {
-    Checks::new([])
+/// Alive is a manager that answers and whose informers run: one that panicked runs again only after a restart. A cache that
+/// does not sync, or a call that hangs, is no better after one.
+pub(crate) fn live(informers: &SharedInformerFactory) -> Checks {
+    let informers = informers.clone();
+    Checks::new([Check::new("informers", move || {
+        let panicked = panicked(&informers);
+        if panicked.is_empty() { Ok(()) } else { Err(format!("panicked: {}", panicked.join(", "))) }
+    })])
+}
+
+/// The resources whose informers have panicked: those that are stopped in an orderly way stay synced.
+fn panicked(informers: &SharedInformerFactory) -> Vec<String> {
+    let informers = informers.informers();
+    let panicked = informers.iter().filter(|informer| informer.is_stopped() && !informer.has_synced());
+    panicked.map(|informer| informer.resource().to_string()).collect()
 }
 
 /// Ready is a manager whose caches have synced and whose workers get on, leading or not: the caches are warm.
@@ -44,9 +56,63 @@ fn judge(health: &ControllerHealth) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use kube::client::Body;
     use steersman_controller::runner::Busy;
+    use steersman_informer::wire::object::Representation;
+    use steersman_informer::wire::{DecodeError, Encoding, Selection};
+    use steersman_informer::{GroupVersionResource, Meta, Object, factory};
+    use tokio::task::JoinSet;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
+
+    /// A kind whose decoder panics.
+    #[derive(Debug)]
+    struct Trap;
+
+    impl Object for Trap {
+        const REPRESENTATION: Representation = Representation::Json;
+
+        fn resource() -> Option<GroupVersionResource> {
+            Some(GroupVersionResource::new("", "v1", "traps"))
+        }
+        fn meta(&self) -> &Meta {
+            unreachable!("no trap is ever decoded")
+        }
+        fn decode(_: &axum::body::Bytes, _: Encoding, _: u64) -> Result<Self, DecodeError> {
+            panic!("as this test wants")
+        }
+        fn unreadable(_: Meta) -> Self {
+            Self
+        }
+        fn with_meta(&self, _: Meta) -> Self {
+            Self
+        }
+    }
+
+    impl Selection for Trap {
+        type Kind = Self;
+        const GROUPS: u64 = 0;
+    }
+
+    #[tokio::test]
+    async fn a_manager_is_not_alive_once_an_informer_has_panicked() {
+        let server = tower::service_fn(|_: http::Request<Body>| {
+            let event = r#"{"type": "ADDED", "object": {"metadata": {"name": "a"}}}"#;
+            let response = http::Response::new(Body::from(format!("{event}\n").into_bytes()));
+            std::future::ready(Ok::<_, std::convert::Infallible>(response))
+        });
+        let client = kube::Client::new(server, "default");
+        let informers = SharedInformerFactory::new(client, factory::Options::default());
+        let traps = informers.informer::<Trap>().unwrap().any();
+        assert!(panicked(&informers).is_empty());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Arc::clone(&traps).run(CancellationToken::new()));
+        assert!(tasks.join_next().await.unwrap().unwrap_err().is_panic());
+        assert_eq!(panicked(&informers), [traps.resource().to_string()]);
+    }
 
     #[test]
     fn a_controller_is_unwell_with_a_cold_cache_or_a_worker_that_gets_nothing_done() {

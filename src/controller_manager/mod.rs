@@ -230,7 +230,7 @@ impl Manager {
         tracing::info!(address = %listener.local_addr().map_err(failed)?, "Serving HTTP");
         let served = Served {
             metrics: self.metrics.clone(),
-            live: checks::live(),
+            live: checks::live(&self.informers),
             ready: checks::ready(&self.informers, &self.controllers),
             configz,
         };

@@ -363,6 +363,52 @@ async fn keys_and_owners_can_be_asked_for_whatever_the_kind() {
     assert_eq!(any.meta_by_uid(&"a".into()).unwrap().key, key("a"));
 }
 
+/// A kind that nobody can decode.
+#[derive(Debug)]
+struct Trap;
+
+impl Object for Trap {
+    const REPRESENTATION: crate::wire::object::Representation = crate::wire::object::Representation::Json;
+
+    fn resource() -> Option<GroupVersionResource> {
+        None
+    }
+    fn meta(&self) -> &Meta {
+        unreachable!("there never is one")
+    }
+    fn decode(_: &bytes::Bytes, _: crate::wire::Encoding, _: u64) -> Result<Self, crate::wire::DecodeError> {
+        panic!("as this test wants")
+    }
+    fn unreadable(_: Meta) -> Self {
+        Self
+    }
+    fn with_meta(&self, _: Meta) -> Self {
+        Self
+    }
+}
+
+impl Selection for Trap {
+    type Kind = Self;
+    const GROUPS: u64 = 0;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_whose_informer_panicked_has_not_synced() {
+    let source = ScriptedSource::<Trap>::default();
+    let resource = GroupVersionResource::new("", "v1", "traps");
+    let shared = SharedInformer::new(Arc::new(source.clone()), resource, Config::default());
+    let informer = shared.select::<Trap>().unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(Arc::clone(&shared).run(CancellationToken::new()));
+    assert!(informer.synced().await);
+    let mut synced = AnyInformer::watch_synced(&*shared);
+    source.apply(json!({ "metadata": { "name": "a" } }));
+    assert!(tasks.join_next().await.unwrap().unwrap_err().is_panic());
+    assert!(shared.is_stopped());
+    assert!(!informer.has_synced());
+    assert!(!*synced.borrow_and_update(), "who waits for it learns of it");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_index_function_that_panics_harms_only_reads_of_its_index() {
     let mut scene = Scene::new(Config::default());
