@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use steersman_api::{ArcStr, Uid};
+use steersman_api::{ArcStr, OwnerReference, Uid};
 
 use crate::wire::{Object, Selection};
 
@@ -18,6 +18,8 @@ pub enum IndexValue {
     Triple(ArcStr, ArcStr, ArcStr),
     /// An identity, such as an owner's.
     Uid(Uid),
+    /// An owner of the object's own namespace, or of none: the object's namespace and the owner's uid.
+    Owner(ArcStr, Uid),
 }
 
 impl From<ArcStr> for IndexValue {
@@ -84,18 +86,50 @@ pub fn by_namespace<S: Selection>(object: &crate::View<S>) -> Vec<IndexValue> {
     vec![object.meta().key.namespace.clone().into()]
 }
 
-/// By the uid of the managing owner; objects without one are not in it.
-pub const BY_CONTROLLER_UID: &str = "controllerUID";
+/// By the managing owner ([`IndexValue::Owner`]); objects without one are not in it.
+///
+/// The namespace is part of the value because an owner owns within its namespace only: a reference from elsewhere is invalid,
+/// even if its uid is right. Kind and name of the reference are for the reader to compare.
+pub const BY_CONTROLLER: &str = "controller";
 
-/// The function of [`BY_CONTROLLER_UID`].
-pub fn by_controller_uid<S: Selection>(object: &crate::View<S>) -> Vec<IndexValue> {
-    object.meta().controller().map(|owner| owner.uid.clone().into()).into_iter().collect()
+/// The function of [`BY_CONTROLLER`].
+pub fn by_controller<S: Selection>(object: &crate::View<S>) -> Vec<IndexValue> {
+    let meta = object.meta();
+    let owner = |owner: &OwnerReference| IndexValue::Owner(meta.key.namespace.clone(), owner.uid.clone());
+    meta.controller().map(owner).into_iter().collect()
 }
 
-/// By the uid of every owner, managing or not: what garbage collection asks for.
+/// By the uid of every owner, managing or not: what garbage collection asks for. It covers all namespaces, because owners
+/// without a namespace own in all of them, and because garbage collection must find invalid references as well.
 pub const BY_OWNER_UID: &str = "ownerUID";
 
 /// The function of [`BY_OWNER_UID`].
 pub(crate) fn owners<K: Object>(object: &Arc<K>, found: &mut dyn FnMut(IndexValue)) {
     object.meta().owners.iter().for_each(|owner| found(owner.uid.clone().into()));
+}
+
+#[cfg(test)]
+mod tests {
+    use steersman_api::{Meta, ObjectKey};
+
+    use super::*;
+    use crate::View;
+    use crate::wire::meta::MetaOnly;
+
+    #[test]
+    fn an_owner_is_looked_for_in_the_namespace_of_its_objects() {
+        let owned_in = |namespace: &str| {
+            let owners = [OwnerReference::controller("batch/v1", "Job", "pi", Uid::from("1"))].into();
+            let meta = Meta { key: ObjectKey::new(namespace, "pi-0"), owners, ..Meta::default() };
+            by_controller(&View::<MetaOnly>::new(Arc::new(MetaOnly(meta))))
+        };
+        let owner = |namespace: &str| IndexValue::Owner(namespace.into(), "1".into());
+        assert_eq!(owned_in("mine"), [owner("mine")]);
+        assert_ne!(owned_in("another"), [owner("mine")]);
+    }
+
+    #[test]
+    fn the_value_of_an_owner_makes_no_other_value_larger() {
+        assert_eq!(size_of::<IndexValue>(), 32);
+    }
 }

@@ -328,7 +328,9 @@ pub trait AnyInformer: Send + Sync + 'static {
     fn meta(&self, key: &ObjectKey) -> Option<Meta>;
     /// The metadata of the object of that uid.
     fn meta_by_uid(&self, uid: &Uid) -> Option<Meta>;
-    /// Of the objects that have this owner, managing or not. The first call makes the index.
+    /// Of the objects of any namespace that refer to an owner of this uid, managing or not. The first call makes the index.
+    ///
+    /// The caller must compare the references with the owner: an owner that has a namespace owns within it only.
     fn owned_by(&self, owner: &Uid) -> Vec<Meta>;
     /// Calls `look` with the metadata of every object that is there when the call begins. `look` may read this cache.
     fn for_each_meta(&self, look: &mut dyn FnMut(&Meta));

@@ -12,7 +12,7 @@ use steersman_api::{
 };
 use steersman_client::events::{EventType, Recorder, reference};
 use steersman_informer::wire::{Group, Object};
-use steersman_informer::{Index, Lister, Unreadable, View};
+use steersman_informer::{Index, IndexValue, Lister, Unreadable, View};
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
@@ -91,10 +91,8 @@ impl JobController {
             return Ok(None);
         };
         let unreadable = |pod: Unreadable| SyncError::Unreadable(format!("pod {}", pod.key));
-        let mut all = self
-            .pods
-            .by_index(&self.pods_of_controller, &job.meta().uid.clone().into())
-            .map_err(unreadable)?;
+        let owner = IndexValue::Owner(key.namespace.clone(), job.meta().uid.clone());
+        let mut all = self.pods.by_index(&self.pods_of_controller, &owner).map_err(unreadable)?;
         // Of the pods that nobody manages only those matter that it would adopt.
         let selector = selector(job.object()).ok();
         let adoptable = |pod: &Meta| selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels));

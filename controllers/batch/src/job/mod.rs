@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use steersman_informer::index::{BY_CONTROLLER_UID, BY_NAMESPACE, by_controller_uid, by_namespace};
+use steersman_informer::index::{BY_CONTROLLER, BY_NAMESPACE, by_controller, by_namespace};
 use steersman_informer::work_queue::{ItemExponential, Key, OncePerWindow, QueueConfig};
 use steersman_informer::{IndexValue, View, keep};
 
@@ -124,7 +124,7 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     let live = live::LiveReads { client: client.clone() };
     let groups = <TrackedPod as steersman_informer::Selection>::GROUPS;
     let pod_control = PodControl::new(client.clone(), recorder.clone(), groups);
-    let pods_of_controller = pods.add_index(BY_CONTROLLER_UID, by_controller_uid);
+    let pods_of_controller = pods.add_index(BY_CONTROLLER, by_controller);
     let pods_without_controller = pods.add_index(WITHOUT_CONTROLLER, without_controller);
 
     let queue = context.queue_with(queue_config("job"));

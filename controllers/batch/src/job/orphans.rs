@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use steersman_api::{ArcStr, LabelSelector, ObjectKey, OwnerReference, Time, Uid};
-use steersman_informer::{Index, Lister, View};
+use steersman_informer::{Index, IndexValue, Lister, View};
 
 use super::live::LiveReads;
 use super::pods::TRACKING_FINALIZER;
@@ -127,7 +127,8 @@ impl OrphanController {
             OrphanKey::Owner { namespace, uid, selector } => {
                 let selector: Option<LabelSelector> =
                     Some(selector).filter(|text| !text.is_empty()).and_then(|text| text.parse().ok());
-                let owned = self.pods.by_index(&self.pods_of_controller, &uid.clone().into());
+                let owner = IndexValue::Owner(namespace.clone(), uid.clone());
+                let owned = self.pods.by_index(&self.pods_of_controller, &owner);
                 let free = self.pods.by_index(&self.pods_without_controller, &namespace.clone().into());
                 let meant = |pod: &View<TrackedPod>| {
                     selector.as_ref().is_some_and(|selector| selector.matches(&pod.meta().labels))
