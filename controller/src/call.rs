@@ -64,8 +64,9 @@ impl Call {
     /// Sends it and reads the answer.
     ///
     /// # Errors
-    /// [`SyncError::Refused`] with the server's answer, [`SyncError::Fenced`] if this process may not write, and
-    /// [`SyncError::Unknown`] if no answer came, unless the call was surely never sent.
+    /// [`SyncError::Refused`] with the server's answer, [`SyncError::Fenced`] if this process may not write,
+    /// [`SyncError::Abandoned`] if it may not any longer, and [`SyncError::Unknown`] if no answer came, unless the call was
+    /// surely never sent.
     pub async fn send(self, client: &kube::Client) -> Result<Answer, SyncError> {
         let Self { what, method, path, content } = self;
         let mut request = Request::builder()
@@ -151,27 +152,29 @@ fn text_at(message: &[u8], path: &[u32]) -> Option<String> {
 
 fn no_answer(what: &str, error: &kube::Error) -> SyncError {
     let what = what.to_owned();
-    if is_fenced(error) {
-        SyncError::Fenced { what }
-    } else if steersman_client::fault::surely_not_done(error) {
-        SyncError::Failed(format!("{what}: {error}"))
-    } else {
-        SyncError::Unknown { what, why: error.to_string() }
+    match gate_error(error) {
+        Some(gate::Error::Refused(_)) => SyncError::Fenced { what },
+        Some(gate::Error::Abandoned) => SyncError::Abandoned { what },
+        None if steersman_client::fault::surely_not_done(error) => {
+            SyncError::Failed(format!("{what}: {error}"))
+        }
+        None => SyncError::Unknown { what, why: error.to_string() },
     }
 }
 
-fn is_fenced(error: &kube::Error) -> bool {
+/// The gate's own error, if it was the gate that stopped the call.
+fn gate_error(error: &kube::Error) -> Option<&gate::Error> {
     let mut cause: Option<&(dyn StdError + 'static)> = match error {
         kube::Error::Service(error) => Some(&**error),
         other => Some(other),
     };
     while let Some(error) = cause {
-        if let Some(gate::Error::Refused(_)) = error.downcast_ref() {
-            return true;
+        if let Some(error) = error.downcast_ref() {
+            return Some(error);
         }
         cause = error.source();
     }
-    false
+    None
 }
 
 #[cfg(test)]

@@ -102,6 +102,12 @@ pub enum SyncError {
         /// What was attempted.
         what: String,
     },
+    /// Leadership was lost while the write was under way: nobody knows whether it was done.
+    #[error("{what}: the outcome is unknown: no longer the leader")]
+    Abandoned {
+        /// What was attempted.
+        what: String,
+    },
     /// A cached object's body can't be read.
     #[error("{0} can't be read")]
     Unreadable(String),
@@ -123,10 +129,16 @@ impl SyncError {
     /// after it has stored something.
     pub fn surely_not_done(&self) -> bool {
         match self {
-            Self::Unknown { .. } => false,
+            Self::Unknown { .. } | Self::Abandoned { .. } => false,
             Self::Refused { status, .. } => (400..500).contains(&status.code),
             Self::Fenced { .. } | Self::Unreadable(_) | Self::Failed(_) => true,
         }
+    }
+
+    /// Whether this process stopped the write itself, since it does not lead (any more). That is no fault, and no reason for
+    /// a warning or an event: the next leader does the work.
+    pub fn is_end_of_leadership(&self) -> bool {
+        matches!(self, Self::Fenced { .. } | Self::Abandoned { .. })
     }
 
     /// Whether the server answered with this reason, such as `NotFound`, `AlreadyExists` or `Conflict`.

@@ -203,6 +203,9 @@ impl PodControl {
     }
 
     fn say_failed(&self, owner: &ObjectReference, reason: &'static str, doing: &str, error: &SyncError) {
+        if error.is_end_of_leadership() {
+            return;
+        }
         // As upstream the server's own words, where it said something.
         let why = error.status().map_or_else(|| error.to_string(), |status| status.message.clone());
         self.recorder.event(owner, EventType::Warning, reason, format!("{doing}{why}"));
@@ -215,4 +218,67 @@ fn path(owner: &ObjectReference, pod: &str) -> String {
 
 fn key(owner: &ObjectReference, pod: &ArcStr) -> ObjectKey {
     ObjectKey::new(owner.namespace.as_deref().unwrap_or_default(), pod.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt;
+    use futures::future::BoxFuture;
+    use steersman_apiserver::{Calls, Failure, TestServer, Verb};
+    use steersman_client::events::{self, broadcaster};
+    use steersman_client::{Clients, GateClosed, WriteGate};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    /// Closed from the start, or a second after each write began.
+    struct Gate {
+        admits: bool,
+    }
+
+    impl WriteGate for Gate {
+        fn admit(&self) -> Result<(), GateClosed> {
+            self.admits.then_some(()).ok_or_else(|| GateClosed::because("not the leader"))
+        }
+        fn closed(&self) -> BoxFuture<'static, ()> {
+            tokio::time::sleep(Duration::from_secs(1)).boxed()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_the_server_has_refused_or_left_unanswered_is_told_in_an_event() {
+        let owner = ObjectReference {
+            api_version: Some("batch/v1".to_owned()),
+            kind: Some("Job".to_owned()),
+            namespace: Some("default".to_owned()),
+            name: Some("pi".to_owned()),
+            ..ObjectReference::default()
+        };
+        let pod = PodRef { name: "a".into(), uid: "u".into() };
+        for (gate, failure, told) in [
+            (None, Failure::InternalError, 1),
+            (Some(Gate { admits: false }), Failure::InternalError, 0),
+            (Some(Gate { admits: true }), Failure::Hang, 0),
+        ] {
+            let server = TestServer::start().await;
+            server.faults().fail(1, Calls::to("pods").verb(Verb::Delete), failure);
+            let recording = server.record();
+            let clients = Clients::over(server.in_memory());
+            let (events, writer) = broadcaster(clients.component("events"), events::Metrics::new());
+            let clients = match gate {
+                Some(gate) => clients.gated(Arc::new(gate)),
+                None => clients,
+            };
+            let control = PodControl::new(clients.component("test"), events.recorder("test"), 0);
+            control.delete(&owner, &pod).await.unwrap_err();
+            let stop = CancellationToken::new();
+            tokio::join!(writer.run(stop.clone()), async {
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                stop.cancel();
+            });
+            assert_eq!(recording.count(&Calls::to("events").verb(Verb::Create)), told);
+        }
+    }
 }

@@ -124,7 +124,7 @@ impl<C: Controller> QueueLoop<C> {
         let retry_in = taken.retry();
         match error {
             // Not a fault: this process is about to stop leading.
-            SyncError::Fenced { .. } => tracing::debug!(%error, "Sync ended"),
+            _ if error.is_end_of_leadership() => tracing::debug!(%error, "Sync ended"),
             _ => tracing::warn!(%error, failures, ?retry_in, "Sync failed, will be tried again"),
         }
     }

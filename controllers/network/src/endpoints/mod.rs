@@ -322,7 +322,7 @@ impl EndpointsController {
     }
 
     fn say_failed(&self, manifest: &Manifest, reason: &'static str, what: &str, error: &SyncError) {
-        if matches!(error, SyncError::Fenced { .. }) {
+        if error.is_end_of_leadership() {
             return;
         }
         // As upstream the server's own words, where it said something.
