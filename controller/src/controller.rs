@@ -48,10 +48,17 @@ pub trait Controller: Send + Sync + 'static {
         step: &Self::Step,
     ) -> impl Future<Output = Result<Self::Outcome, SyncError>> + Send;
 
+    /// Whether an outcome makes the rest of its batch pointless: steps that were not begun are then skipped, as after a
+    /// failure.
+    fn ends_batch(&self, _outcome: &Self::Outcome) -> bool {
+        false
+    }
+
     /// Adds what came of a step to what is observed. Called for each step in order, also for those that were skipped.
     fn absorb(&self, observed: &mut Self::Observed, step: Self::Step, result: StepResult<Self::Outcome>);
 
-    /// The sync has ended, one way or the other.
+    /// The sync has ended, one way or the other; also by a panic. Not called after [`Observation::Behind`], nor if the sync
+    /// is dropped under way.
     fn finished(&self, _key: &Self::Key, _result: Result<(), &SyncError>) {}
 }
 
@@ -73,7 +80,7 @@ pub enum StepResult<T> {
     Done(T),
     /// It failed.
     Failed(SyncError),
-    /// It was not begun, since another failed.
+    /// It was not begun, since another failed or made it pointless.
     Skipped,
 }
 

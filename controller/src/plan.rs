@@ -13,7 +13,7 @@ pub enum Plan<S> {
     Act(Batch<S>),
     /// Nothing more to do, until something changes or this long has passed.
     Done {
-        /// When to look again although nothing changed.
+        /// When to look again although nothing changed. After a failed step it only shortens the key's back-off.
         requeue_after: Option<Duration>,
     },
 }
@@ -57,6 +57,7 @@ pub enum Pace {
 pub enum OnFailure {
     /// The sync ends with the error, and comes again after its back-off.
     Stop,
-    /// Policy is told and asked again; once it is done, the sync ends with the first error.
+    /// Policy is told and asked again; once it is done, the sync ends with the first error. The key comes again after its
+    /// back-off, or sooner if policy's `requeue_after` is shorter.
     PlanAgain,
 }

@@ -18,7 +18,7 @@ pub(super) async fn carry_out<C: Controller>(
     done: impl Fn() + Sync,
 ) -> Vec<StepResult<C::Outcome>> {
     let mut results: Vec<_> = steps.iter().map(|_| StepResult::Skipped).collect();
-    let (mut round, at_once, on_failure) = match pace {
+    let (mut round, at_once, then) = match pace {
         Pace::InOrder => (1, 1, Then::Stop),
         Pace::SlowStart => (1, usize::MAX, Then::Stop),
         Pace::Together(at_most) => (steps.len(), at_most.max(1), Then::GoOn),
@@ -26,7 +26,7 @@ pub(super) async fn carry_out<C: Controller>(
     let mut begun = 0;
     while begun < steps.len() {
         let end = begun.saturating_add(round).min(steps.len());
-        let mut failed = false;
+        let mut stopped = false;
         let mut under_way = FuturesUnordered::new();
         loop {
             while begun < end && under_way.len() < at_once {
@@ -35,10 +35,13 @@ pub(super) async fn carry_out<C: Controller>(
             }
             let Some((index, result)) = under_way.next().await else { break };
             done();
-            failed |= matches!(result, StepResult::Failed(_));
+            stopped |= match &result {
+                StepResult::Done(outcome) => controller.ends_batch(outcome),
+                StepResult::Failed(_) | StepResult::Skipped => true,
+            };
             results[index] = result;
         }
-        if failed && on_failure == Then::Stop {
+        if stopped && then == Then::Stop {
             break;
         }
         if pace == Pace::SlowStart {
@@ -48,7 +51,7 @@ pub(super) async fn carry_out<C: Controller>(
     results
 }
 
-/// What a failure does to the steps after its round.
+/// What a failure, or an outcome that ends the batch, does to the steps after its round.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Stop,

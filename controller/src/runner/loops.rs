@@ -1,6 +1,5 @@
 //! What a controller does all the time.
 
-use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use tracing::Instrument;
 
 use super::Running;
 use super::metrics::Outcome;
-use super::sync::{Synced, sync};
+use super::sync::{Synced, panic_text, sync};
 use super::watch::{Busy, Post};
 use super::workers::QueueLoop;
 use crate::controller::Controller;
@@ -89,21 +88,21 @@ impl<C: Controller> PeriodicLoop<C> {
         Self { controller, key, period, post: Post::new() }
     }
 
+    /// Syncs once, and says how long to wait before the next time.
     async fn tick(&self, running: &Running) -> Duration {
         let at_work = self.post.begin(&self.key);
-        let sync = sync(&*self.controller, &self.key, running, || at_work.progress());
-        let ended = AssertUnwindSafe(sync).catch_unwind().await;
+        let ended = sync(&*self.controller, &self.key, running, || at_work.progress()).await;
         let (outcome, again) = match ended {
-            Ok(Ok(Synced::Done { requeue_after })) => (Outcome::Synced, requeue_after),
-            Ok(Ok(Synced::Behind(at_most))) => (Outcome::Behind, Some(at_most)),
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "Sync failed, will be tried again when its time comes");
-                (Outcome::Failed, None)
-            }
-            Err(panic) => {
-                running.metrics.panics(running.controller).inc();
-                tracing::error!(error = panic_text(&*panic), "Observed a panic");
-                (Outcome::Failed, None)
+            Synced::Done { requeue_after } => (Outcome::Synced, requeue_after),
+            Synced::Behind(at_most) => (Outcome::Behind, Some(at_most)),
+            Synced::Failed { error, requeue_after } => {
+                if error.is_end_of_leadership() {
+                    // Not a fault: this process is about to stop leading.
+                    tracing::debug!(%error, "Sync ended");
+                } else {
+                    tracing::warn!(%error, "Sync failed, will be tried again when its time comes");
+                }
+                (Outcome::Failed, requeue_after)
             }
         };
         running.metrics.synced(running.controller, outcome);
@@ -172,10 +171,4 @@ pub(super) async fn restarting<F: Future<Output = ()>>(
             return;
         }
     }
-}
-
-/// What a panic said.
-pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&'static str>().copied()).unwrap_or("it did not say why")
 }

@@ -1,6 +1,10 @@
 //! One sync of one key.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
+
+use futures::FutureExt;
 
 use super::{Running, batch::carry_out};
 use crate::controller::{Controller, Observation, StepResult, SyncError};
@@ -10,32 +14,52 @@ use crate::plan::{OnFailure, Plan};
 /// (The longest honest one takes a few rounds: read, create, write the status.)
 pub const MAX_ROUNDS: usize = 100;
 
-/// How a sync ended that did not fail.
-#[derive(Debug, PartialEq, Eq)]
+/// How a sync ended.
+#[derive(Debug)]
 pub(super) enum Synced {
     /// Policy has nothing more to do, until something changes or so long has passed.
     Done { requeue_after: Option<Duration> },
     /// Nothing was done: the cache is behind. It will have caught up, or never will, after so long.
     Behind(Duration),
+    /// An observation or a step failed, or the controller panicked. The key comes again after its back-off, or after
+    /// `requeue_after` if policy was asked once more and wants it sooner.
+    Failed { error: SyncError, requeue_after: Option<Duration> },
 }
 
-/// Observes, plans and acts until there is nothing more to do, and tells the controller how it ended.
+/// Observes, plans and acts until there is nothing more to do, and tells the controller how it ended. A panic is counted,
+/// logged, and a failure like others.
 ///
-/// `progress` is called whenever something was got done.
+/// `progress` is called after the observation and after each step.
 pub(super) async fn sync<C: Controller>(
     controller: &C,
     key: &C::Key,
     running: &Running,
     progress: impl Fn() + Sync,
-) -> Result<Synced, SyncError> {
-    let ended = drive(controller, key, running, progress).await;
+) -> Synced {
+    let driven = AssertUnwindSafe(drive(controller, key, running, progress)).catch_unwind().await;
+    let ended = driven.unwrap_or_else(|panic| {
+        running.metrics.panics(running.controller).inc();
+        let error = SyncError::Failed(format!("panic: {}", panic_text(&*panic)));
+        tracing::error!(%error, "Observed a panic");
+        failed(error)
+    });
     match &ended {
         // Nothing was begun, so that nothing ended.
-        Ok(Synced::Behind(_)) => {}
-        Ok(Synced::Done { .. }) => controller.finished(key, Ok(())),
-        Err(error) => controller.finished(key, Err(error)),
+        Synced::Behind(_) => {}
+        Synced::Done { .. } => controller.finished(key, Ok(())),
+        Synced::Failed { error, .. } => controller.finished(key, Err(error)),
     }
     ended
+}
+
+/// What a panic said.
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&'static str>().copied()).unwrap_or("it did not say why")
+}
+
+fn failed(error: SyncError) -> Synced {
+    Synced::Failed { error, requeue_after: None }
 }
 
 async fn drive<C: Controller>(
@@ -43,36 +67,37 @@ async fn drive<C: Controller>(
     key: &C::Key,
     running: &Running,
     progress: impl Fn() + Sync,
-) -> Result<Synced, SyncError> {
-    let mut observed = match controller.observe(key).await? {
-        Observation::Ready(observed) => observed,
-        Observation::Behind(at_most) => return Ok(Synced::Behind(at_most)),
-        Observation::Nothing => return Ok(Synced::Done { requeue_after: None }),
+) -> Synced {
+    let mut observed = match controller.observe(key).await {
+        Ok(Observation::Ready(observed)) => observed,
+        Ok(Observation::Behind(at_most)) => return Synced::Behind(at_most),
+        Ok(Observation::Nothing) => return Synced::Done { requeue_after: None },
+        Err(error) => return failed(error),
     };
     progress();
     let mut first_error = None;
     for _ in 0..MAX_ROUNDS {
         let batch = match (controller.plan(&observed, running.clock.now()), first_error) {
-            (Plan::Done { .. }, Some(error)) => return Err(error),
-            (Plan::Done { requeue_after }, None) => return Ok(Synced::Done { requeue_after }),
+            (Plan::Done { requeue_after }, Some(error)) => return Synced::Failed { error, requeue_after },
+            (Plan::Done { requeue_after }, None) => return Synced::Done { requeue_after },
             (Plan::Act(batch), error) => {
                 first_error = error;
                 batch
             }
         };
         let results = carry_out(controller, key, &batch.steps, batch.pace, &progress).await;
-        let mut failed = None;
+        let mut first_of_batch = None;
         for (step, result) in batch.steps.into_iter().zip(results) {
-            if let (StepResult::Failed(error), None) = (&result, &failed) {
-                failed = Some(error.clone());
+            if let (StepResult::Failed(error), None) = (&result, &first_of_batch) {
+                first_of_batch = Some(error.clone());
             }
             controller.absorb(&mut observed, step, result);
         }
-        match (failed, batch.on_failure) {
-            (Some(error), OnFailure::Stop) => return Err(error),
-            (failed, _) => first_error = first_error.or(failed),
+        match (first_of_batch, batch.on_failure) {
+            (Some(error), OnFailure::Stop) => return failed(error),
+            (error, _) => first_error = first_error.or(error),
         }
     }
     let why = format!("{} is not done with {key} after planning {MAX_ROUNDS} times", running.controller);
-    Err(first_error.unwrap_or(SyncError::Failed(why)))
+    failed(first_error.unwrap_or(SyncError::Failed(why)))
 }

@@ -1,6 +1,5 @@
 //! The workers of a queue.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -12,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::Running;
-use super::loops::{Run, panic_text, restarting};
+use super::loops::{Run, restarting};
 use super::metrics::Outcome;
 use super::sync::{Synced, sync};
 use super::watch::{Busy, Post};
@@ -79,17 +78,16 @@ impl<C: Controller> QueueLoop<C> {
 
     async fn sync(&self, worker: usize, taken: Taken<C::Key>, running: &Running) {
         let at_work = self.posts[worker].begin(taken.key());
-        let sync = sync(&*self.controller, taken.key(), running, || at_work.progress());
-        let ended = AssertUnwindSafe(sync).catch_unwind().await;
+        let ended = sync(&*self.controller, taken.key(), running, || at_work.progress()).await;
         drop(at_work);
         let count = |outcome| running.metrics.synced(running.controller, outcome);
         match ended {
-            Ok(Ok(Synced::Behind(at_most))) => {
+            Synced::Behind(at_most) => {
                 count(Outcome::Behind);
                 tracing::debug!(?at_most, "The cache is behind, the key is put aside");
                 taken.park(at_most);
             }
-            Ok(Ok(Synced::Done { requeue_after })) => {
+            Synced::Done { requeue_after } => {
                 count(Outcome::Synced);
                 match requeue_after {
                     None => taken.finish(),
@@ -99,15 +97,12 @@ impl<C: Controller> QueueLoop<C> {
                     }
                 }
             }
-            Ok(Err(error)) => {
+            Synced::Failed { error, requeue_after } => {
                 count(Outcome::Failed);
-                self.failed(taken, running, &error);
-            }
-            Err(panic) => {
-                count(Outcome::Failed);
-                running.metrics.panics(running.controller).inc();
-                let error = SyncError::Failed(format!("panic: {}", panic_text(&*panic)));
-                tracing::error!(%error, "Observed a panic");
+                // Of two waits of one key the queue keeps the shorter.
+                if let Some(delay) = requeue_after {
+                    self.queue.add_after(taken.key().clone(), delay);
+                }
                 self.failed(taken, running, &error);
             }
         }
@@ -122,10 +117,11 @@ impl<C: Controller> QueueLoop<C> {
             return;
         }
         let retry_in = taken.retry();
-        match error {
+        if error.is_end_of_leadership() {
             // Not a fault: this process is about to stop leading.
-            _ if error.is_end_of_leadership() => tracing::debug!(%error, "Sync ended"),
-            _ => tracing::warn!(%error, failures, ?retry_in, "Sync failed, will be tried again"),
+            tracing::debug!(%error, "Sync ended");
+        } else {
+            tracing::warn!(%error, failures, ?retry_in, "Sync failed, will be tried again");
         }
     }
 }

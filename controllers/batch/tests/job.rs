@@ -508,3 +508,89 @@ async fn a_namespace_that_has_no_room_is_asked_for_few_pods() {
     assert_eq!(jobs.active().await.len(), 100);
     controller.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_being_deleted_is_asked_for_one_pod() {
+    let jobs = Jobs::start().await;
+    let status: steersman_api::Status = serde_json::from_value(json!({
+        "status": "Failure", "code": 403, "reason": "Forbidden", "message": "the namespace is being terminated",
+        "details": {"causes": [{"reason": "NamespaceTerminating"}]},
+    }))
+    .unwrap();
+    let creations = Calls::to("pods").verb(Verb::Create);
+    jobs.cluster.server.faults().fail(usize::MAX, creations.clone(), Failure::Status(Box::new(status)));
+    let recording = jobs.cluster.server.record();
+    jobs.create(&job("pi", &json!({"parallelism": 100, "completions": 100}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    // Nothing brings such a namespace back. The second creation follows the echo of the first status.
+    let asked = recording.count(&creations);
+    assert!((1..=2).contains(&asked), "{asked} in a minute");
+    assert_eq!(jobs.events("FailedCreate").await, [""; 0]);
+    let text = prometheus::TextEncoder::new().encode_to_string(&controller.metrics.gather()).unwrap();
+    assert!(
+        !text.contains("job_controller_job_pods_creation_total{"),
+        "no pod was made, and none failed: {text}"
+    );
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_pods_are_refused_fails_at_its_deadline_all_the_same() {
+    let jobs = Jobs::start().await;
+    let status = steersman_api::Status::failure(403, "Forbidden", "exceeded quota: pods");
+    let creations = Calls::to("pods").verb(Verb::Create);
+    jobs.cluster.server.faults().fail(usize::MAX, creations.clone(), Failure::Status(Box::new(status)));
+    let recording = jobs.cluster.server.record();
+    let begun = tokio::time::Instant::now();
+    jobs.create(&job("pi", &json!({"activeDeadlineSeconds": 100}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    jobs.drive("pi", "Succeeded").await;
+    let took = begun.elapsed().as_secs();
+    assert!((100..105).contains(&took), "failed after {took}s");
+    let asked = recording.count(&creations);
+    assert!(asked < 10, "asked {asked} times for a pod in spite of the back-off");
+    controller.stop().await;
+}
+
+/// The value of a series of the controller; zero if there is none.
+fn counted(controller: &steersman_controller::testing::Running, series: &str) -> u64 {
+    let text = prometheus::TextEncoder::new().encode_to_string(&controller.metrics.gather()).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(series));
+    line.map_or(0, |value| value.trim().parse().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn syncs_are_counted_by_what_they_did_as_upstream_does() {
+    let syncs = |action: &str| {
+        let labels = format!(r#"action="{action}",completion_mode="NonIndexed",result="success""#);
+        format!("job_controller_job_syncs_total{{{labels}}}")
+    };
+    for (name, spec, action) in [
+        ("suspended, though there is no pod to delete", json!({"suspend": true}), "pods_deleted"),
+        ("failed by its deadline", json!({"activeDeadlineSeconds": 0}), "reconciling"),
+    ] {
+        let jobs = Jobs::start().await;
+        jobs.create(&job("pi", &spec)).await;
+        let controller = jobs.cluster.run(job_controller);
+        settle().await;
+        let others = ["pods_deleted", "reconciling", "pods_created", "tracking"];
+        for other in others.into_iter().filter(|other| *other != action) {
+            assert_eq!(counted(&controller, &syncs(other)), 0, "{name}: {other}");
+        }
+        assert!(counted(&controller, &syncs(action)) > 0, "{name}");
+        controller.stop().await;
+    }
+    // While it waits to replace a pod that failed, upstream counts what it waits to do.
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    let before = counted(&controller, &syncs("pods_created"));
+    let tracking = counted(&controller, &syncs("tracking"));
+    jobs.end_all("Failed").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(counted(&controller, &syncs("pods_created")) > before);
+    assert_eq!(counted(&controller, &syncs("tracking")), tracking);
+    controller.stop().await;
+}

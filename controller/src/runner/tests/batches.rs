@@ -1,4 +1,4 @@
-use Step::{Fails, Succeeds, Takes};
+use Step::{EndsBatch, Fails, Succeeds, Takes};
 
 use super::super::batch::carry_out;
 use super::*;
@@ -8,7 +8,7 @@ async fn carried(steps: &[Step], pace: Pace) -> (String, usize) {
     let toy = Toy::new([]);
     let results = carry_out(&*toy, &"key".to_owned(), steps, pace, || {}).await;
     let letters = results.iter().map(|result| match result {
-        StepResult::Done(()) => 'd',
+        StepResult::Done(_) => 'd',
         StepResult::Failed(_) => 'f',
         StepResult::Skipped => '-',
     });
@@ -29,6 +29,20 @@ async fn a_slow_start_doubles_until_a_round_fails() {
     // Rounds of one, two and four; the others of the round that fails are carried out.
     let steps = [&[Succeeds; 3][..], &[Fails, Succeeds, Succeeds, Succeeds], &[Succeeds; 10]].concat();
     assert_eq!(carried(&steps, Pace::SlowStart).await.0, format!("dddfddd{}", "-".repeat(10)));
+}
+
+#[tokio::test]
+async fn an_outcome_that_makes_the_rest_pointless_stops_a_batch_as_a_failure_does() {
+    assert_eq!(carried(&[EndsBatch; 3], Pace::InOrder).await.0, "d--");
+    assert_eq!(carried(&[EndsBatch; 500], Pace::SlowStart).await.0, format!("d{}", "-".repeat(499)));
+    assert_eq!(carried(&[EndsBatch; 3], Pace::Together(1)).await.0, "ddd");
+    let plan = batch([EndsBatch, Succeeds], Pace::InOrder, OnFailure::Stop);
+    let toy = Toy::new([Sight::Plans(vec![plan])]);
+    let running =
+        Running { controller: "toy", clock: Clock::of(|| Time::from_seconds(0)), metrics: Metrics::new() };
+    let ended = super::super::sync::sync(&*toy, &"a".to_owned(), &running, || {}).await;
+    assert!(matches!(ended, super::super::sync::Synced::Done { .. }), "it is no failure: {ended:?}");
+    assert_eq!(toy.absorbed(), ["done", "skipped"]);
 }
 
 #[tokio::test]

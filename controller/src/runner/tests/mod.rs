@@ -29,6 +29,8 @@ enum Step {
     Panics,
     Takes(Duration),
     Hangs,
+    /// Succeeds, and makes the rest of its batch pointless.
+    EndsBatch,
 }
 
 /// What the controller sees.
@@ -103,7 +105,7 @@ impl Controller for Toy {
     type Key = String;
     type Observed = Observed;
     type Step = Step;
-    type Outcome = ();
+    type Outcome = Step;
 
     async fn observe(&self, key: &String) -> Result<Observation<Observed>, SyncError> {
         self.note(Happened::Observed(key.clone()));
@@ -130,14 +132,14 @@ impl Controller for Toy {
         }
     }
 
-    async fn act(&self, _key: &String, step: &Step) -> Result<(), SyncError> {
+    async fn act(&self, _key: &String, step: &Step) -> Result<Step, SyncError> {
         {
             let mut at_once = self.at_once.lock();
             at_once.0 += 1;
             at_once.1 = at_once.1.max(at_once.0);
         }
         match step {
-            Step::Succeeds | Step::Fails => tokio::task::yield_now().await,
+            Step::Succeeds | Step::Fails | Step::EndsBatch => tokio::task::yield_now().await,
             Step::Panics => panic!("the step panicked"),
             Step::Takes(time) => sleep(*time).await,
             Step::Hangs => pending().await,
@@ -145,13 +147,17 @@ impl Controller for Toy {
         self.at_once.lock().0 -= 1;
         match step {
             Step::Fails => Err(SyncError::Failed("the step failed".to_owned())),
-            _ => Ok(()),
+            step => Ok(*step),
         }
     }
 
-    fn absorb(&self, observed: &mut Observed, _step: Step, result: StepResult<()>) {
+    fn ends_batch(&self, outcome: &Step) -> bool {
+        *outcome == Step::EndsBatch
+    }
+
+    fn absorb(&self, observed: &mut Observed, _step: Step, result: StepResult<Step>) {
         self.note(Happened::Absorbed(match result {
-            StepResult::Done(()) => "done",
+            StepResult::Done(_) => "done",
             StepResult::Failed(_) => "failed",
             StepResult::Skipped => "skipped",
         }));

@@ -1,31 +1,37 @@
 use Happened::{Absorbed, Finished};
 
+use steersman_informer::work_queue::{ItemExponential, OncePerWindow};
+
 use super::super::sync::{Synced, sync};
 use super::*;
 
 /// One sync of a toy that sees this.
-async fn synced(sight: Sight) -> (Result<Synced, String>, Vec<Happened>) {
+async fn synced(sight: Sight) -> (String, Vec<Happened>) {
     let toy = Toy::new([sight]);
     let clock = Clock::of(|| Time::from_seconds(0));
     let running = Running { controller: "toy-controller", clock, metrics: Metrics::new() };
-    let ended = sync(&*toy, &"a".to_owned(), &running, || {}).await;
-    (ended.map_err(|error| error.to_string()), toy.happened()[1..].to_vec())
+    let ended = match sync(&*toy, &"a".to_owned(), &running, || {}).await {
+        Synced::Done { requeue_after: None } => "done".to_owned(),
+        Synced::Done { requeue_after: Some(after) } => format!("done, again after {after:?}"),
+        Synced::Behind(at_most) => format!("behind for {at_most:?}"),
+        Synced::Failed { error, requeue_after: None } => error.to_string(),
+        Synced::Failed { error, requeue_after: Some(after) } => format!("{error}, again after {after:?}"),
+    };
+    (ended, toy.happened()[1..].to_vec())
 }
-
-const DONE: Result<Synced, String> = Ok(Synced::Done { requeue_after: None });
 
 #[tokio::test]
 async fn policy_is_asked_until_it_is_done_and_absorbs_what_came_of_each_step() {
     let plans = vec![Plan::step(Step::Succeeds), Plan::step(Step::Succeeds)];
     let (ended, happened) = synced(Sight::Plans(plans)).await;
-    assert_eq!(ended, DONE);
+    assert_eq!(ended, "done");
     assert_eq!(happened, [Absorbed("done"), Absorbed("done"), Finished(Ok(()))]);
 }
 
 #[tokio::test]
 async fn a_failed_step_ends_the_sync_or_is_put_before_policy() {
     use Step::{Fails, Succeeds};
-    let failed = Err("the step failed".to_owned());
+    let failed = "the step failed";
     for (on_failure, then, absorbed) in [
         (OnFailure::Stop, Succeeds, &["failed", "skipped"][..]),
         (OnFailure::PlanAgain, Succeeds, &["failed", "skipped", "done", "done"]),
@@ -35,9 +41,9 @@ async fn a_failed_step_ends_the_sync_or_is_put_before_policy() {
             batch([then, then], Pace::InOrder, OnFailure::Stop),
         ];
         let (ended, happened) = synced(Sight::Plans(plans)).await;
-        assert_eq!(ended, Err("the step failed".to_owned()), "{on_failure:?}");
+        assert_eq!(ended, failed, "{on_failure:?}");
         let mut expected: Vec<_> = absorbed.iter().copied().map(Absorbed).collect();
-        expected.push(Finished(failed.clone()));
+        expected.push(Finished(Err(failed.to_owned())));
         assert_eq!(happened, expected, "{on_failure:?}");
     }
 }
@@ -45,17 +51,54 @@ async fn a_failed_step_ends_the_sync_or_is_put_before_policy() {
 #[tokio::test]
 async fn there_is_nothing_to_finish_where_nothing_was_begun() {
     let at_most = Duration::from_secs(7);
-    assert_eq!(synced(Sight::Behind(at_most)).await, (Ok(Synced::Behind(at_most)), vec![]));
-    assert_eq!(synced(Sight::Nothing).await, (DONE, vec![Finished(Ok(()))]));
+    assert_eq!(synced(Sight::Behind(at_most)).await, ("behind for 7s".to_owned(), vec![]));
+    assert_eq!(synced(Sight::Nothing).await, ("done".to_owned(), vec![Finished(Ok(()))]));
     let (ended, happened) = synced(Sight::Unreadable).await;
-    assert_eq!((ended, happened.len()), (Err("a can't be read".to_owned()), 1));
+    assert_eq!((ended, happened.len()), ("a can't be read".to_owned(), 1));
 }
 
 #[tokio::test]
 async fn a_policy_that_is_never_done_is_an_error_that_names_the_controller() {
     let (ended, happened) = synced(Sight::Endless).await;
-    assert_eq!(ended, Err(format!("toy-controller is not done with a after planning {MAX_ROUNDS} times")));
+    assert_eq!(ended, format!("toy-controller is not done with a after planning {MAX_ROUNDS} times"));
     assert_eq!(happened.len(), MAX_ROUNDS + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_that_panics_has_an_end_too() {
+    let mut rig = Rig::new([step(Step::Panics), Sight::Nothing]);
+    rig.run();
+    rig.queue.add("a".into());
+    rig.observed(2).await;
+    assert_eq!(rig.toy.happened()[1], Finished(Err("panic: the step panicked".to_owned())));
+    rig.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_comes_again_when_policy_wants_it_also_after_a_failure_whose_back_off_is_longer() {
+    let failed = batch([Step::Fails], Pace::InOrder, OnFailure::PlanAgain);
+    let wants = |seconds| Plan::Done { requeue_after: Some(Duration::from_secs(seconds)) };
+    let sights = |seconds| [Sight::Plans(vec![failed.clone(), wants(seconds)]), Sight::Nothing];
+    for (seconds, expected) in [(2, 2.0), (100, 60.0)] {
+        let toy = Toy::new(sights(seconds));
+        let back_off = ItemExponential::new(Duration::from_secs(60), Duration::from_secs(60));
+        let queue = WorkQueue::new(QueueConfig::new("toys").limiter(OncePerWindow::new(back_off)));
+        let loops = vec![QueueLoop::new(Arc::clone(&toy), queue.clone()).into()];
+        let mut rig = Rig::of(toy, queue, loops);
+        rig.run();
+        rig.queue.add("a".into());
+        rig.observed(2).await;
+        assert_eq!(rig.toy.observed_at()[1].round(), expected, "{seconds}");
+        rig.stop().await.unwrap();
+    }
+    let toy = Toy::new(sights(2));
+    let loops =
+        vec![PeriodicLoop::new(Arc::clone(&toy), "all toys".to_owned(), Duration::from_secs(20)).into()];
+    let mut rig = Rig::of(toy, WorkQueue::new(QueueConfig::new("unused")), loops);
+    rig.run();
+    rig.observed(2).await;
+    assert_eq!(rig.toy.observed_at()[1].round(), 2.0, "of a periodic loop");
+    rig.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

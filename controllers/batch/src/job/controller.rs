@@ -1,7 +1,7 @@
 //! Syncs of jobs: where observations come from, and how steps are carried out.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::Method;
@@ -20,9 +20,9 @@ use super::live::{LiveReads, job_path};
 use super::memory::Memory;
 use super::metrics::{Action, Metrics, Success};
 use super::observed::{Done, Grounds, Job, Observed};
-use super::plan::{CreationReason, Outcome, Step, plan};
+use super::plan::{CreationReason, Decision, Outcome, Step, decide};
 use super::pods::{Claim, Pod, TRACKING_FINALIZER};
-use super::status::{Announcement, Status, StatusWrite, conditions};
+use super::status::{Announcement, Status, StatusWrite};
 use super::wanted::{Completions, Wanted};
 use super::{SyncedJob, TrackedPod};
 use steersman_controller::call::{Call, Content, MERGE_PATCH};
@@ -72,7 +72,8 @@ pub(super) struct Sync {
     /// `None` if the job is refused: then nothing is counted.
     completions: Option<Completions>,
     begun: Instant,
-    action: Mutex<Action>,
+    /// Unset before the sync has come so far as to decide about pods.
+    action: OnceLock<Action>,
 }
 
 /// A job and its pods, from wherever.
@@ -131,14 +132,11 @@ impl JobController {
             Err(refusal) => (None, Some(refusal)),
         };
         let status = Status::of(status(&job));
-        let ending = job.meta().is_deleting()
-            || status.holds(conditions::SUCCESS_CRITERIA_MET)
-            || status.holds(conditions::FAILURE_TARGET);
         let sync = Sync {
             reference: reference(&GroupVersionKind::new("batch", "v1", "Job"), job.meta()),
             completions: wanted.as_ref().map(|wanted| wanted.completions),
             begun: Instant::now(),
-            action: Mutex::new(if ending { Action::Reconciling } else { Action::Tracking }),
+            action: OnceLock::new(),
             job: Arc::clone(&job),
         };
         self.syncs.lock().insert(key.clone(), Arc::new(sync));
@@ -196,24 +194,24 @@ impl JobController {
         reason: CreationReason,
     ) -> Result<Outcome, SyncError> {
         let sync = self.sync(key);
-        *sync.action.lock() = Action::PodsCreated;
         let template = JobTemplate::of(&sync.job).expect("the template of a synced job must be kept");
         let attempt = self.own_writes.attempt(key);
         let made = self
             .pod_control
             .create(&sync.reference, &draft(sync.job.meta(), index), &template.template)
             .await;
-        self.metrics.pod_created(reason, Success::of(&made));
         match made {
             Ok(Made::Pod(pod)) => {
+                self.metrics.pod_created(reason, Success::Yes);
                 attempt.wrote(PODS, pod.meta().resource_version);
                 Ok(Outcome::Created(Box::new(Pod::of(&pod, Claim::Owned, false))))
             }
             Ok(Made::NamespaceTerminates) => {
                 attempt.done();
-                Ok(Outcome::Done)
+                Ok(Outcome::NamespaceEnds)
             }
             Err(error) => {
+                self.metrics.pod_created(reason, Success::No);
                 attempt.failed(&error);
                 Err(error)
             }
@@ -253,9 +251,8 @@ impl JobController {
         result
     }
 
-    async fn delete(&self, key: &ObjectKey, pod: &PodRef, action: Action) -> Result<Outcome, SyncError> {
+    async fn delete(&self, key: &ObjectKey, pod: &PodRef) -> Result<Outcome, SyncError> {
         let sync = self.sync(key);
-        *sync.action.lock() = action;
         self.change(key, self.pod_control.delete(&sync.reference, pod)).await
     }
 
@@ -333,7 +330,12 @@ impl Controller for JobController {
     }
 
     fn plan(&self, observed: &Observed, now: Time) -> Plan<Step> {
-        plan(observed, now)
+        let Decision { plan, action } = decide(observed, now);
+        if let Some(action) = action {
+            // Pods are managed once a sync, so that the first one counts.
+            self.sync(&observed.job.meta.key).action.get_or_init(|| action);
+        }
+        plan
     }
 
     async fn act(&self, key: &ObjectKey, step: &Step) -> Result<Outcome, SyncError> {
@@ -364,12 +366,16 @@ impl Controller for JobController {
             Step::Create { index, reason } => self.create(key, *index, *reason).await,
             Step::Discard(pod) => match self.remove_finalizer(key, pod).await? {
                 Outcome::Gone => Ok(Outcome::Gone),
-                _ => self.delete(key, pod, Action::PodsDeleted).await,
+                _ => self.delete(key, pod).await,
             },
-            Step::Delete(pod) => self.delete(key, pod, Action::Reconciling).await,
+            Step::Delete(pod) => self.delete(key, pod).await,
             Step::WriteStatus(write) => self.write_status(key, write).await,
             Step::Release(pod) => self.remove_finalizer(key, pod).await,
         }
+    }
+
+    fn ends_batch(&self, outcome: &Outcome) -> bool {
+        matches!(outcome, Outcome::NamespaceEnds)
     }
 
     fn absorb(&self, observed: &mut Observed, step: Step, result: StepResult<Outcome>) {
@@ -379,7 +385,7 @@ impl Controller for JobController {
     fn finished(&self, key: &ObjectKey, result: Result<(), &SyncError>) {
         let Some(sync) = self.syncs.lock().remove(key) else { return };
         if let Some(completions) = sync.completions {
-            let action = *sync.action.lock();
+            let action = sync.action.get().copied().unwrap_or(Action::Reconciling);
             self.metrics.synced(completions.mode(), Success::of(&result), action, sync.begun.elapsed());
         }
     }

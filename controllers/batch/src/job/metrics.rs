@@ -24,16 +24,16 @@ pub struct Metrics {
     stale_syncs: IntCounterVec,
 }
 
-/// What a sync did: values of the label `action`.
+/// What a sync did about pods: upstream's values of the label `action`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// It saw to a job near its end.
+    /// Nothing but what the job's end asks for, or it failed before that.
     Reconciling,
-    /// It found as many pods as it should.
+    /// Nothing: it found as many pods as there should be.
     Tracking,
-    /// It made some.
+    /// It made some, or waits to.
     PodsCreated,
-    /// It deleted some.
+    /// It deleted some, or the job is suspended.
     PodsDeleted,
 }
 
@@ -159,6 +159,8 @@ impl Metrics {
         self.stale_syncs.with_label_values(&[group, resource]).inc();
     }
 
+    /// The API server was asked to make a pod. One that it does not make since the namespace ends is not counted, as upstream;
+    /// unlike upstream, which counts a failure as a success too, each of the others is counted once.
     pub(super) fn pod_created(&self, reason: CreationReason, success: Success) {
         let reason = match reason {
             CreationReason::New => "new",

@@ -47,7 +47,7 @@ pub enum Grounds {
     Unsure,
 }
 
-/// What a sync does once at the most.
+/// What a sync does once at the most, and what it has met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// There is nothing more to do: the refusal is told, or the job is gone.
@@ -56,6 +56,10 @@ pub struct Done {
     pub alive: bool,
     /// Pods were made or deleted.
     pub pods: bool,
+    /// The API server makes no pod, since the namespace is being deleted. The job waits for its own deletion.
+    pub namespace_ends: bool,
+    /// A step failed: the sync comes again after its back-off.
+    pub failed: bool,
     /// A status was written, with the pods that had finished.
     pub entered: bool,
     /// Finalizers were taken off.
@@ -76,12 +80,17 @@ impl Observed {
             Step::Refuse(_) => self.done.all = true,
             _ => {}
         }
-        let StepResult::Done(outcome) = result else { return };
+        let outcome = match result {
+            StepResult::Done(outcome) => outcome,
+            StepResult::Failed(_) => return self.done.failed = true,
+            StepResult::Skipped => return,
+        };
         match (step, outcome) {
             (Step::Confirm, Outcome::Reread(Some(observed))) => *self = *observed,
             (Step::Confirm, _) => self.done.all = true,
             (Step::CheckAlive, _) => self.done.alive = true,
             (Step::Create { .. }, Outcome::Created(pod)) => self.pods.push(*pod),
+            (Step::Create { .. }, Outcome::NamespaceEnds) => self.done.namespace_ends = true,
             (Step::WriteStatus(write), Outcome::Written(version)) => {
                 self.job.status = write.is;
                 self.job.meta.resource_version = version;

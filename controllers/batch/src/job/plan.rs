@@ -6,6 +6,7 @@ use steersman_api::{ResourceVersion, Time};
 
 use super::ledger::{Ledger, Managed};
 use super::manage::{Work, end_all, manage};
+use super::metrics::Action;
 use super::observed::{Grounds, Observed};
 use super::pods::{Claim, Pod};
 use super::status::StatusWrite;
@@ -63,6 +64,8 @@ pub enum Outcome {
     Gone,
     /// A pod was made.
     Created(Box<Pod>),
+    /// No pod was made: the namespace is being deleted.
+    NamespaceEnds,
     /// The status was written, and the job has this version now.
     Written(ResourceVersion),
     /// The job was read anew; `None` if it is gone.
@@ -75,30 +78,58 @@ const AT_ONCE: usize = 64;
 /// How soon the next sync comes for what this one left. Upstream: `SyncJobBatchPeriod`.
 const BATCH_PERIOD: Duration = Duration::from_secs(1);
 
-/// The next steps about a job: a function of its state alone, so that it does not matter in which sync, or in which
+/// What policy decides about a job.
+#[derive(Debug)]
+pub(super) struct Decision {
+    pub(super) plan: Plan<Step>,
+    /// What a sync counts as whose first decision about the number of pods this is; `None` if it is about something else.
+    pub(super) action: Option<Action>,
+}
+
+impl From<Plan<Step>> for Decision {
+    fn from(plan: Plan<Step>) -> Self {
+        Self { plan, action: None }
+    }
+}
+
+/// Decides about the next steps of a sync: a function of its state alone, so that it does not matter in which sync, or in which
 /// process, a step is done. In this order:
 ///
 /// 1. pods are adopted and released;
 /// 2. pods are made or deleted, as the spec wants it, or because the job is at its end;
 /// 3. the status is written, if anything in it has changed: finished pods are entered, those released are counted;
 /// 4. pods that the status accounts for lose their finalizers; back to 3.
-pub(super) fn plan(observed: &Observed, now: Time) -> Plan<Step> {
+///
+/// A job that is refused has no pods made, and none counted. Once it is being deleted, its pods lose their finalizers, lest
+/// it waits for them for ever.
+pub(super) fn decide(observed: &Observed, now: Time) -> Decision {
     if observed.done.all || observed.job.status.is_finished() {
-        return Plan::done();
+        return Plan::done().into();
     }
-    if let Some(refusal) = observed.refusal {
-        return Plan::step(Step::Refuse(refusal));
-    }
-    let next = decide(observed, now);
-    if observed.grounds == Grounds::Unsure && matches!(next, Plan::Act(_)) {
-        return Plan::step(Step::Confirm);
+    let next = match observed.refusal {
+        Some(_) if observed.job.meta.is_deleting() => let_go(observed).into(),
+        Some(refusal) => return Plan::step(Step::Refuse(refusal)).into(),
+        None => next(observed, now),
+    };
+    if observed.grounds == Grounds::Unsure && matches!(next.plan, Plan::Act(_)) {
+        return Plan::step(Step::Confirm).into();
     }
     next
 }
 
-fn decide(observed: &Observed, now: Time) -> Plan<Step> {
+/// Takes the finalizer off all pods that have it.
+fn let_go(observed: &Observed) -> Plan<Step> {
+    let held = observed.owned().filter(|pod| pod.tracked);
+    let steps: Vec<_> = held.map(|pod| Step::Release(pod.reference())).collect();
+    if steps.is_empty() || observed.done.released {
+        return Plan::done();
+    }
+    together(steps, OnFailure::PlanAgain)
+}
+
+fn next(observed: &Observed, now: Time) -> Decision {
     if let Some(claims) = claims(observed) {
-        return claims;
+        return claims.into();
     }
     let tally = Tally::of(observed);
     let early = verdict::early(observed, &tally, now);
@@ -107,23 +138,30 @@ fn decide(observed: &Observed, now: Time) -> Plan<Step> {
         None if observed.job.meta.is_deleting() => (Managed::Otherwise, Work::Nothing),
         None => (Managed::BySpec, manage(observed, &tally, now)),
     };
-    let again = match work {
+    let action = Some(action(managed, &work, observed.job.wanted.suspended));
+    let (mut left, mut wait_over) = (false, None);
+    match work {
         Work::Create(steps) if !observed.done.pods => {
-            return Plan::Act(Batch { steps, pace: Pace::SlowStart, on_failure: OnFailure::PlanAgain });
+            let plan = Plan::Act(Batch { steps, pace: Pace::SlowStart, on_failure: OnFailure::PlanAgain });
+            return Decision { plan, action };
         }
-        Work::Delete(steps) if !observed.done.pods => return together(steps, OnFailure::PlanAgain),
-        // What is left after this sync has done its share.
-        Work::Create(_) | Work::Delete(_) => Some(BATCH_PERIOD),
-        Work::Wait(wait) => Some(wait.max(BATCH_PERIOD)),
-        Work::Nothing => None,
-    };
+        Work::Delete(steps) if !observed.done.pods => {
+            return Decision { plan: together(steps, OnFailure::PlanAgain), action };
+        }
+        // Left over after this sync has done its share. Nothing brings back a namespace that ends.
+        Work::Create(_) => left = !observed.done.namespace_ends,
+        Work::Delete(_) => left = true,
+        Work::Wait(wait) => wait_over = Some(wait.max(BATCH_PERIOD)),
+        Work::Nothing => {}
+    }
+    let deadline = verdict::time_left(observed, now).filter(|_| early.is_none());
     let verdict = match early {
         Some(verdict) => tally.active.is_empty().then_some(verdict),
         None => verdict::complete(observed, &tally),
     };
     let ledger = Ledger::of(observed, &tally, verdict.as_ref(), managed, now);
     if ledger.status != observed.job.status {
-        return Plan::step(Step::WriteStatus(Box::new(StatusWrite {
+        let plan = Plan::step(Step::WriteStatus(Box::new(StatusWrite {
             uid: observed.job.meta.uid.clone(),
             resource_version: observed.job.meta.resource_version,
             was: observed.job.status.clone(),
@@ -131,13 +169,30 @@ fn decide(observed: &Observed, now: Time) -> Plan<Step> {
             backoff: tally.backoff,
             announcements: ledger.announcements,
         })));
+        return Decision { plan, action };
     }
     if !ledger.release.is_empty() && !observed.done.released {
-        return together(ledger.release.into_iter().map(Step::Release).collect(), OnFailure::PlanAgain);
+        let releases = ledger.release.into_iter().map(Step::Release).collect();
+        return Decision { plan: together(releases, OnFailure::PlanAgain), action };
     }
-    let uncounted = (ledger.more || !ledger.release.is_empty()).then_some(BATCH_PERIOD);
-    let deadline = verdict::time_left(observed, now).filter(|_| verdict.is_none());
-    Plan::Done { requeue_after: [again, uncounted, deadline].into_iter().flatten().min() }
+    left |= ledger.more || !ledger.release.is_empty();
+    // What failed comes again after the key's back-off, and no sooner.
+    let next_portion = (left && !observed.done.failed).then_some(BATCH_PERIOD);
+    let deadline = deadline.filter(|_| verdict.is_none());
+    let plan = Plan::Done { requeue_after: [wait_over, next_portion, deadline].into_iter().flatten().min() };
+    Decision { plan, action }
+}
+
+/// What a sync counts as, as upstream's `manageJob` has it: also one that waits to make pods counts as making them, and
+/// that of a suspended job as deleting them though there may be none.
+fn action(managed: Managed, work: &Work, suspended: bool) -> Action {
+    match (managed, work) {
+        (Managed::Otherwise, _) => Action::Reconciling,
+        (Managed::BySpec, Work::Delete(_)) => Action::PodsDeleted,
+        (Managed::BySpec, _) if suspended => Action::PodsDeleted,
+        (Managed::BySpec, Work::Create(_) | Work::Wait(_)) => Action::PodsCreated,
+        (Managed::BySpec, Work::Nothing) => Action::Tracking,
+    }
 }
 
 /// Makes the pods that are meant by the selector, and only those, the job's own. If that fails, nothing else is done: how

@@ -165,7 +165,25 @@ fn a_job_is_not_declared_failed_while_pods_could_not_be_deleted() {
     assert_eq!(describe(&batch.steps), "delete a");
     let error = steersman_controller::controller::SyncError::Failed("no".to_owned());
     observed.absorb(batch.steps.into_iter().next().unwrap(), StepResult::Failed(error));
-    assert_eq!(story(&mut observed), ["again after 1s"]);
+    assert_eq!(story(&mut observed), [""; 0], "its back-off says when to try again");
+}
+
+#[test]
+fn what_failed_waits_for_its_back_off_but_a_deadline_does_not_wait_for_it() {
+    let error = || steersman_controller::controller::SyncError::Failed("no".to_owned());
+    for (deadline, expected) in [(1_010, &["again after 10s"][..]), (900, &[])] {
+        let mut observed = job()
+            .parallel(2)
+            .completions(Completions::Count(2))
+            .wanting(|wanted| wanted.active_deadline = Some(Duration::from_secs(deadline)))
+            .with([pod("a")])
+            .settled();
+        let Plan::Act(batch) = plan(&observed, now()) else { panic!("nothing is planned") };
+        for step in batch.steps {
+            observed.absorb(step, StepResult::Failed(error()));
+        }
+        assert_eq!(story(&mut observed), expected, "{deadline}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use steersman_api::{Meta, ObjectKey, ResourceVersion, Time, Uid};
 
 use super::backoff::Backoff;
 use super::observed::{Done, Grounds, Job, Observed};
-use super::plan::{Outcome, Step, plan};
+use super::plan::{Outcome, Step, decide};
 use super::pods::{Claim, Deletion, Phase, Pod};
 use super::status::{Status, Uncounted};
 use super::wanted::{Completions, Restarts, Wanted};
@@ -173,6 +173,10 @@ impl Pod {
     fn claim(self, claim: Claim) -> Self {
         Self { claim, ..self }
     }
+}
+
+fn plan(observed: &Observed, now: Time) -> Plan<Step> {
+    decide(observed, now).plan
 }
 
 /// Carries a sync out, and tells of it.

@@ -67,3 +67,16 @@ fn a_spec_is_read_with_the_api_servers_defaults() {
         assert_eq!(wanted(spec.clone()).as_ref(), Ok(&expected), "{spec}");
     }
 }
+
+#[test]
+fn a_refused_job_that_is_being_deleted_lets_its_pods_go_uncounted() {
+    let mut refused = Observed { refusal: Some(Refusal::Unsupported("podFailurePolicy")), ..job() };
+    refused.job.meta.deleted = Some(now());
+    let pods = || [pod("a").succeeded(), pod("b").deleting(), pod("c"), pod("d").untracked()];
+    assert_eq!(told(refused.clone().with(pods())), ["release a b c"]);
+    assert_eq!(told(refused.clone()), [""; 0]);
+    // What another leader did of late may not be in the caches.
+    let unsure = Observed { grounds: Grounds::Unsure, ..refused.with(pods()) };
+    let Plan::Act(batch) = plan(&unsure, now()) else { panic!("nothing is planned") };
+    assert_eq!(batch.steps, [Step::Confirm]);
+}
