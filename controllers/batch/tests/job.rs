@@ -535,6 +535,88 @@ async fn a_namespace_that_is_being_deleted_is_asked_for_one_pod() {
     controller.stop().await;
 }
 
+/// A pod that names the job as its owner, whatever the job knows of it.
+fn forged(namespace: &str, name: &str, job: &Value) -> Value {
+    let uid = &job["metadata"]["uid"];
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "namespace": namespace, "name": name,
+            "labels": {"batch.kubernetes.io/controller-uid": uid, "app": "pi"},
+            "finalizers": ["batch.kubernetes.io/job-tracking"],
+            "ownerReferences": [{
+                "apiVersion": "batch/v1", "kind": "Job", "name": "pi", "uid": uid, "controller": true,
+            }],
+        },
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_another_namespace_that_names_the_job_as_its_owner_does_not_count() {
+    let jobs = Jobs::start().await;
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    jobs.create(&job("pi", &json!({"parallelism": 2, "completions": 2, "suspend": true}))).await;
+    settle().await;
+    jobs.cluster.create(&forged("kube-public", "forged", &jobs.peek("pi"))).await;
+    jobs.patch("pi", json!({"suspend": false})).await;
+    settle().await;
+    let status = &jobs.peek("pi")["status"];
+    assert_eq!((jobs.active().await.len(), &status["active"]), (2, &json!(2)));
+    let ended = jobs.drive("pi", "Succeeded").await;
+    assert_eq!(conditions(&ended), ["SuccessCriteriaMet", "Complete"]);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalizers_are_taken_off_in_the_namespace_of_their_pods() {
+    let jobs = Jobs::start().await;
+    let controller = jobs.cluster.run(job_controller);
+    jobs.create(&job("pi", &json!({"parallelism": 8, "completions": 8}))).await;
+    settle().await;
+    let job = jobs.peek("pi");
+    // Their own syncs do not get them out of the way.
+    let elsewhere = Calls::to("pods").verb(Verb::Patch).namespace("kube-public");
+    jobs.cluster.server.faults().fail(usize::MAX, elsewhere, Failure::InternalError);
+    for at in 0..8 {
+        jobs.cluster.create(&forged("kube-public", &format!("forged-{at}"), &job)).await;
+    }
+    settle().await;
+    let recording = jobs.cluster.server.record();
+    jobs.jobs.delete("pi", &DeleteParams::background()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(jobs.all_pods().await.iter().map(finalizers).collect::<Vec<_>>(), [0; 8]);
+    let patches = recording.matching(&Calls::to("pods").verb(Verb::Patch));
+    let patches: Vec<_> = patches.iter().map(|call| format!("{call:?}")).collect();
+    let (elsewhere, here): (Vec<_>, Vec<_>) = patches.iter().partition(|patch| patch.contains("kube-public"));
+    assert!(elsewhere.iter().all(|patch| patch.contains("kube-public/forged-")), "{elsewhere:?}");
+    assert!(here.iter().all(|patch| patch.ends_with("-> 200")), "{here:?}");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_job_is_asked_for_once_on_behalf_of_all_its_pods() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({"parallelism": 40, "completions": 40}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let pods = jobs.active().await;
+    assert_eq!(pods.len(), 40);
+    let recording = jobs.cluster.server.record();
+    jobs.jobs.delete("pi", &DeleteParams::background()).await.unwrap();
+    // As the garbage collector would.
+    for pod in &pods {
+        jobs.pods.delete(pod["metadata"]["name"].as_str().unwrap(), &DeleteParams::default()).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(jobs.all_pods().await.is_empty());
+    let reads = recording.count(&Calls::to("jobs").verb(Verb::Get).user_agent("job-controller"));
+    // Once more for pods whose deletion is seen while the first sync is under way.
+    assert!((1..=2).contains(&reads), "{reads} reads");
+    controller.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_job_whose_pods_are_refused_fails_at_its_deadline_all_the_same() {
     let jobs = Jobs::start().await;

@@ -21,7 +21,7 @@ use super::memory::Memory;
 use super::metrics::{Action, Metrics, Success};
 use super::observed::{Done, Grounds, Job, Observed};
 use super::plan::{CreationReason, Decision, Outcome, Step, decide};
-use super::pods::{Claim, Pod, TRACKING_FINALIZER};
+use super::pods::{Claim, Pod, TRACKING_FINALIZER, is_pod_of};
 use super::status::{Announcement, Status, StatusWrite};
 use super::wanted::{Completions, Wanted};
 use super::{SyncedJob, TrackedPod};
@@ -92,8 +92,11 @@ impl JobController {
             return Ok(None);
         };
         let unreadable = |pod: Unreadable| SyncError::Unreadable(format!("pod {}", pod.key));
-        let owner = IndexValue::Owner(key.namespace.clone(), job.meta().uid.clone());
-        let mut all = self.pods.by_index(&self.pods_of_controller, &owner).map_err(unreadable)?;
+        let uid = &job.meta().uid;
+        let owned = |pod: &Meta| is_pod_of(pod, key, uid);
+        let owner = IndexValue::Owner(key.namespace.clone(), uid.clone());
+        let mut all =
+            self.pods.by_index_where(&self.pods_of_controller, &owner, owned).map_err(unreadable)?;
         // Of the pods that nobody manages only those matter that it would adopt.
         let selector = selector(job.object()).ok();
         let adoptable = |pod: &Meta| selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels));
@@ -109,7 +112,9 @@ impl JobController {
     /// What the API server holds.
     async fn read(&self, key: &ObjectKey) -> Result<Option<Found>, SyncError> {
         let Some(job) = self.live.job(key).await? else { return Ok(None) };
-        let (pods, as_of) = self.live.pods(&key.namespace, &selector(&job)?).await?;
+        let selector = selector(&job)?;
+        let (mut pods, as_of) = self.live.pods(&key.namespace, &selector).await?;
+        pods.retain(|pod| Claim::of(job.meta(), &selector, pod.meta()).is_some());
         let newest = pods.iter().map(|pod| pod.meta().resource_version).max().unwrap_or_default();
         let held: HashSet<Uid> = held(&pods).into_iter().cloned().collect();
         self.own_writes.reread(key, [job.meta().resource_version, newest], |uid| held.contains(uid));

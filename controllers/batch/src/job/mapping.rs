@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use steersman_api::{ArcStr, ObjectKey, OwnerReference};
+use steersman_api::{ObjectKey, OwnerReference};
 use steersman_informer::work_queue::WorkQueue;
 use steersman_informer::{Change, Index, Lister, View};
 
@@ -106,7 +106,11 @@ impl Mapping {
             // It exists.
             Err(_) => true,
         };
-        if cares { self.soon(&key) } else { self.clean(pod) }
+        if cares {
+            self.soon(&key);
+        } else if pod.meta().has_finalizer(TRACKING_FINALIZER) {
+            self.orphans.add(OrphanKey::Job(key, owner.uid.clone()));
+        }
     }
 
     /// A pod belongs to nobody: whoever's selector means it may adopt it.
@@ -137,19 +141,16 @@ impl Mapping {
         self.queue.add_after(key.clone(), self.batch_period);
     }
 
+    /// Takes the finalizer off a pod without an owner.
     fn clean(&self, pod: &View<TrackedPod>) {
         if pod.meta().has_finalizer(TRACKING_FINALIZER) {
             self.orphans.add(OrphanKey::Pod(pod.meta().key.clone()));
         }
     }
 
+    /// Pods that lose their owner are not among these: each is cleaned as it is seen without one.
     fn look_for_orphans(&self, job: &View<SyncedJob>) {
-        let selector = job.get::<JobSpec>().selector.as_ref().and_then(|s| s.to_selector().ok());
-        self.orphans.add(OrphanKey::Owner {
-            namespace: job.meta().key.namespace.clone(),
-            uid: job.meta().uid.clone(),
-            selector: selector.map_or_else(ArcStr::new, |selector| selector.to_string().into()),
-        });
+        self.orphans.add(OrphanKey::Job(job.meta().key.clone(), job.meta().uid.clone()));
     }
 
     fn count_tracked(&self, old: Option<&View<TrackedPod>>, new: Option<&View<TrackedPod>>) {

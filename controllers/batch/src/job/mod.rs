@@ -146,7 +146,6 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         jobs: jobs.lister(),
         pods: pods.lister(),
         pods_of_controller,
-        pods_without_controller,
         pod_control: pod_control.clone(),
         live: live.clone(),
     };

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use steersman_api::condition::ConditionStatus;
-use steersman_api::{ArcStr, LabelSelector, Meta, Time, Uid};
+use steersman_api::{ArcStr, LabelSelector, Meta, ObjectKey, OwnerReference, Time, Uid};
 use steersman_informer::wire::{Group, Object};
 
 use steersman_controller::pod_control::PodRef;
@@ -82,13 +82,21 @@ pub enum Deletion {
     JustAsked,
 }
 
+/// Whether the managing owner of a pod is this job, by namespace, kind, name and uid, as upstream's
+/// `PodControllerIndexKey`. The uid alone would not do: the API server checks no owner reference, so that a pod of any
+/// namespace can carry any uid.
+pub(super) fn is_pod_of(pod: &Meta, job: &ObjectKey, uid: &Uid) -> bool {
+    let is_job = |owner: &OwnerReference| owner.uid == *uid && owner.kind == "Job" && owner.name == job.name;
+    pod.key.namespace == job.namespace && pod.controller().is_some_and(is_job)
+}
+
 impl Claim {
     /// What a pod is to the job of this metadata; `None` if it is none of its business. As upstream's `ClaimObject`: a job
     /// that is being deleted neither adopts nor releases, and a pod that is being deleted is not adopted.
     pub(super) fn of(job: &Meta, selector: &LabelSelector, pod: &Meta) -> Option<Self> {
         let selected = selector.matches(&pod.labels);
         match pod.controller() {
-            Some(owner) if owner.uid != job.uid => None,
+            Some(_) if !is_pod_of(pod, &job.key, &job.uid) => None,
             Some(_) if selected => Some(Self::Owned),
             Some(_) if job.is_deleting() => None,
             Some(_) => Some(Self::Stray),

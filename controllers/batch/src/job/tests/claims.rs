@@ -58,3 +58,25 @@ fn a_pod_is_claimed_by_owner_labels_and_life() {
         assert_eq!(Claim::of(&job(Some(now())), &selector, &pod), of_deleted, "{pod:?}");
     }
 }
+
+#[test]
+fn a_pod_belongs_to_the_job_that_its_owner_reference_names_in_full() {
+    let selector = LabelSelector::from_labels([("job", "pi")]);
+    let ours = OwnerReference::controller("batch/v1", "Job", "pi", Uid::from("job"));
+    for (differs_in, namespace, owner, claim) in [
+        ("nothing", "ns", ours.clone(), Some(Claim::Owned)),
+        ("namespace", "elsewhere", ours.clone(), None),
+        ("kind", "ns", OwnerReference { kind: "ReplicaSet".into(), ..ours.clone() }, None),
+        ("name", "ns", OwnerReference { name: "other".into(), ..ours.clone() }, None),
+        ("uid", "ns", OwnerReference { uid: "other".into(), ..ours.clone() }, None),
+        ("control", "ns", OwnerReference { controller: None, ..ours }, Some(Claim::Orphan)),
+    ] {
+        let pod = Meta {
+            key: ObjectKey::new(namespace, "a"),
+            labels: [("job", "pi")].into_iter().collect(),
+            owners: [owner].into(),
+            ..Meta::default()
+        };
+        assert_eq!(Claim::of(&super::job().job.meta, &selector, &pod), claim, "{differs_in}");
+    }
+}
