@@ -42,6 +42,8 @@ pub enum Freshness {
     Behind {
         /// Which of the caches.
         cache: usize,
+        /// Whether this is the first check that finds it so, rather than one more look of a sync that waits already.
+        newly: bool,
     },
     /// A write's outcome is unknown, or the cache has been behind for longer than one should wait.
     Doubtful,
@@ -131,11 +133,11 @@ impl<const CACHES: usize> OwnWrites<CACHES> {
             }
             return Freshness::Current;
         };
-        let now = Instant::now();
+        let (now, newly) = (Instant::now(), record.behind_since.is_none());
         if now.duration_since(*record.behind_since.get_or_insert(now)) >= self.patience {
             return Freshness::Doubtful;
         }
-        Freshness::Behind { cache }
+        Freshness::Behind { cache, newly }
     }
 
     /// A write for `owner` is about to be sent.
@@ -261,7 +263,8 @@ mod tests {
         writes.attempt(&job()).wrote(1, ResourceVersion(9));
         writes.attempt(&job()).wrote(1, ResourceVersion(7));
         for (seen, expected) in [
-            (at(0, 8), Freshness::Behind { cache: 1 }),
+            (at(0, 8), Freshness::Behind { cache: 1, newly: true }),
+            (at(0, 8), Freshness::Behind { cache: 1, newly: false }),
             (at(0, 9), Freshness::Current),
             // It was current once: a cache never goes back.
             (at(0, 0), Freshness::Current),
@@ -275,12 +278,12 @@ mod tests {
     async fn a_cache_that_stays_behind_is_doubtful_after_a_while_and_the_while_begins_anew_after_a_reread() {
         let writes = OwnWrites::<2>::new(PATIENCE);
         writes.attempt(&job()).wrote(0, ResourceVersion(5));
-        assert_eq!(writes.check(&job(), at(4, 0)), Freshness::Behind { cache: 0 });
+        assert_eq!(writes.check(&job(), at(4, 0)), Freshness::Behind { cache: 0, newly: true });
         tokio::time::advance(PATIENCE).await;
         assert_eq!(writes.check(&job(), at(4, 0)), Freshness::Doubtful);
         writes.reread(&job(), at(6, 3), |_| false);
-        assert_eq!(writes.check(&job(), at(5, 3)), Freshness::Behind { cache: 0 });
-        assert_eq!(writes.check(&job(), at(6, 2)), Freshness::Behind { cache: 1 });
+        assert_eq!(writes.check(&job(), at(5, 3)), Freshness::Behind { cache: 0, newly: true });
+        assert_eq!(writes.check(&job(), at(6, 2)), Freshness::Behind { cache: 1, newly: false });
         assert_eq!(writes.check(&job(), at(6, 3)), Freshness::Current);
     }
 

@@ -676,3 +676,17 @@ async fn syncs_are_counted_by_what_they_did_as_upstream_does() {
     assert_eq!(counted(&controller, &syncs("tracking")), tracking);
     controller.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_that_waits_for_its_cache_is_counted_once_however_often_it_is_woken() {
+    let jobs = Jobs::start().await;
+    let watches = Calls::to("pods").verb(Verb::Watch);
+    jobs.cluster.server.faults().delay_watches(watches, Duration::from_secs(3));
+    jobs.create(&job("pi", &json!({"parallelism": 30, "completions": 30}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(jobs.active().await.len(), 30);
+    let skips = counted(&controller, r#"job_controller_stale_sync_skips_total{group="",resource="pods"}"#);
+    assert!((1..=2).contains(&skips), "{skips} skips");
+    controller.stop().await;
+}

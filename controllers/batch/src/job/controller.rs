@@ -323,9 +323,11 @@ impl Controller for JobController {
         let seen: [ResourceVersion; 2] =
             [self.jobs.last_sync_resource_version(), self.pods.last_sync_resource_version()];
         let found = match self.own_writes.check(key, seen) {
-            Freshness::Behind { cache } => {
-                let (group, resource) = if cache == JOBS { ("batch", "jobs") } else { ("", "pods") };
-                self.metrics.behind(group, resource);
+            Freshness::Behind { cache, newly } => {
+                if newly {
+                    let (group, resource) = if cache == JOBS { ("batch", "jobs") } else { ("", "pods") };
+                    self.metrics.behind(group, resource);
+                }
                 return Ok(Observation::Behind(LOOK_AGAIN));
             }
             Freshness::Doubtful => self.read(key).await?,

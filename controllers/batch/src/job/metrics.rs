@@ -155,6 +155,8 @@ impl Metrics {
         self.syncs.with_label_values(&[mode, result, action]).inc();
     }
 
+    /// A sync is put off until the cache of that resource shows the controller's own writes. To be counted once a sync,
+    /// however often the cache is looked at meanwhile: upstream's syncs, which come after a back-off, mostly wait once.
     pub(super) fn behind(&self, group: &str, resource: &str) {
         self.stale_syncs.with_label_values(&[group, resource]).inc();
     }
