@@ -257,3 +257,38 @@ async fn a_pod_that_cannot_be_read_stops_the_services_that_select_it_and_no_othe
     assert!(cluster.peek("endpoints", "default/db").is_null());
     controller.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_that_the_cache_has_not_seen_go_with_their_service() {
+    let cluster = Cluster::start().await;
+    let controller = cluster.run(construct);
+    settle().await;
+    cluster.server.faults().delay_watches(Calls::to("endpoints"), Duration::from_secs(20));
+    // As another leader would have written them.
+    let written =
+        json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"namespace": "default", "name": "web"}});
+    cluster.create(&written).await;
+    cluster.create(&service("web")).await;
+    cluster.delete("Service", "default/web").await;
+    let gone = eventually("the endpoints are gone", || {
+        cluster.peek("endpoints", "default/web").is_null().then_some(())
+    });
+    tokio::time::timeout(Duration::from_secs(120), gone).await.expect("they must be deleted");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_service_costs_one_call() {
+    let cluster = Cluster::start().await;
+    cluster.create(&service("web")).await;
+    let controller = cluster.run(construct);
+    lists(&cluster, "web", &[], &[]).await;
+    settle().await;
+    let recording = cluster.server.record();
+    cluster.delete("Service", "default/web").await;
+    settle().await;
+    let calls = recording.matching(&Calls::all().user_agent("endpoint-controller"));
+    let calls: Vec<_> = calls.iter().map(|call| format!("{call:?}")).collect();
+    assert_eq!(calls, ["delete endpoints/default/web -> 200"]);
+    controller.stop().await;
+}

@@ -144,9 +144,12 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         }
     });
     endpoints.map({
-        let queue = queue.clone();
+        let (controller, queue) = (Arc::clone(&controller), queue.clone());
         move |change| match change {
-            Change::Deleted { .. } => queue.add(change.key().clone()),
+            // Those of a service that is gone, or not seen yet, are not missed: a new service is queued by its own first sight.
+            Change::Deleted { .. } if !matches!(controller.services.get(change.key()), Ok(None)) => {
+                queue.add(change.key().clone());
+            }
             _ => queue.wake(change.key()),
         }
     });
@@ -353,10 +356,16 @@ impl Controller for EndpointsController {
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
         let seen = [self.endpoints.last_sync_resource_version()];
         let current = match self.own_writes.check(key, seen) {
-            Freshness::Current => self.cached(key)?,
+            Freshness::Current => match self.cached(key)? {
+                // Another leader may have written them just before the service went, and no later event would bring this
+                // key back. (Upstream deletes them without looking.)
+                None if self.services.get(key).map_err(unreadable)?.is_none() => self.read(key).await?,
+                cached => cached,
+            },
             Freshness::Behind { .. } => return Ok(Observation::Behind(PATIENCE)),
             Freshness::Doubtful => self.read(key).await?,
         };
+        // After the read: a service that was made meanwhile keeps its endpoints.
         let service = self.services.get(key).map_err(unreadable)?;
         let (mut pods, mut trigger) = (Vec::new(), None);
         match &service {
