@@ -155,3 +155,31 @@ async fn a_deletion_that_fails_is_counted_and_tried_again_and_hinders_no_other()
     assert_eq!(counted(&controller.metrics, "pod_errors"), [("terminated".to_owned(), 1.0)]);
     controller.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_cannot_be_deleted_keep_nobody_behind_them_from_being_reached() {
+    let cluster = Cluster::start().await;
+    cluster.create(&node("n1")).await;
+    for at in 0..600 {
+        let mut stuck = pod(&format!("stuck-{at}"), "n1", "Failed");
+        stuck["metadata"]["namespace"] = json!("kube-public");
+        cluster.create(&stuck).await;
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    for name in ["terminated", "youngest"] {
+        cluster.create(&pod(name, "n1", "Failed")).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    cluster.create(&pod("orphan", "lost", "Running")).await;
+    let deletes = Calls::to("pods").verb(Verb::Delete).namespace("kube-public");
+    cluster.server.faults().fail(usize::MAX, deletes, Failure::InternalError);
+    let options = OptionSet::default().with(PodGcOptions { terminated_pod_threshold: 1 });
+    let controller = cluster.run_with(construct, options);
+    let reached = async {
+        is_gone(&cluster, "terminated").await;
+        is_gone(&cluster, "orphan").await;
+    };
+    tokio::time::timeout(Duration::from_secs(300), reached).await.expect("both must be reached");
+    assert!(is_there(&cluster, "youngest"));
+    controller.stop().await;
+}

@@ -18,11 +18,12 @@ mod terminating;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use parking_lot::Mutex;
 use serde_json::json;
 use steersman_api::{ArcStr, Time};
 use steersman_informer::work_queue::WorkQueue;
@@ -30,7 +31,7 @@ use steersman_informer::{Lister, View, keep};
 
 use self::collection::Collection;
 use self::metrics::Metrics;
-use self::plan::{Observed, Outcome, Step, plan};
+use self::plan::{Observed, Outcome, Round, Step, plan};
 use steersman_controller::call::{Call, Content, JSON, STRATEGIC_MERGE_PATCH};
 use steersman_controller::context::ControllerContext;
 use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
@@ -38,10 +39,9 @@ use steersman_controller::options;
 use steersman_controller::plan::Plan;
 use steersman_controller::rbac::Rule;
 use steersman_controller::registry::{BoxError, Construction, Descriptor};
+use steersman_controller::runner::PeriodicLoop;
 use steersman_kinds::node::{Node, Readiness, Taints};
 use steersman_kinds::pod::{Disruption, Phase, Placement, Pod};
-
-use steersman_controller::runner::PeriodicLoop;
 
 /// The row of the pod garbage collector.
 pub const DESCRIPTOR: Descriptor = Descriptor::new("pod-garbage-collector-controller", &["podgc"], construct)
@@ -94,6 +94,7 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         quarantine: context.queue("orphaned_pods_nodes"),
         terminated_threshold: (threshold > 0).then_some(threshold),
         metrics,
+        unfinished: Mutex::new(None),
     });
     let collect = PeriodicLoop::new(controller, "all pods", PERIOD);
     Ok(Construction::new([collect.into()], [pods.any(), nodes.any()]))
@@ -108,6 +109,8 @@ pub struct PodGc {
     quarantine: WorkQueue<ArcStr>,
     terminated_threshold: Option<usize>,
     metrics: Metrics,
+    /// The round that the last sync did not come to the end of.
+    unfinished: Mutex<Option<Round>>,
 }
 
 impl PodGc {
@@ -153,7 +156,9 @@ impl PodGc {
         tracing::info!(pod = %pod.key, reason = pod.reason.as_str(), "PodGC is force deleting Pod");
         let ended = self.mark_failed_and_delete(pod).await;
         self.metrics.deleted(&pod.key.namespace, pod.reason, ended.is_ok());
-        if let Err(error) = &ended {
+        if let Err(error) = &ended
+            && !error.is_end_of_leadership()
+        {
             tracing::error!(pod = %pod.key, reason = pod.reason.as_str(), %error, "Failed to delete pod");
         }
         ended.map(|()| Outcome::Collected)
@@ -191,13 +196,23 @@ impl Controller for PodGc {
     type Step = Step;
     type Outcome = Outcome;
 
+    /// Another process may have led since, and the API server would have to be asked anew for all of it.
+    fn term_begins(&self) {
+        *self.unfinished.lock() = None;
+    }
+
     async fn observe(&self, _key: &Self::Key) -> Result<Observation<Observed>, SyncError> {
+        let unfinished = self.unfinished.lock().take();
+        let (round, gone) = unfinished.unwrap_or_default().go_on();
+        let mut out_of_quarantine: BTreeSet<_> = gone.collect();
+        out_of_quarantine.extend(self.out_of_quarantine().await);
         Ok(Observation::Ready(Observed {
             // Pods first: the later the nodes, the fewer of them seem to be missing.
             pods: self.pods(),
             nodes: self.nodes(),
-            out_of_quarantine: self.out_of_quarantine().await,
+            out_of_quarantine: out_of_quarantine.into_iter().collect(),
             terminated_threshold: self.terminated_threshold,
+            round,
             ..Observed::default()
         }))
     }
@@ -219,5 +234,8 @@ impl Controller for PodGc {
 
     fn absorb(&self, observed: &mut Observed, step: Step, result: StepResult<Outcome>) {
         observed.absorb(step, &result);
+        if observed.round.goes_on() {
+            *self.unfinished.lock() = Some(observed.round.clone());
+        }
     }
 }

@@ -16,10 +16,10 @@ use steersman_controller::plan::{Batch, OnFailure, Pace, Plan};
 
 /// How many calls are under way at once. The client's own limit is the narrower one, by far.
 const AT_ONCE: usize = 20;
-/// How many pods are collected before all is looked at anew: at the default limit of a client, some 25 seconds' worth, so
-/// that neither a stop nor anything new waits for much longer.
+/// How many pods are collected in one sync: at the default limit of a client, some 25 seconds' worth, so that neither a stop
+/// nor anything new waits for much longer. What is left is for the next sync of the same [`Round`].
 const PER_SYNC: usize = 500;
-/// When to go on after that many: a while in which the cache learns of the last deletions.
+/// When the round goes on after that many: a while in which the cache learns of the last deletions.
 const BREATH: Duration = Duration::from_secs(1);
 
 /// All that is looked at.
@@ -35,10 +35,33 @@ pub struct Observed {
     pub terminated_threshold: Option<usize>,
     /// The steps that come before any collection have been taken.
     pub probed: bool,
-    /// The nodes of which the API server has said in this sync that they do not exist.
-    pub gone: BTreeSet<ArcStr>,
-    /// The pods that have been dealt with in this sync, well or not.
-    pub handled: HashSet<Uid>,
+    /// What has been done in this round.
+    pub round: Round,
+}
+
+/// One way through all garbage, in as many syncs as it takes. Each pod is tried once, so that those that can't be deleted
+/// keep no others from their turn.
+#[derive(Clone, Debug, Default)]
+pub struct Round {
+    /// The pods that have been dealt with, well or not.
+    handled: HashSet<Uid>,
+    /// How many of them in this sync.
+    in_this_sync: usize,
+    /// The nodes whose pods are collected in this round. The next sync asks for them anew, without quarantine: a node of the
+    /// same name may have come since.
+    gone: BTreeSet<ArcStr>,
+}
+
+impl Round {
+    /// Whether this sync has done its share, and the round goes on in the next one.
+    pub fn goes_on(&self) -> bool {
+        self.in_this_sync >= PER_SYNC
+    }
+
+    /// The same round in the next sync, and the nodes to ask for first.
+    pub fn go_on(self) -> (Self, impl Iterator<Item = ArcStr>) {
+        (Self { handled: self.handled, ..Self::default() }, self.gone.into_iter())
+    }
 }
 
 /// Something to do.
@@ -74,10 +97,13 @@ impl Observed {
                 self.probed = true;
                 // Of a node that nobody could tell about nothing is concluded; it is in quarantine again.
                 if matches!(result, StepResult::Done(Outcome::NodeIsGone)) {
-                    self.gone.insert(node);
+                    self.round.gone.insert(node);
                 }
             }
-            Step::Collect(pod) => _ = self.handled.insert(pod.uid),
+            Step::Collect(pod) => {
+                self.round.handled.insert(pod.uid);
+                self.round.in_this_sync += 1;
+            }
         }
     }
 }
@@ -95,28 +121,28 @@ pub fn plan(observed: &Observed, now: Time) -> Plan<Step> {
             return together(steps);
         }
     }
-    if observed.handled.len() >= PER_SYNC {
+    if observed.round.goes_on() {
         return Plan::Done { requeue_after: Some(BREATH) };
     }
-    let mut seen = observed.handled.clone();
-    let first = |pod: &(&View<CollectedPod>, Reason)| seen.insert(pod.0.meta().uid.clone());
+    let mut seen = HashSet::new();
     let steps: Vec<_> = garbage(observed)
-        .filter(first)
+        .filter(|(pod, _)| !observed.round.handled.contains(&pod.meta().uid))
+        .filter(|(pod, _)| seen.insert(&pod.meta().uid))
         .filter_map(|(pod, reason)| Collection::of(pod, reason, now).map(Step::Collect))
-        .take(PER_SYNC)
+        .take(PER_SYNC - observed.round.in_this_sync)
         .collect();
     if steps.is_empty() { Plan::done() } else { together(steps) }
 }
 
 /// In upstream's order; a pod may be garbage for several reasons, and the first one counts.
 fn garbage(observed: &Observed) -> impl Iterator<Item = (&View<CollectedPod>, Reason)> {
-    let Observed { pods, nodes, gone, terminated_threshold, .. } = observed;
+    let Observed { pods, nodes, round, terminated_threshold, .. } = observed;
     let of = |reason| move |pod| (pod, reason);
     let terminated = terminated_threshold.map(|threshold| terminated(pods, threshold)).unwrap_or_default();
     terminated
         .into_iter()
         .map(of(Reason::Terminated))
         .chain(out_of_service(pods, nodes).map(of(Reason::OutOfService)))
-        .chain(orphaned(pods, gone).map(of(Reason::Orphaned)))
+        .chain(orphaned(pods, &round.gone).map(of(Reason::Orphaned)))
         .chain(unscheduled(pods).map(of(Reason::Unscheduled)))
 }

@@ -1,7 +1,5 @@
 //! Pods and nodes in, steps out.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 use steersman_api::{ObjectKey, Uid};
 
@@ -167,7 +165,9 @@ fn only(observed: &Observed) -> Collection {
 }
 
 fn orphaned(pod: View<CollectedPod>) -> Observed {
-    Observed { probed: true, gone: BTreeSet::from(["lost".into()]), ..observed(vec![pod]) }
+    let mut observed = Observed { probed: true, ..observed(vec![pod]) };
+    observed.absorb(Step::ReadNode("lost".into()), &StepResult::Done(Outcome::NodeIsGone));
+    observed
 }
 
 #[test]
@@ -233,15 +233,41 @@ fn a_pod_is_collected_once_for_the_first_reason_there_is_whatever_becomes_of_it(
 }
 
 #[test]
-fn a_flood_is_collected_in_portions() {
-    let pods = (0..1200).map(|at| pod(&format!("p{at}"), phase("Failed"))).collect();
-    let mut observed = Observed { terminated_threshold: Some(100), ..observed(pods) };
-    let portion = steps(&observed);
-    assert_eq!(portion.len(), 500);
-    for step in portion {
-        observed.absorb(step, &StepResult::Done(Outcome::Collected));
+fn a_flood_is_collected_in_portions_and_each_pod_is_tried_once_a_round() {
+    let pods = || (0..1200).map(|at| pod(&format!("p{at:04}"), phase("Failed"))).collect();
+    let mut round = Round::default();
+    let mut tried = Vec::new();
+    // Nothing can be deleted: the cache shows all of them throughout.
+    for portion in [500, 500, 200] {
+        let (next, gone) = round.go_on();
+        assert_eq!(gone.count(), 0);
+        let mut observed = Observed { terminated_threshold: Some(0), round: next, ..observed(pods()) };
+        let steps = steps(&observed);
+        assert_eq!(steps.len(), portion);
+        for step in steps {
+            let Step::Collect(pod) = &step else { panic!("{step:?}") };
+            tried.push(pod.key.name.to_string());
+            observed.absorb(step, &StepResult::Failed(SyncError::Failed("deleting".to_owned())));
+        }
+        let requeue_after = (portion == 500).then_some(Duration::from_secs(1));
+        assert_eq!(plan(&observed, now()), Plan::Done { requeue_after });
+        assert_eq!(observed.round.goes_on(), portion == 500);
+        round = observed.round;
     }
-    assert_eq!(plan(&observed, now()), Plan::Done { requeue_after: Some(Duration::from_secs(1)) });
+    assert!(tried.is_sorted() && tried.len() == 1200, "{tried:?}");
+}
+
+#[test]
+fn a_node_that_is_gone_is_asked_for_anew_as_its_round_goes_on() {
+    let mut observed = orphaned(pod("orphan", on("lost")));
+    assert_eq!(names(&collected(&observed)), ["orphan"]);
+    let (round, gone) = std::mem::take(&mut observed.round).go_on();
+    let mut next = Observed { probed: false, out_of_quarantine: gone.collect(), round, ..observed };
+    let read = Step::ReadNode("lost".into());
+    assert_eq!(steps(&next), [Step::Quarantine("lost".into()), read.clone()]);
+    // There is a node of that name again.
+    next.absorb(read, &StepResult::Done(Outcome::NodeExists));
+    assert!(collected(&next).is_empty());
 }
 
 #[test]
