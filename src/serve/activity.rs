@@ -1,6 +1,7 @@
 //! How long a connection has been idle.
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::limits::Limits;
@@ -9,7 +10,11 @@ use super::limits::Limits;
 ///
 /// Handlers answer at once, so a connection counts as idle from the moment its request came: also while the client reads the
 /// answer.
-pub(super) struct Activity(Mutex<Last>);
+pub(super) struct Activity {
+    last: Mutex<Last>,
+    /// Wakes [`expired`](Self::expired): a request may bring the expiry closer as well as put it off.
+    asked: Notify,
+}
 
 #[derive(Debug, Clone, Copy)]
 enum Last {
@@ -31,17 +36,18 @@ impl Last {
 impl Activity {
     /// A connection was accepted.
     pub(super) fn accepted() -> Self {
-        Self(Mutex::new(Last::Accepted(Instant::now())))
+        Self { last: Mutex::new(Last::Accepted(Instant::now())), asked: Notify::new() }
     }
 
     /// The head of a request came.
     pub(super) fn asked(&self) {
-        *self.0.lock() = Last::Asked(Instant::now());
+        *self.last.lock() = Last::Asked(Instant::now());
+        self.asked.notify_one();
     }
 
     /// When the connection was accepted, or its last request came.
     pub(super) fn idle_since(&self) -> Instant {
-        match *self.0.lock() {
+        match *self.last.lock() {
             Last::Accepted(at) | Last::Asked(at) => at,
         }
     }
@@ -49,11 +55,36 @@ impl Activity {
     /// Returns once the connection has been idle for longer than `limits` allow.
     pub(super) async fn expired(&self, limits: &Limits) {
         loop {
-            let expiry = self.0.lock().expiry(limits);
+            let expiry = self.last.lock().expiry(limits);
             if expiry <= Instant::now() {
                 return;
             }
-            sleep_until(expiry).await;
+            tokio::select! {
+                () = sleep_until(expiry) => {}
+                () = self.asked.notified() => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_may_bring_the_expiry_closer_or_put_it_off() {
+        for (first_request, next_request, expected) in [(3600, 1, 11), (15, 60, 70)] {
+            let [first_request, next_request] = [first_request, next_request].map(Duration::from_secs);
+            let limits = Limits { connections: 1, first_request, next_request };
+            let (activity, begin) = (Activity::accepted(), Instant::now());
+            let request = async {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                activity.asked();
+            };
+            tokio::join!(activity.expired(&limits), request);
+            assert_eq!(begin.elapsed().as_secs(), expected);
         }
     }
 }
