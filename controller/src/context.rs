@@ -9,6 +9,7 @@ use steersman_client::{Clients, RestMapper};
 use steersman_informer::SharedInformerFactory;
 use steersman_informer::work_queue::{Key, MetricsProvider, QueueConfig, WorkQueue};
 
+use crate::feature_gates::FeatureGates;
 use crate::options::{OptionSet, Options};
 
 /// The wall clock, or what a test puts in its place. Only for stamps: durations follow tokio's clock.
@@ -55,6 +56,8 @@ pub struct ControllerContext {
     pub clock: Clock,
     /// The settings of all controllers.
     pub options: Arc<OptionSet>,
+    /// Which features are on.
+    pub gates: Arc<FeatureGates>,
     /// Where a controller registers metrics of its own.
     pub metrics: prometheus::Registry,
     /// Where work queues are counted.

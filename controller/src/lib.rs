@@ -10,6 +10,7 @@
 pub mod call;
 pub mod context;
 pub mod controller;
+pub mod feature_gates;
 pub mod options;
 pub mod own_writes;
 pub mod plan;

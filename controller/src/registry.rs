@@ -70,6 +70,8 @@ pub struct Descriptor {
     pub provider: Provider,
     /// The rights that it needs at the API server.
     pub rules: &'static [Rule],
+    /// The feature gates that it reads.
+    pub gates: &'static [&'static str],
     /// Makes its settings, with their defaults.
     options: Option<fn() -> Box<dyn AnyOptions>>,
 }
@@ -107,6 +109,7 @@ impl Descriptor {
             by_default: ByDefault::On,
             provider: Provider::Elsewhere,
             rules: &[],
+            gates: &[],
             options: None,
         }
     }
@@ -122,6 +125,13 @@ impl Descriptor {
     #[must_use]
     pub const fn rules(mut self, rules: &'static [Rule]) -> Self {
         self.rules = rules;
+        self
+    }
+
+    /// The same controller with the feature gates that it reads.
+    #[must_use]
+    pub const fn gates(mut self, gates: &'static [&'static str]) -> Self {
+        self.gates = gates;
         self
     }
 

@@ -39,6 +39,7 @@ pub fn context(server: &TestServer, options: OptionSet) -> (ControllerContext, e
             Clock::of(move || clock.now().into())
         },
         options: Arc::new(options),
+        gates: Arc::default(),
         queue_metrics: MetricsProvider::register(&metrics).unwrap(),
         metrics,
     };

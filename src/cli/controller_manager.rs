@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use serde_json::Value;
 use steersman_client::{Limits, leader_election};
+use steersman_controller::feature_gates::FeatureGates;
 use steersman_controller::options::OptionSet;
 use steersman_controller::registry::{ByDefault, Selection};
 use steersman_controller::runner::Timing;
@@ -35,6 +36,8 @@ pub(crate) struct ControllerManager {
     pub timing: Timing,
     /// Their settings.
     pub options: OptionSet,
+    /// Which features are on.
+    pub gates: FeatureGates,
     /// How often informers tell handlers of all objects again.
     pub min_resync_period: Duration,
     /// How to stand for election; `None` leads without asking.
@@ -73,7 +76,8 @@ pub(crate) struct Flags {
     /// How long running syncs may take to end when the process is stopped; 0: as long as they like
     #[arg(long, value_name = "duration", default_value = "10s", help_heading = "Controllers")]
     pub controller_shutdown_timeout: GoDuration,
-    /// Feature gates, as Name=true|false; unknown ones are warned of
+    /// Feature gates of Kubernetes 1.36, as Name=true|false; also AllAlpha and AllBeta. A gate that no controller here reads
+    /// is warned of
     #[arg(long, value_name = "list", action = ArgAction::Append, help_heading = "Controllers")]
     pub feature_gates: Vec<String>,
 
@@ -159,14 +163,15 @@ impl Flags {
         options: OptionSet,
         unheeded: Vec<String>,
     ) -> Result<ControllerManager, Refusal> {
-        let gates = feature_gates::warnings(&self.feature_gates)
+        let (gates, of_gates) = feature_gates::parse(&self.feature_gates)
             .map_err(|why| Refusal::of_value("--feature-gates", &self.feature_gates.join(","), why))?;
         let controllers: Vec<&str> = items(&self.controllers).collect();
         let selection = Selection::parse(&controllers, &steersman_controllers::builtin())
             .map_err(|why| Refusal::of_value("--controllers", &controllers.join(","), why))?;
         Ok(ControllerManager {
             logging: Logging { verbosity: self.v, format: self.logging_format },
-            warnings: unheeded.into_iter().chain(gates).collect(),
+            warnings: unheeded.into_iter().chain(of_gates).collect(),
+            gates,
             limits: self.limits(),
             selection,
             timing: Timing {

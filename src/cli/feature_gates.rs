@@ -1,62 +1,58 @@
 //! `--feature-gates`.
 
-use super::values::{boolean, items};
+use std::collections::BTreeSet;
 
-/// Gates of kube-controller-manager that stand for something this program does, whatever they say.
-const ALWAYS_ON: [&str; 1] = ["ControllerManagerReleaseLeaderElectionLockOnExit"];
+use steersman_controller::feature_gates::{Error, FeatureGates};
 
-/// Reads `Name=true,kube:Other=false`, possibly several times; the answer is what to warn of.
+use super::values::items;
+
+/// The gate of what this program does at every stop, whatever the gate says: it releases the lease.
+const RELEASE_ON_EXIT: &str = "ControllerManagerReleaseLeaderElectionLockOnExit";
+
+/// Reads `Name=true,kube:Other=false`, possibly several times; returns the gates, and what the log should say of them.
 ///
 /// # Errors
-/// A part that is not of this form.
-pub(crate) fn warnings(lists: &[String]) -> Result<Vec<String>, String> {
-    let mut warnings = Vec::new();
-    for item in items(lists).filter(|item| !item.is_empty()) {
-        let (name, value) =
-            item.split_once('=').ok_or_else(|| format!("missing bool value for feature gate {item:?}"))?;
-        let on =
-            boolean(value.trim()).map_err(|why| format!("value {value:?} of feature gate {name:?} {why}"))?;
-        let name = name.trim();
-        let gate = name.strip_prefix("kube:").unwrap_or(name);
-        match (ALWAYS_ON.contains(&gate), on) {
-            (true, true) => {}
-            (true, false) => warnings.push(format!("feature gate {gate} can't be switched off here")),
-            (false, _) => warnings.push(format!("feature gate {gate} is not known here and has no effect")),
-        }
+/// An item that kube-controller-manager refuses, too.
+pub(crate) fn parse(lists: &[String]) -> Result<(FeatureGates, Vec<String>), Error> {
+    let gates = FeatureGates::parse(items(lists))?;
+    let registry = steersman_controllers::builtin();
+    let mut read: BTreeSet<_> = registry.rows().iter().flat_map(|row| row.gates).copied().collect();
+    read.insert(RELEASE_ON_EXIT);
+    let mut warnings = gates.warnings(&read);
+    if gates.is_set(RELEASE_ON_EXIT) && !gates.enabled(RELEASE_ON_EXIT) {
+        warnings.push(format!(
+            "feature gate {RELEASE_ON_EXIT}=false has no effect: the lease is released always"
+        ));
     }
-    Ok(warnings)
+    Ok((gates, warnings))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn warned(text: &str) -> Result<Vec<String>, String> {
-        warnings(&[text.to_owned()])
+    fn warned(list: &str) -> Vec<String> {
+        parse(&[list.to_owned()]).unwrap().1
     }
 
     #[test]
-    fn gates_that_nobody_knows_are_warned_of() {
-        assert_eq!(warned(""), Ok(vec![]));
-        assert_eq!(warned("ControllerManagerReleaseLeaderElectionLockOnExit=true"), Ok(vec![]));
-        let warnings =
-            warned("AllAlpha=true, kube:Foo=false,kube:ControllerManagerReleaseLeaderElectionLockOnExit=f");
+    fn gates_without_effect_are_warned_of() {
+        assert_eq!(warned(""), [""; 0]);
+        assert_eq!(warned("ControllerManagerReleaseLeaderElectionLockOnExit=true"), [""; 0]);
         assert_eq!(
-            warnings.unwrap(),
+            warned("kube:ControllerManagerReleaseLeaderElectionLockOnExit=f,StorageVersionMigrator=true"),
             [
-                "feature gate AllAlpha is not known here and has no effect",
-                "feature gate Foo is not known here and has no effect",
-                "feature gate ControllerManagerReleaseLeaderElectionLockOnExit can't be switched off here",
+                "feature gate StorageVersionMigrator=true has no effect: no controller here reads it",
+                "feature gate ControllerManagerReleaseLeaderElectionLockOnExit=false has no effect: \
+                 the lease is released always",
             ]
         );
     }
 
     #[test]
-    fn gates_that_say_neither_true_nor_false_are_refused() {
-        assert_eq!(warned("Foo"), Err("missing bool value for feature gate \"Foo\"".to_owned()));
-        assert_eq!(
-            warned("Foo=yes"),
-            Err("value \"yes\" of feature gate \"Foo\" must be true or false".to_owned())
-        );
+    fn lists_may_be_repeated() {
+        let lists =
+            ["CoordinatedLeaderElection=true".to_owned(), "CoordinatedLeaderElection=false".to_owned()];
+        assert!(!parse(&lists).unwrap().0.enabled("CoordinatedLeaderElection"));
     }
 }

@@ -131,7 +131,7 @@ fn a_refusal_is_one_line_that_says_which_and_why() {
         ("--profiling=yes", "invalid argument \"yes\" for \"--profiling\" flag: must be true or false"),
         (
             "--feature-gates=Foo",
-            "invalid argument \"Foo\" for \"--feature-gates\" flag: missing bool value for feature gate \"Foo\"",
+            "invalid argument \"Foo\" for \"--feature-gates\" flag: missing bool value for Foo",
         ),
         (
             "--leader-elect-resource-lock=endpoints",
@@ -175,10 +175,11 @@ fn the_manifest_that_kubeadm_writes_starts_and_warns_of_what_has_no_effect() {
 }
 
 #[test]
-fn unknown_feature_gates_are_warned_of() {
-    let warnings = manager("--feature-gates=Foo=true --feature-gates Bar=false").warnings;
-    assert_eq!(warnings.len(), 2);
-    assert!(warnings[0].contains("feature gate Foo is not known"), "{warnings:?}");
+fn feature_gates_are_kubernetes_own() {
+    let manager = manager("--feature-gates=StorageVersionMigrator=true --feature-gates kube:AllAlpha=true");
+    assert!(manager.gates.enabled("StorageVersionMigrator") && manager.gates.enabled("NativeHistograms"));
+    assert_eq!(manager.warnings.len(), 2, "{:?}", manager.warnings);
+    assert!(refused("--feature-gates=Foo=true").ends_with("unrecognized feature gate: Foo"));
 }
 
 #[test]

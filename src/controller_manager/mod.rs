@@ -16,6 +16,7 @@ use steersman_client::events::{self, Writer};
 use steersman_client::leader_election::{self, Elector};
 use steersman_client::{Clients, RestMapper, clients, config, config_from, transport};
 use steersman_controller::context::{Clock, ControllerContext};
+use steersman_controller::feature_gates::FeatureGates;
 use steersman_controller::options::OptionSet;
 use steersman_controller::registry::{self, Selection};
 use steersman_controller::runner::{self, Controllers, ShutdownTimeout, Timing};
@@ -93,6 +94,7 @@ pub(crate) async fn run(options: ControllerManager) -> Result<(), Error> {
         selection: &options.selection,
         timing: options.timing,
         options: options.options.clone(),
+        gates: options.gates.clone(),
         min_resync_period: options.min_resync_period,
         election: options.election.as_ref(),
     };
@@ -145,6 +147,8 @@ pub(crate) struct Work<'a> {
     pub(crate) timing: Timing,
     /// Their settings.
     pub(crate) options: OptionSet,
+    /// Which features are on.
+    pub(crate) gates: FeatureGates,
     /// How often informers tell handlers of all objects again; zero: never.
     pub(crate) min_resync_period: Duration,
     /// How to stand for election; `None` leads without asking.
@@ -174,6 +178,7 @@ impl Manager {
         let (election_metrics, run_metrics) = (leader_election::Metrics::new(), runner::Metrics::new());
         election_metrics.register(&metrics)?;
         run_metrics.register(&metrics)?;
+        work.gates.register(&metrics)?;
         let (events, writer) = events::broadcaster(clients.component(COMPONENT), event_metrics);
 
         let elector = match work.election {
@@ -204,6 +209,7 @@ impl Manager {
             events,
             clock: Clock::wall(),
             options: Arc::new(work.options),
+            gates: Arc::new(work.gates),
             metrics: metrics.clone(),
             queue_metrics,
         };

@@ -19,6 +19,7 @@ use prometheus::Registry;
 use serde_json::Value;
 use steersman_apiserver::{Identity, Server, Settings, StartError};
 use steersman_client::{Clients, Limits, clients, events};
+use steersman_controller::feature_gates::FeatureGates;
 use steersman_controller::options::OptionSet;
 use steersman_controller::runner::{ShutdownTimeout, Timing};
 use steersman_controllers::batch::job::JobOptions;
@@ -152,6 +153,7 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
         selection: &options.selection,
         timing: Timing { start_interval: Duration::ZERO, shutdown_timeout: SHUTDOWN },
         options: OptionSet::default().with(JobOptions { batch_period: JOB_BATCHES, ..JobOptions::default() }),
+        gates: FeatureGates::default(),
         // As often as kube-controller-manager by default.
         min_resync_period: Duration::from_secs(12 * 60 * 60),
         election: None,

@@ -1,0 +1,242 @@
+//! Feature gates: switches for what Kubernetes is still trying out, or about to remove.
+//!
+//! `--feature-gates` is read and checked as kube-controller-manager reads it. A controller names the gates that it reads in
+//! its row of the registry ([`Descriptor::gates`](crate::registry::Descriptor::gates)) and asks
+//! [`FeatureGates::enabled`].
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prometheus::{IntGaugeVec, Opts};
+
+/// How far a feature is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Off unless somebody switches it on.
+    Alpha,
+    /// Complete; mostly on.
+    Beta,
+    /// Here to stay: the gate itself will go.
+    Ga,
+    /// About to be removed.
+    Deprecated,
+}
+
+impl Stage {
+    /// The stage as metrics and help show it; empty for GA.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Alpha => "ALPHA",
+            Self::Beta => "BETA",
+            Self::Ga => "",
+            Self::Deprecated => "DEPRECATED",
+        }
+    }
+}
+
+/// A gate of Kubernetes 1.36.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// Such as `JobManagedBy`.
+    pub name: &'static str,
+    /// How far the feature is.
+    pub stage: Stage,
+    /// Whether the feature is on unless somebody says otherwise.
+    pub default: bool,
+    /// Whether the default can't be changed any more.
+    pub locked: bool,
+    /// Gates that must be on where this one is.
+    pub requires: &'static [&'static str],
+}
+
+impl Gate {
+    const fn new(name: &'static str, stage: Stage, default: bool) -> Self {
+        Self { name, stage, default, locked: false, requires: &[] }
+    }
+
+    const fn locked(mut self) -> Self {
+        self.locked = true;
+        self
+    }
+
+    const fn requires(mut self, gates: &'static [&'static str]) -> Self {
+        self.requires = gates;
+        self
+    }
+}
+
+/// Why gates can't be set so. The words are upstream's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// An item has no `=`.
+    #[error("missing bool value for {0}")]
+    NoValue(String),
+    /// A value is neither true nor false.
+    #[error("invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax")]
+    NotBool {
+        /// The gate.
+        name: String,
+        /// The value.
+        value: String,
+    },
+    /// The name has the prefix of another component than `kube`.
+    #[error("component not registered: {0}")]
+    Component(String),
+    /// Kubernetes 1.36 has no such gate.
+    #[error("unrecognized feature gate: {0}")]
+    Unknown(String),
+    /// The gate can't be changed any more.
+    #[error("cannot set feature gate {name} to {value}, feature is locked to {}", !value)]
+    Locked {
+        /// The gate.
+        name: &'static str,
+        /// The value that was asked for.
+        value: bool,
+    },
+    /// A gate is on and another one that it depends on is off.
+    #[error("{name} is enabled, but depends on features that are disabled: [{}]", disabled.join(" "))]
+    Dependency {
+        /// The gate that is on.
+        name: &'static str,
+        /// The gates that are off.
+        disabled: Vec<&'static str>,
+    },
+}
+
+/// Which gates are on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FeatureGates {
+    /// The gates that were set by their own name.
+    set: BTreeMap<&'static str, bool>,
+    /// `AllAlpha`, `AllBeta`: what holds for the gates of the stage that were not set by their own name.
+    alpha: Option<bool>,
+    beta: Option<bool>,
+}
+
+impl FeatureGates {
+    /// Reads items such as `JobManagedBy=true` and `kube:AllBeta=false`; the last one that names a gate counts.
+    ///
+    /// # Errors
+    /// The first item that can't be obeyed.
+    pub fn parse<'a>(items: impl IntoIterator<Item = &'a str>) -> Result<Self, Error> {
+        let mut gates = Self::default();
+        for item in items.into_iter().map(str::trim).filter(|item| !item.is_empty()) {
+            let (name, value) = item.split_once('=').ok_or_else(|| Error::NoValue(item.to_owned()))?;
+            let (name, value) = (name.trim(), value.trim());
+            let name = match name.split_once(':') {
+                None | Some(("kube", _)) => name.trim_start_matches("kube:"),
+                Some((component, _)) => return Err(Error::Component(component.to_owned())),
+            };
+            let on = parse_bool(value)
+                .ok_or_else(|| Error::NotBool { name: name.to_owned(), value: value.to_owned() })?;
+            match name {
+                "AllAlpha" => gates.alpha = Some(on),
+                "AllBeta" => gates.beta = Some(on),
+                _ => {
+                    let gate = gate(name).ok_or_else(|| Error::Unknown(name.to_owned()))?;
+                    if gate.locked && gate.default != on {
+                        return Err(Error::Locked { name: gate.name, value: on });
+                    }
+                    gates.set.insert(gate.name, on);
+                }
+            }
+        }
+        gates.check_dependencies()?;
+        Ok(gates)
+    }
+
+    fn check_dependencies(&self) -> Result<(), Error> {
+        for gate in table::GATES.iter().filter(|gate| self.holds(gate)) {
+            let disabled: Vec<_> = gate.requires.iter().copied().filter(|name| !self.enabled(name)).collect();
+            if !disabled.is_empty() {
+                return Err(Error::Dependency { name: gate.name, disabled });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a feature is on.
+    ///
+    /// # Panics
+    /// If Kubernetes 1.36 has no gate of that name.
+    pub fn enabled(&self, name: &str) -> bool {
+        self.holds(gate(name).expect("a controller must ask for a gate that exists"))
+    }
+
+    /// Whether the gate was set by its own name.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.set.contains_key(name)
+    }
+
+    fn holds(&self, gate: &Gate) -> bool {
+        let of_stage = match gate.stage {
+            Stage::Alpha => self.alpha,
+            Stage::Beta => self.beta,
+            Stage::Ga | Stage::Deprecated => None,
+        };
+        let of_stage = of_stage.filter(|_| !gate.locked);
+        self.set.get(gate.name).copied().or(of_stage).unwrap_or(gate.default)
+    }
+
+    /// What the log should say of the gates that were set: that a gate will go, as upstream warns, and which gates have
+    /// no effect since no controller of this program reads them.
+    pub fn warnings(&self, read: &BTreeSet<&'static str>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (name, on) in &self.set {
+            let gate = gate(name).expect("a gate that was set must exist");
+            match gate.stage {
+                Stage::Ga => warnings.push(format!("feature gate {name} is GA and will be removed")),
+                Stage::Deprecated => {
+                    warnings.push(format!("feature gate {name} is deprecated and will be removed"));
+                }
+                Stage::Alpha | Stage::Beta => {}
+            }
+            if *on != gate.default && !read.contains(name) {
+                warnings.push(format!("feature gate {name}={on} has no effect: no controller here reads it"));
+            }
+        }
+        for (name, value) in [("AllAlpha", self.alpha), ("AllBeta", self.beta)] {
+            if let Some(value) = value {
+                warnings.push(format!(
+                    "feature gate {name}={value} has no effect on gates that no controller here reads"
+                ));
+            }
+        }
+        warnings
+    }
+
+    /// Registers `kubernetes_feature_enabled`, which has a series for each gate.
+    ///
+    /// # Errors
+    /// The metric is registered already.
+    pub fn register(&self, registry: &prometheus::Registry) -> prometheus::Result<()> {
+        let help = "This metric records the data about the stage and enablement of a k8s feature.";
+        let gauge = IntGaugeVec::new(Opts::new("kubernetes_feature_enabled", help), &["name", "stage"])?;
+        for gate in table::GATES {
+            gauge.with_label_values(&[gate.name, gate.stage.name()]).set(self.holds(gate).into());
+        }
+        for (name, stage, on) in [("AllAlpha", Stage::Alpha, self.alpha), ("AllBeta", Stage::Beta, self.beta)]
+        {
+            gauge.with_label_values(&[name, stage.name()]).set(on.unwrap_or(false).into());
+        }
+        registry.register(Box::new(gauge))
+    }
+}
+
+/// The gate of that name.
+pub fn gate(name: &str) -> Option<&'static Gate> {
+    let at = table::GATES.binary_search_by(|gate| gate.name.cmp(name)).ok()?;
+    table::GATES.get(at)
+}
+
+/// Go's `strconv.ParseBool`.
+fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
