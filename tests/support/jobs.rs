@@ -8,11 +8,13 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube_runtime::wait::await_condition;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-use super::eventually;
+use super::patience;
 
 /// A Job of one container.
 pub fn job(name: &str, spec: Value) -> Job {
@@ -35,13 +37,17 @@ pub async fn create(client: &kube::Client, job: &Job) -> Job {
 }
 
 /// Waits until a Job has that condition.
+///
+/// # Panics
+/// If it does not within [`patience`].
 pub async fn wait_for(client: &kube::Client, name: &str, condition: &str) -> Job {
     let jobs = Api::<Job>::default_namespaced(client.clone());
-    eventually(&format!("job {name} is {condition}"), || async {
-        let job = jobs.get(name).await.ok()?;
-        has_condition(&job, condition).then_some(job)
-    })
-    .await
+    let holds = |job: Option<&Job>| job.is_some_and(|job| has_condition(job, condition));
+    match timeout(patience(), await_condition(jobs, name, holds)).await {
+        Ok(Ok(Some(job))) => job,
+        Ok(ended) => panic!("job {name} is not {condition}: {ended:?}"),
+        Err(_) => panic!("waited for {:?} in vain: job {name} is {condition}", patience()),
+    }
 }
 
 /// Whether it has that condition.
