@@ -43,5 +43,6 @@ pub mod status_manager;
 pub mod sync_loop;
 #[cfg(test)]
 mod testing;
+mod tree;
 mod unverified;
 pub mod volumes;

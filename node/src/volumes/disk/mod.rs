@@ -8,7 +8,6 @@ pub(super) mod mounts;
 pub(super) mod nested;
 pub(super) mod ownership;
 pub(super) mod sub_path;
-pub(super) mod tree;
 
 /// Why something on disk was not done; it can be tried again.
 #[derive(Debug, thiserror::Error)]

@@ -13,6 +13,7 @@ use rustix::mount::{
 
 use super::{DiskError, During, is_missing};
 use crate::machine::parse::mount_points;
+use crate::tree::{self, TreeError};
 
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
@@ -87,20 +88,22 @@ pub(in crate::volumes) fn unmount_all(path: &Path) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// Removes a file, or a folder with everything in it, but nothing if there is a mount in the folder. Does nothing if `path` does not
-/// exist.
+/// Removes a file, or a folder with everything in it, but nothing if there is a mount in the folder. Does nothing if `path`
+/// does not exist.
 pub(in crate::volumes) fn remove_tree(path: &Path) -> Result<(), DiskError> {
     let found = std::fs::symlink_metadata(path);
     if is_missing(&found) {
         return Ok(());
     }
-    if !found.during("looking at", path)?.is_dir() {
-        return std::fs::remove_file(path).during("removing file", path);
-    }
-    if let Some(mount) = below(path)?.into_iter().next() {
+    if found.during("looking at", path)?.is_dir()
+        && let Some(mount) = below(path)?.into_iter().next()
+    {
         return Err(DiskError::Mounted { mount, path: path.to_owned() });
     }
-    super::tree::remove(path)
+    tree::remove_tree(path).map_err(|error| match error {
+        TreeError::Mounted(mount) => DiskError::Mounted { mount, path: path.to_owned() },
+        TreeError::Io { path, source } => DiskError::Io { operation: "removing", path, source },
+    })
 }
 
 /// The mount points in a folder, itself among them, in the order in which they were mounted.

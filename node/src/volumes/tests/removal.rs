@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::tree::{TreeError, remove_tree};
 
 fn of_all_kinds(host: &Path) -> Arc<Pod> {
     pod(json!([
@@ -89,34 +90,14 @@ fn a_mount_that_arrives_while_a_tree_is_removed_stays_with_all_that_is_in_it() {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(&file, "y").unwrap();
         mounts::bind(std::fs::File::open(source).unwrap(), target).unwrap();
-        let error = disk::tree::remove(&tree).unwrap_err().to_string();
+        let error = remove_tree(&tree).unwrap_err();
         let left = std::fs::read(precious.join("file"));
         mounts::unmount_all(target).unwrap();
         assert!(left.is_ok_and(|left| left == b"x"), "a file was removed through a mount");
-        assert_eq!(error, format!("{target:?} is still mounted, so {tree:?} can't be removed"));
+        assert!(matches!(&error, TreeError::Mounted(mount) if mount == target), "{error}");
     }
-    disk::tree::remove(&tree).unwrap();
+    remove_tree(&tree).unwrap();
     assert!(!tree.exists());
-}
-
-#[test]
-fn a_tree_is_removed_however_deep_it_is_and_links_are_not_followed() {
-    let bench = Bench::new();
-    let outside = bench.outside("outside");
-    std::fs::write(outside.join("file"), "x").unwrap();
-    let tree = bench.outside("tree");
-    let mut at = tree.clone();
-    for _ in 0..500 {
-        at.push("d");
-        std::fs::create_dir(&at).unwrap();
-        std::os::unix::fs::symlink(&outside, at.join("link")).unwrap();
-    }
-    mounts::remove_tree(&tree).unwrap();
-    assert!(!tree.exists() && outside.join("file").is_file());
-    let link = bench.outside("links").join("link");
-    std::os::unix::fs::symlink(&outside, &link).unwrap();
-    mounts::remove_tree(&link).unwrap();
-    assert!(!link.is_symlink() && outside.join("file").is_file());
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use steersman_api::Uid;
 use tracing::{debug, warn};
 
 use crate::kuberuntime::log_path::pod_uid_of_directory;
+use crate::tree::remove_tree;
 
 /// The log folders below `root`, each with the pod that it is named after; none where `root` is not there.
 pub(super) fn pod_folders(root: &Path) -> io::Result<Vec<(Uid, PathBuf)>> {
@@ -23,11 +24,12 @@ pub(super) fn pod_folders(root: &Path) -> io::Result<Vec<(Uid, PathBuf)>> {
         .collect()
 }
 
-/// Removes folders with all that is in them; what stays is tried again the next time.
+/// Removes folders with everything in them, but for what is mounted there. Tries again at the next call what it could not
+/// remove.
 pub(super) fn remove_folders(folders: Vec<PathBuf>) {
     for folder in folders {
         debug!(folder = %folder.display(), "Removing pod logs");
-        if let Err(error) = fs::remove_dir_all(&folder) {
+        if let Err(error) = remove_tree(&folder) {
             warn!(folder = %folder.display(), %error, "Failed to remove pod logs directory");
         }
     }
@@ -66,6 +68,8 @@ pub(super) fn remove_links(links: Vec<PathBuf>) {
 mod tests {
     use std::os::unix::fs::symlink;
 
+    use rustix::mount::{UnmountFlags, mount_bind, unmount};
+
     use super::*;
 
     #[test]
@@ -75,6 +79,26 @@ mod tests {
         let found = pod_folders(root.path()).unwrap();
         assert_eq!(found, [(Uid::from("u-1"), root.path().join("shop_web_u-1"))]);
         assert_eq!(pod_folders(&root.path().join("missing")).unwrap(), []);
+    }
+
+    #[test]
+    fn folders_go_without_what_is_mounted_in_them() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for folder in ["web/app", "other/app", "precious"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        fs::write(at("precious/file"), "").unwrap();
+        mount_bind(at("precious"), at("web/app")).unwrap();
+        remove_folders(vec![at("web"), at("other")]);
+        let left = (at("precious/file").exists(), at("web/app/file").exists(), at("other").exists());
+        unmount(at("web/app"), UnmountFlags::NOFOLLOW).unwrap();
+        assert_eq!(left, (true, true, false));
+        remove_folders(vec![at("web")]);
+        assert!(!at("web").exists());
     }
 
     #[test]
