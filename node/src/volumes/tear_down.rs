@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use steersman_api::Uid;
 use tokio::time::Instant;
 
-use super::disk::{DiskError, mounts, names, remove_empty_dir, sub_path};
+use super::disk::{DiskError, During, mounts, names, remove_empty_dir, sub_path};
 use super::kinds::{PLUGINS, empty_dir};
 use super::metrics::{Metrics, Operation};
 use super::set_up::place;
@@ -47,15 +47,22 @@ pub(super) fn volumes(root: &RootDir, uid: &Uid, metrics: &Metrics) -> Result<Ve
 
 /// Removes the empty volumes in a plugin's folder, and that folder if none is left. Returns the other volumes.
 fn foreign(folder: &Path) -> Result<Vec<PathBuf>, DiskError> {
+    let volumes = names(folder)?;
+    if volumes.is_empty() {
+        remove_empty_dir(folder)?;
+        return Ok(Vec::new());
+    }
+    // By the table of mounts: a look at a volume whose server is gone may never return.
+    let mounted = mounts::below(folder)?;
+    let real = std::fs::canonicalize(folder).during("resolving", folder)?;
     let mut left = Vec::new();
-    for volume in names(folder)? {
-        let path = folder.join(volume);
-        // A volume whose server or device is gone can't even be looked at.
-        let is_empty = || Ok::<_, DiskError>(!mounts::is_mount_point(&path)? && names(&path)?.is_empty());
-        if is_empty().unwrap_or(false) {
-            remove_empty_dir(&path)?;
-        } else {
+    for volume in volumes {
+        let (path, real) = (folder.join(&volume), real.join(&volume));
+        let is_mounted = mounted.iter().any(|mount| mount.starts_with(&real));
+        if is_mounted || !names(&path).is_ok_and(|inside| inside.is_empty()) {
             left.push(path);
+        } else {
+            remove_empty_dir(&path)?;
         }
     }
     if left.is_empty() {

@@ -154,6 +154,29 @@ fn nothing_of_a_mount_that_was_given_up_comes_after_the_unmount() {
 }
 
 #[tokio::test]
+async fn a_mounted_volume_of_another_agents_plugin_stays_though_it_is_empty() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let (server, other) =
+        (bench.outside("server"), bench.root.pod_volume(&uid(), "kubernetes.io/nfs", "other"));
+    // On the volume itself, as NFS has it, or in a folder of it, as CSI has it.
+    let mounted = ["kubernetes.io/nfs", "kubernetes.io/csi"].map(|plugin| {
+        let volume = bench.root.pod_volume(&uid(), plugin, "pvc");
+        let target = if plugin.ends_with("csi") { volume.join("mount") } else { volume };
+        std::fs::create_dir_all(&target).unwrap();
+        mounts::bind(std::fs::File::open(&server).unwrap(), &target).unwrap();
+        target
+    });
+    std::fs::create_dir(&other).unwrap();
+    let ended = bench.volumes.unmount(&uid()).await;
+    let left = mounted.each_ref().map(|target| mounts::is_mount_point(target).unwrap());
+    mounted.iter().for_each(|target| mounts::unmount_all(target).unwrap());
+    assert!(ended.is_ok() && left == [true, true] && !other.exists(), "{ended:?} {left:?}");
+}
+
+#[tokio::test]
 async fn a_pod_ends_though_volumes_of_another_agents_plugins_stay() {
     let bench = Bench::new();
     let volume = bench.root.pod_volume(&uid(), "kubernetes.io/csi", "pvc-1").join("mount/precious");
