@@ -18,7 +18,7 @@ pub struct Interrupt {
 #[derive(Debug, Default)]
 struct Shared {
     asked: CancellationToken,
-    /// Each whole part under way holds it for reading. The lock is fair: once `run` waits to write, no further part begins.
+    /// Each whole part under way holds it for reading; `run` waits for them by writing.
     whole: RwLock<()>,
 }
 
@@ -46,9 +46,15 @@ impl Interrupt {
         }
     }
 
-    /// Runs a part of the work that is not dropped before its end. The part must have a deadline of its own.
+    /// Runs a part of the work that is not dropped before its end. The part must have a deadline of its own. Once the
+    /// interrupt is asked for, no part begins, and this never returns: [`run`](Self::run) drops it.
     pub async fn whole<T>(&self, part: impl Future<Output = T>) -> T {
-        let _whole = self.shared.whole.read().await;
+        let whole = self.shared.whole.read().await;
+        if self.shared.asked.is_cancelled() {
+            // `run` looks at the interrupt only once the work waits for something.
+            drop(whole);
+            return std::future::pending().await;
+        }
         part.await
     }
 }
@@ -87,6 +93,16 @@ mod tests {
         for (after, done) in [(SECOND / 2, 1), (SECOND * 3 / 2, 2), (SECOND * 5, 3)] {
             assert_eq!(parts_done(after).await, (None, done), "{after:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_part_begins_after_the_interrupt() {
+        let interrupt = Interrupt::new();
+        let work = async {
+            interrupt.interrupt();
+            interrupt.whole(async { panic!("a part begins") }).await
+        };
+        assert_eq!(interrupt.run(work).await, None::<()>);
     }
 
     #[tokio::test(start_paused = true)]
