@@ -74,9 +74,10 @@ impl ClientCa {
     /// # Errors
     /// Why the certificates do not count.
     pub(super) async fn user(&self, certificates: &ClientCertificates) -> Outcome {
-        let verifier = self.verifier.read().clone();
         // Other requests of the connection wait here for the same verdict.
         let mut verdict = certificates.verdict.lock().await;
+        // After the wait, during which the authorities may have changed.
+        let verifier = self.verifier.read().clone();
         if let Some(verdict) = verdict.as_ref().filter(|verdict| verdict.holds(&verifier, UnixTime::now())) {
             return verdict.outcome.clone();
         }

@@ -30,7 +30,8 @@ pub(super) struct Verdict {
     pub(super) outcome: Outcome,
     /// The authorities by which it was found.
     verifier: Arc<dyn ClientCertVerifier>,
-    /// The last moment at which it holds.
+    /// The first and the last moment at which it holds: a clock that was wrong may have been set back meanwhile.
+    from: UnixTime,
     until: UnixTime,
 }
 
@@ -60,12 +61,12 @@ impl Verdict {
             Ok(_) => chain.iter().map(|one| not_after(one).unwrap_or(now)).filter(|end| *end >= now).min(),
             Err(_) => None,
         };
-        Self { outcome, verifier, until: until.unwrap_or_else(|| later(now, REFUSAL)) }
+        Self { outcome, verifier, from: now, until: until.unwrap_or_else(|| later(now, REFUSAL)) }
     }
 
     /// Whether it holds at `now`, with `verifier` being that of the authorities.
     pub(super) fn holds(&self, verifier: &Arc<dyn ClientCertVerifier>, now: UnixTime) -> bool {
-        Arc::ptr_eq(&self.verifier, verifier) && now <= self.until
+        Arc::ptr_eq(&self.verifier, verifier) && (self.from..=self.until).contains(&now)
     }
 }
 
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_holds_until_a_certificate_expires_or_the_authorities_change() {
+    fn a_verdict_holds_until_a_certificate_expires_or_the_authorities_or_the_clock_change() {
         let at = |time: &str| {
             let time: jiff::Timestamp = time.parse().unwrap();
             UnixTime::since_unix_epoch(Duration::from_secs(time.as_second().try_into().unwrap()))
@@ -125,6 +126,7 @@ mod tests {
             assert!(verdict.holds(&one, now) && verdict.holds(&one, at(end)), "{verdict:?}");
             assert!(!verdict.holds(&one, later(at(end), Duration::from_secs(1))), "{verdict:?}");
             assert!(!verdict.holds(&other, now), "{verdict:?}");
+            assert!(!verdict.holds(&one, at("2026-05-31T23:59:59Z")), "the clock was set back: {verdict:?}");
         }
     }
 }
