@@ -11,10 +11,12 @@ use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
 /// Maximum length of the chain that a client shows, its own certificate included. The number of paths that a verifier tries
 /// grows with the factorial of that length if all names are the same.
 const LONGEST_CHAIN: usize = 4;
+/// Maximum size of that chain, in bytes: it stays in memory as long as the connection, and anybody may show one.
+const LARGEST_CHAIN: usize = 16 * 1024;
 
 /// Has clients prove that they hold the key of the certificate that they show, if any. Whether the certificate counts is
 /// decided after the handshake: so a client with another authority's certificate gets an answer, and one with a token
-/// besides is served. Only a chain that is too long ends the handshake.
+/// besides is served. Only a chain that is too long or too large ends the handshake.
 #[derive(Debug)]
 pub(super) struct AnyClient {
     provider: Arc<CryptoProvider>,
@@ -37,15 +39,17 @@ impl ClientCertVerifier for AnyClient {
 
     fn verify_client_cert(
         &self,
-        _: &CertificateDer<'_>,
+        certificate: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         _: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
         let length = intermediates.len() + 1;
-        if length > LONGEST_CHAIN {
-            let message =
-                format!("the client shows a chain of {length} certificates, more than {LONGEST_CHAIN}");
-            return Err(rustls::Error::General(message));
+        let size = intermediates.iter().fold(certificate.len(), |size, one| size + one.len());
+        if length > LONGEST_CHAIN || size > LARGEST_CHAIN {
+            return Err(rustls::Error::General(format!(
+                "the client shows a chain of {length} certificates and {size} bytes, more than {LONGEST_CHAIN} or \
+                 {LARGEST_CHAIN}"
+            )));
         }
         Ok(ClientCertVerified::assertion())
     }
