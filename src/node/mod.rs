@@ -26,6 +26,13 @@ use crate::version;
 /// Where links to the logs of all containers are.
 pub(crate) const CONTAINER_LOG_LINKS: &str = "/var/log/containers";
 
+/// After this time without a byte received, a connection to the API server is pinged. With [`PING_TIMEOUT`], the agent finds
+/// a half-open connection in 15 seconds, so that statuses of pods do not wait for it longer. (A kubelet closes all its
+/// connections when two writes of the node's status have failed: in 20 seconds.)
+const READ_IDLE: Duration = Duration::from_secs(10);
+/// A ping not answered within this time ends the connection.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Why the agent ended, or did not start. Somebody has to look: starting it again changes little.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -137,9 +144,14 @@ fn connect(node: &Node, registry: &Registry) -> Result<Connections, Error> {
         Some(kubeconfig) => {
             let config = config_from(Some(kubeconfig), None)?;
             tracing::info!(server = %config.cluster_url, "Using API server");
-            let mut options = clients::Options::default();
             let lease_seconds = node.config.node_lease_duration_seconds.unsigned_abs().into();
-            options.transport.lease_duration = Duration::from_secs(lease_seconds);
+            let transport = transport::Options {
+                lease_duration: Duration::from_secs(lease_seconds),
+                read_idle: READ_IDLE,
+                ping_timeout: PING_TIMEOUT,
+                ..transport::Options::default()
+            };
+            let options = clients::Options { transport, ..clients::Options::default() };
             options.metrics.register(registry)?;
             let certificate = ClientCertificate::of(&config.auth_info);
             (Some(Clients::connect(config, options)?), certificate)
