@@ -40,12 +40,15 @@ pub(super) fn kill_all(version: CgroupVersion, folders: &[PathBuf]) -> Result<()
     Ok(())
 }
 
-/// Has the kernel kill the outermost group with all groups within it. Returns false where the kernel can't.
+/// Has the kernel kill the outermost group with all groups within it. Returns false where the kernel can't, or the group is
+/// gone.
 fn kill_by_kernel(folders: &[PathBuf]) -> Result<bool, Error> {
     let Some(outermost) = folders.first() else { return Ok(true) };
     match write(&outermost.join(KILL), "1") {
         Ok(()) => Ok(true),
-        Err(error) if matches!(error.os_error(), Some(Errno::NOENT | Errno::NOTSUP)) => Ok(false),
+        Err(error) if matches!(error.os_error(), Some(Errno::NOENT | Errno::NODEV | Errno::NOTSUP)) => {
+            Ok(false)
+        }
         Err(error) => Err(error),
     }
 }
