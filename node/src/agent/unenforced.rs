@@ -1,6 +1,7 @@
 //! Limits that a pod asks for and that this node does not enforce. Pure.
 
 use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, Pod, Volume};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 /// The event that tells a pod of them. Upstream has no such event, as its kubelet evicts pods over these limits.
 pub(super) const REASON: &str = "LimitNotEnforced";
@@ -29,13 +30,17 @@ pub(super) fn message(pod: &Pod) -> Option<String> {
 fn is_limited_on_disk(volume: &Volume) -> bool {
     let on_disk = |source: &&EmptyDirVolumeSource| source.medium.as_deref().unwrap_or_default().is_empty();
     let size = volume.empty_dir.as_ref().filter(on_disk).and_then(|source| source.size_limit.as_ref());
-    // As upstream, 0 is no limit.
-    size.is_some_and(|size| size.0.parse::<steersman_api::Quantity>().is_ok_and(|size| !size.is_zero()))
+    size.is_some_and(is_limit)
 }
 
 fn limits_storage(container: &Container) -> bool {
     let limits = container.resources.as_ref().and_then(|resources| resources.limits.as_ref());
-    limits.is_some_and(|limits| limits.contains_key("ephemeral-storage"))
+    limits.and_then(|limits| limits.get("ephemeral-storage")).is_some_and(is_limit)
+}
+
+/// As upstream, 0 is no limit.
+fn is_limit(amount: &Quantity) -> bool {
+    amount.0.parse::<steersman_api::Quantity>().is_ok_and(|amount| !amount.is_zero())
 }
 
 #[cfg(test)]
@@ -70,6 +75,7 @@ mod tests {
             (json!({ "sizeLimit": "1Gi", "medium": "Memory" }), json!({}), None),
             (json!({}), json!({ "limits": { "memory": "1Gi" } }), None),
             (json!({}), json!({ "requests": { "ephemeral-storage": "1Gi" } }), None),
+            (json!({}), json!({ "limits": { "ephemeral-storage": "0" } }), None),
             (json!({}), limited.clone(), said(containers)),
             (json!({ "sizeLimit": "1Gi" }), limited, said(&format!("{volume}, {containers}"))),
         ] {
