@@ -31,12 +31,15 @@ pub(super) fn set<P: AsRef<Path>>(node: &mut Node, root: &Path, mounts: &[P]) {
 }
 
 /// The plugin that a mount is of: one for a pod (`pods/<uid>/volumes/kubernetes.io~csi/...`, or `volumeDevices`), or for the
-/// node (`plugins/kubernetes.io/csi/...`).
+/// node (`plugins/kubernetes.io/csi/...`; below `plugins/kubernetes.io/flexvolume` each driver is a plugin).
 fn plugin_of(mount: &Path, root: &Path) -> Option<String> {
     let below = mount.strip_prefix(root).ok()?;
     let mut parts = below.iter().map(|part| part.to_string_lossy());
     match &*parts.next()? {
-        "plugins" => Some(format!("{}/{}", parts.next()?, parts.next()?)),
+        "plugins" => {
+            let mut plugin = || Some(format!("{}/{}", parts.next()?, parts.next()?));
+            plugin().filter(|plugin| plugin != "kubernetes.io/flexvolume").or_else(plugin)
+        }
         "pods" => {
             let kind = parts.nth(1)?;
             let plugin = parts.next()?.replace('~', "/");
@@ -54,12 +57,14 @@ mod tests {
 
     #[test]
     fn a_volume_is_in_use_while_anything_of_its_plugin_is_mounted() {
-        let (csi, iscsi) = ("kubernetes.io/csi/d^1", "kubernetes.io/iscsi/t:0:1");
+        let (csi, iscsi, flex) = ("kubernetes.io/csi/d^1", "kubernetes.io/iscsi/t:0:1", "vendor/driver/v");
         for (mounts, expected) in [
             (&[][..], &[][..]),
             (&["/kubelet/pods/u/volumes/kubernetes.io~csi/pvc-1/mount"], &[csi]),
             (&["/kubelet/pods/u/volumeDevices/kubernetes.io~csi/pvc-1"], &[csi]),
             (&["/kubelet/plugins/kubernetes.io/csi/d/0af3/globalmount"], &[csi]),
+            (&["/kubelet/plugins/kubernetes.io/flexvolume/vendor/driver/mounts/v"], &[flex]),
+            (&["/kubelet/pods/u/volumes/vendor~driver/v"], &[flex]),
             (
                 &["/kubelet/plugins/kubernetes.io/iscsi/x", "/kubelet/pods/u/volumes/kubernetes.io~csi/p"],
                 &[csi, iscsi],
@@ -75,7 +80,7 @@ mod tests {
                 &[],
             ),
         ] {
-            let told = json!({ "metadata": {}, "status": { "volumesInUse": [csi, iscsi] } });
+            let told = json!({ "metadata": {}, "status": { "volumesInUse": [csi, iscsi, flex] } });
             let mut node: Node = serde_json::from_value(told).unwrap();
             set(&mut node, Path::new("/kubelet"), mounts);
             let kept = node.status.unwrap().volumes_in_use.unwrap_or_default();
