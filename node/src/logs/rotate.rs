@@ -235,7 +235,12 @@ fn remove_excess(log: &Path, keep: usize) -> io::Result<()> {
 
 /// Removes what broken-off compressions left and compresses all rotated files but the newest.
 fn compress_earlier(log: &Path) -> io::Result<()> {
-    let (mut files, unused) = part_unused(rotated(log)?);
+    let files = match rotated(log) {
+        // The pod has ended, and its folder is gone.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        files => files?,
+    };
+    let (mut files, unused) = part_unused(files);
     unused.into_iter().try_for_each(remove_file)?;
     files.pop();
     files
