@@ -7,18 +7,17 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodResourceClaim};
 
 /// Why the pod's sandbox can't be made: the first claim of the pod, if it has one.
 pub(super) fn refusal(pod: &Pod) -> Option<String> {
-    let claims = pod.spec.iter().flat_map(|spec| spec.resource_claims.iter().flatten());
-    let named = claims.filter_map(|claim| claim_name(pod, claim)).next();
-    named.or_else(|| extended_claim(pod)).map(unsupported)
+    let mut claims = pod.spec.iter().flat_map(|spec| spec.resource_claims.iter().flatten());
+    claims.find_map(|claim| claim_name(pod, claim)).or_else(|| extended_claim(pod)).map(unsupported)
 }
 
 /// Why the container can't be configured: the first claim that it uses, if it uses one.
 pub(super) fn refusal_of_container(pod: &Pod, container: &Container) -> Option<String> {
     let used = container.resources.iter().flat_map(|resources| resources.claims.iter().flatten());
-    let mut claims = pod.spec.iter().flat_map(|spec| spec.resource_claims.iter().flatten());
+    let claims = pod.spec.iter().flat_map(|spec| spec.resource_claims.iter().flatten());
     let named = claims
-        .find(|claim| used.clone().any(|used| used.name == claim.name) && claim_name(pod, claim).is_some())
-        .and_then(|claim| claim_name(pod, claim));
+        .filter(|claim| used.clone().any(|used| used.name == claim.name))
+        .find_map(|claim| claim_name(pod, claim));
     let extended = || extended_claim(pod).filter(|_| uses_extended_claim(pod, container));
     named.or_else(extended).map(unsupported)
 }

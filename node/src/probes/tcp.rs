@@ -28,10 +28,9 @@ async fn within<T>(
 
 /// Opens a connection.
 ///
-/// Upstream sets `SO_LINGER` to one second, for fewer connections in TIME_WAIT. On Linux that changes nothing: a connection
-/// stays in TIME_WAIT for a minute either way, and `close` blocks its thread until the server acknowledges, for up to that
-/// second. Zero seconds would leave no TIME_WAIT, but the server would read "connection reset" where it now reads the end. So the option is not
-/// set here.
+/// Does not set `SO_LINGER`. Upstream sets it to one second, for fewer connections in TIME_WAIT. On Linux a connection stays
+/// in TIME_WAIT for a minute either way, but `close` would block its thread until the server acknowledges, for up to that
+/// second. Zero seconds would leave no TIME_WAIT, but the server would read "connection reset" where it now reads the end.
 ///
 /// # Errors
 /// In the words of Go, which events have.
