@@ -17,9 +17,11 @@ use crate::tree::{self, TreeError};
 
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
-/// Whether a file or folder is the root of a mount. One that is not there is none.
+/// Whether a file or folder is the root of a mount. Returns false if `path` does not exist.
 pub(in crate::volumes) fn is_mount_point(path: &Path) -> Result<bool, DiskError> {
-    match statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, StatxFlags::TYPE) {
+    // Without asking a file system's server, which may be gone.
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    match statx(CWD, path, flags, StatxFlags::TYPE) {
         Ok(stat) if stat.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
             Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
         }
