@@ -20,13 +20,13 @@ use crate::gate::{GateClosed, WriteGate};
 /// A [`WriteGate`] that is open during a term of leadership, and closes by itself at the moment until which leadership
 /// is certain, whether or not any task runs then.
 ///
-/// That moment is the *start* of the last successful renewal plus the renew deadline. Another candidate takes the Lease, or
-/// creates a deleted one, no earlier than a lease duration after it saw that renewal or found the Lease gone, which is
-/// later: the old leader's fence is closed before the new leader's opens.
+/// That moment is the *start* of the last successful renewal plus the renew deadline. Another candidate takes the
+/// Lease, or creates a deleted one, no earlier than a lease duration after it saw that renewal or found the Lease gone,
+/// which is later: the old leader's fence is closed before the new leader's opens.
 ///
 /// This assumes that the leader releases the Lease only after its fence has closed, as a [`Term`] does, and that nobody
 /// else writes the Lease. Two fences can be open at once, for at most the renew deadline:
-/// - if somebody deletes the Lease, and a candidate that never saw it, such as one that has just started, creates another;
+/// - if somebody deletes the Lease, and a candidate that never saw it, because it has just started, creates another;
 /// - if somebody empties or changes the Lease's holder, or shortens its duration, by hand;
 /// - if a candidate of another implementation creates a deleted Lease at once, as client-go does.
 ///

@@ -20,9 +20,9 @@ pub(super) struct Observed {
 pub(super) enum Sight {
     /// Never seen.
     Absent,
-    /// Deleted after it was seen in this form; its absence was first seen at `since`. Until then its holder may have
-    /// renewed it, and holders write on for a while after a renewal: expiry counts from here.
-    Deleted { spec: LeaseSpec, since: Instant },
+    /// Deleted: first seen to be absent at `since`, after it had been in the form `spec` from `seen` on. Until `since`
+    /// its holder may have renewed it, or another candidate have taken it: expiry counts from there.
+    Deleted { spec: LeaseSpec, seen: Instant, since: Instant },
     /// There, and so since we first saw it in this form: expiry counts from here. The stamps inside, made by other
     /// machines' clocks, are never judged.
     Seen { spec: LeaseSpec, since: Instant },
@@ -67,8 +67,8 @@ pub(super) enum Path {
 pub(super) enum Reason {
     #[error("lease is held by {0} and has not yet expired")]
     Held(String),
-    #[error("lease was deleted, and the term of {0} has not yet expired")]
-    Deleted(String),
+    #[error("lease was deleted, and the term of its last holder may not have expired yet")]
+    Deleted,
     #[error("no lease yet: the coordinator creates it")]
     NotCreated,
     #[error("lease has expired: the coordinator gives it out again")]
@@ -87,12 +87,20 @@ pub(super) fn decide(config: &Config, observed: &Observed, now: Instant) -> Step
         }
         (_, _, Trust::Remembered | Trust::Doubtful) => Step::Read,
         (Mode::Contended, Sight::Absent, Trust::Fresh) => Step::Create,
-        (Mode::Contended, Sight::Deleted { spec, since }, Trust::Fresh) => match holder(spec) {
-            Some(other) if !ours(config, spec) && now < expiry(spec, *since) => {
-                Step::Stand(Reason::Deleted(other.to_owned()))
+        // No other candidate can have taken our lease yet, or created one.
+        (Mode::Contended, Sight::Deleted { spec, seen, .. }, Trust::Fresh)
+            if ours(config, spec) && now < *seen + config.renew_deadline =>
+        {
+            Step::Create
+        }
+        (Mode::Contended, Sight::Deleted { spec, since, .. }, Trust::Fresh) => {
+            // Candidates are configured alike: a holder that we never saw has the duration that we have.
+            if now < expiry(spec, *since).max(*since + config.lease_duration) {
+                Step::Stand(Reason::Deleted)
+            } else {
+                Step::Create
             }
-            _ => Step::Create,
-        },
+        }
         (Mode::Contended, Sight::Seen { spec, since }, Trust::Fresh) => match holder(spec) {
             Some(_) if ours(config, spec) => Step::Renew(Path::Slow),
             Some(other) if now < expiry(spec, *since) => Step::Stand(Reason::Held(other.to_owned())),
@@ -189,8 +197,8 @@ impl Observed {
         self.trust = Trust::Fresh;
         match (&self.sight, found) {
             (Sight::Absent | Sight::Deleted { .. }, None) => {}
-            (Sight::Seen { spec, .. }, None) => {
-                self.sight = Sight::Deleted { spec: spec.clone(), since: now };
+            (Sight::Seen { spec, since }, None) => {
+                self.sight = Sight::Deleted { spec: spec.clone(), seen: *since, since: now };
             }
             (Sight::Seen { spec, .. }, Some(found)) if *spec == found => {}
             (_, Some(spec)) => self.sight = Sight::Seen { spec, since: now },

@@ -8,9 +8,12 @@
 //! - the renew deadline counts from the start of the last successful renewal, not from the first try that failed;
 //! - a leader whose Lease was deleted, emptied or taken ends its term at once and stands again, where client-go would
 //!   re-create or retake the Lease and go on as if nobody could have led in between;
-//! - a candidate that saw another's term creates a deleted Lease only once that term has expired, counted from when the
-//!   candidate found the Lease gone, where client-go creates it at once, while the other may still write;
-//! - the Lease of a clean stop is released always (upstream: feature gate `ControllerManagerReleaseLeaderElectionLockOnExit`).
+//! - a candidate that saw the Lease creates it after a deletion only once a term of another candidate must have
+//!   expired, counted from when the candidate found the Lease gone, where client-go creates it at once, while the last
+//!   holder may still write. A candidate that renewed the Lease less than a renew deadline ago creates it at once: no
+//!   other can have led since;
+//! - the Lease of a clean stop is released always (upstream: feature gate
+//!   `ControllerManagerReleaseLeaderElectionLockOnExit`).
 
 mod config;
 mod decide;

@@ -54,26 +54,35 @@ fn a_contender_follows_client_go() {
 }
 
 #[test]
-fn a_deleted_lease_is_created_once_the_term_that_was_seen_has_expired() {
-    let found_gone = Instant::now() + Duration::from_secs(100);
-    let waits = |name: &str| Step::Stand(Reason::Deleted(name.to_owned()));
-    for (seen, mode, age, expected) in [
-        (held_by("you"), Mode::Contended, 0, waits("you")),
-        (held_by("you"), Mode::Contended, 14, waits("you")),
-        (held_by("you"), Mode::Contended, 15, Step::Create),
-        (held_by("me"), Mode::Contended, 0, Step::Create),
-        // It was released.
-        (held_by(""), Mode::Contended, 0, Step::Create),
-        (held_by("you"), Mode::Coordinated, 0, Step::Stand(Reason::NotCreated)),
-        (held_by("you"), Mode::Coordinated, 99, Step::Stand(Reason::NotCreated)),
+fn a_deleted_lease_is_created_once_no_other_term_can_go_on() {
+    let seen_at = Instant::now();
+    let waits = Step::Stand(Reason::Deleted);
+    let longer = LeaseSpec { lease_duration_seconds: Some(40), ..held_by("you") };
+    let released = LeaseSpec { lease_duration_seconds: Some(1), ..held_by("") };
+    for (seen, mode, gone_after, age, expected) in [
+        // Its holder may have renewed it up to the deletion.
+        (held_by("you"), Mode::Contended, 100, 0, &waits),
+        (held_by("you"), Mode::Contended, 1, 14, &waits),
+        (held_by("you"), Mode::Contended, 1, 15, &Step::Create),
+        (longer.clone(), Mode::Contended, 1, 39, &waits),
+        (longer, Mode::Contended, 1, 40, &Step::Create),
+        (held_by("me"), Mode::Contended, 4, 5, &Step::Create),
+        // Another candidate may have taken it, or created another, and we did not see it.
+        (held_by("me"), Mode::Contended, 4, 6, &waits),
+        (held_by("me"), Mode::Contended, 10, 0, &waits),
+        (held_by("me"), Mode::Contended, 10, 15, &Step::Create),
+        (released.clone(), Mode::Contended, 2, 14, &waits),
+        (released, Mode::Contended, 2, 15, &Step::Create),
+        (held_by("you"), Mode::Coordinated, 1, 0, &Step::Stand(Reason::NotCreated)),
+        (held_by("you"), Mode::Coordinated, 1, 99, &Step::Stand(Reason::NotCreated)),
     ] {
-        let mut observed = Observed::nothing();
-        // Reads failed for long between the last sight of the lease and this one: its holder may have renewed it since.
-        observed.read(Some(seen.clone()), found_gone - Duration::from_secs(100));
+        let (config, mut observed) = (config(mode), Observed::nothing());
+        observed.read(Some(seen.clone()), seen_at);
+        let found_gone = seen_at + Duration::from_secs(gone_after);
         observed.read(None, found_gone);
         let now = found_gone + Duration::from_secs(age);
         observed.read(None, now);
-        assert_eq!(decide(&config(mode), &observed, now), expected, "{seen:?} {mode:?} {age}");
+        assert_eq!(&decide(&config, &observed, now), expected, "{seen:?} {mode:?} {gone_after} {age}");
         assert_eq!(observed.spec(), None, "nobody holds a lease that is gone");
     }
 }

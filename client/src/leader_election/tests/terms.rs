@@ -229,6 +229,31 @@ async fn a_deleted_lease_makes_no_second_leader_while_the_first_may_write() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_former_leader_that_missed_its_successor_makes_no_second_leader_from_a_deleted_lease() {
+    let server = LeaseServer::default();
+    let (one, two) = (candidate(&server, "one"), candidate(&server, "two"));
+    let term = one.leads().await;
+    one.link.set(Weather::Hangs);
+    let (successor, fence) = (two.elector.fence(), one.elector.fence());
+    let term_of_two = two.leads().await;
+    drop(term);
+    let mut tasks = JoinSet::new();
+    one.link.set(Weather::Fair);
+    tasks.spawn(async move { one.leads().await });
+    server.delete();
+    two.link.set(Weather::Hangs);
+    tokio::select! {
+        biased;
+        () = term_of_two.lost() => {}
+        _ = tasks.join_next() => panic!("it leads while its successor may write: {}", successor.admit().is_ok()),
+    }
+    fence.admit().unwrap_err();
+    let _next = timeout(secs(40), tasks.join_next()).await.unwrap().unwrap().unwrap();
+    fence.admit().unwrap();
+    successor.admit().unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_leader_whose_lease_was_deleted_leads_again_before_others() {
     let server = LeaseServer::default();
     let (one, two) = (candidate(&server, "one"), candidate(&server, "two"));
