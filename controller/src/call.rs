@@ -1,4 +1,4 @@
-//! One call of the API server on behalf of a sync.
+//! A sync's calls to the API server.
 
 use std::error::Error as StdError;
 
@@ -13,34 +13,34 @@ use steersman_informer::wire::{Encoding, Object};
 
 use crate::controller::SyncError;
 
-/// What one call says.
+/// A request to the API server.
 #[derive(Debug)]
 pub struct Call {
-    /// What it is meant to do, for errors: `creating pod default/a-x7k2p`.
+    /// What the call does, for errors: `creating pod default/a-x7k2p`.
     pub what: String,
-    /// The method.
+    /// The HTTP method.
     pub method: Method,
-    /// Path and query.
+    /// The URL's path and query.
     pub path: String,
-    /// What is sent, if anything is.
+    /// The request's body, if it has one.
     pub content: Option<Content>,
 }
 
-/// A body and what it is.
+/// A body with its media type.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// Such as `application/json`.
+    /// The media type, such as `application/json`.
     pub media_type: &'static str,
-    /// Of that type.
+    /// The body, encoded in that type.
     pub bytes: Bytes,
 }
 
-/// An answer that is no error.
+/// The API server's answer to a call that succeeded.
 #[derive(Debug)]
 pub struct Answer {
     what: String,
     encoding: Encoding,
-    /// Without an envelope.
+    /// The object or list, without the envelope that surrounds protobuf.
     body: Bytes,
 }
 
@@ -48,25 +48,27 @@ pub struct Answer {
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// JSON.
 pub const JSON: &str = "application/json";
-/// A patch that replaces members, and lists as a whole.
+/// A JSON merge patch: it merges maps, and replaces lists as a whole.
 pub const MERGE_PATCH: &str = "application/merge-patch+json";
-/// A patch that knows the lists of Kubernetes's own kinds.
+/// A strategic merge patch: it also merges the lists of Kubernetes's own kinds, by their merge keys.
 pub const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
 impl Content {
-    /// JSON of some type.
+    /// A body in JSON. `media_type` tells a patch from an object.
     pub fn json(media_type: &'static str, json: &serde_json::Value) -> Self {
         Self { media_type, bytes: json.to_string().into() }
     }
 }
 
 impl Call {
-    /// Sends it and reads the answer.
+    /// Sends the call and reads the answer.
     ///
     /// # Errors
-    /// [`SyncError::Refused`] with the server's answer, [`SyncError::Fenced`] if this process may not write,
-    /// [`SyncError::Abandoned`] if it may not any longer, and [`SyncError::Unknown`] if no answer came, unless the call was
-    /// surely never sent.
+    /// - [`SyncError::Refused`] with the server's answer, if it is an error;
+    /// - [`SyncError::Fenced`] if this process does not lead, so that it may not write;
+    /// - [`SyncError::Abandoned`] if this process stopped leading while the call was under way;
+    /// - [`SyncError::Failed`] if the client surely did not send the call;
+    /// - [`SyncError::Unknown`] if no answer came, or one that can't be decoded: the server may have acted on the call.
     pub async fn send(self, client: &kube::Client) -> Result<Answer, SyncError> {
         let Self { what, method, path, content } = self;
         let mut request = Request::builder()
@@ -105,10 +107,10 @@ impl Call {
 }
 
 impl Answer {
-    /// The object that it is, with these groups of fields.
+    /// Decodes the object of kind `K` in the answer, with these groups of fields.
     ///
     /// # Errors
-    /// It is no object of the kind: as far as the caller can tell, the outcome of the call is unknown.
+    /// [`SyncError::Unknown`] if the answer is no object of that kind: the caller can't tell what the call did.
     pub fn object<K: Object>(&self, groups: u64) -> Result<K, SyncError> {
         K::decode(&self.body, self.encoding, groups)
             .map_err(|error| SyncError::Unknown { what: self.what.clone(), why: error.to_string() })
@@ -116,10 +118,10 @@ impl Answer {
 }
 
 impl Answer {
-    /// The version of the list that it is.
+    /// The `resourceVersion` of the list in the answer.
     ///
     /// # Errors
-    /// It is no list, or its version can't be compared.
+    /// [`SyncError::Failed`] if the answer is no list, or its version is not a number.
     pub fn list_version(&self) -> Result<ResourceVersion, SyncError> {
         let version = match self.encoding {
             // ListMeta is field 1 of every list, and its version field 2.
@@ -134,7 +136,7 @@ impl Answer {
     }
 }
 
-/// The text that is found by following field numbers into a message.
+/// The string field at `path`: the numbers of the fields that lead to it through nested messages.
 fn text_at(message: &[u8], path: &[u32]) -> Option<String> {
     let (number, rest) = path.split_first()?;
     let mut reader = Reader::new(message);

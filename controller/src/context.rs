@@ -1,4 +1,4 @@
-//! What constructors of controllers are given.
+//! The context that every controller's constructor receives.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use steersman_informer::work_queue::{Key, MetricsProvider, QueueConfig, WorkQueu
 use crate::feature_gates::FeatureGates;
 use crate::options::{OptionSet, Options};
 
-/// The wall clock, or what a test puts in its place. Only for stamps: durations follow tokio's clock.
+/// A wall clock, which tests can replace. Use it for timestamps only: durations follow tokio's clock.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Time + Send + Sync>);
 
 impl Clock {
-    /// The machine's.
+    /// The machine's clock.
     pub fn wall() -> Self {
         Self::of(Time::now)
     }
 
-    /// One that says what `now` says.
+    /// A clock that shows the time that `now` returns.
     pub fn of(now: impl Fn() -> Time + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    /// What it says.
+    /// The current time.
     pub fn now(&self) -> Time {
         (self.0)()
     }
@@ -39,28 +39,29 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// What a constructor may use. Cheap to clone.
+/// The clients, caches and settings that a controller is built from. Cheap to clone.
 ///
-/// All clients are behind the leadership fence: reads pass always, writes while this process leads.
+/// All clients are behind the leadership fence: it always admits reads, and admits writes only while this process
+/// leads.
 #[derive(Clone)]
 pub struct ControllerContext {
-    /// Makes the clients of controllers; already behind the fence.
+    /// Makes the clients of controllers, behind the fence.
     pub clients: Clients,
-    /// The caches, shared by all controllers; not started while constructors run.
+    /// The caches, which all controllers share. The manager starts them after the constructors have run.
     pub informers: SharedInformerFactory,
-    /// From kinds to resources and back.
+    /// Maps kinds to resources and back.
     pub rest_mapper: Arc<RestMapper>,
-    /// Where events go.
+    /// Receives the events that controllers record.
     pub events: Broadcaster,
-    /// What the time is.
+    /// The wall clock.
     pub clock: Clock,
     /// The settings of all controllers.
     pub options: Arc<OptionSet>,
     /// Which features are on.
     pub gates: Arc<FeatureGates>,
-    /// Where a controller registers metrics of its own.
+    /// The registry for a controller's own metrics.
     pub metrics: prometheus::Registry,
-    /// Where work queues are counted.
+    /// Counts what happens in work queues.
     pub queue_metrics: MetricsProvider,
 }
 
@@ -70,23 +71,23 @@ impl ControllerContext {
         self.options.get()
     }
 
-    /// A client with a limit and a user agent of its own, by upstream's name for the controller, such as
+    /// A client with its own rate limit and user agent. `name` is upstream's name for the controller, such as
     /// `job-controller`.
     pub fn client_for(&self, name: &str) -> kube::Client {
         self.clients.component(name)
     }
 
-    /// A recorder whose events come from `component`, such as `job-controller`.
+    /// A recorder of events whose source is `component`, such as `job-controller`.
     pub fn recorder(&self, component: &str) -> Recorder {
         self.events.recorder(component)
     }
 
-    /// A work queue with the default back-off, counted under upstream's name for it, such as `job`.
+    /// A work queue with the default back-off. Its metrics have `name`, upstream's name for the queue, such as `job`.
     pub fn queue<K: Key>(&self, name: &str) -> WorkQueue<K> {
         self.queue_with(QueueConfig::new(name))
     }
 
-    /// A work queue of one's own making, counted.
+    /// A work queue with this configuration, and with metrics.
     pub fn queue_with<K: Key>(&self, config: QueueConfig<K>) -> WorkQueue<K> {
         WorkQueue::new(config.metrics(&self.queue_metrics))
     }

@@ -1,4 +1,4 @@
-//! What a controller is: observe, plan, act.
+//! The interface of a controller: observe, plan, act.
 
 use std::fmt::{Debug, Display};
 use std::future::Future;
@@ -9,122 +9,124 @@ use steersman_api::{Status, Time};
 
 use crate::plan::Plan;
 
-/// A controller whose work comes by keys from a queue.
+/// A controller that syncs the keys of a queue.
 ///
-/// A sync reads what the caches hold now, and would do the right thing had every event been lost but the last.
+/// A sync acts on the current contents of the caches and not on single events: one event is enough to bring it up to
+/// date.
 pub trait Controller: Send + Sync + 'static {
-    /// What the queue holds: mostly an `ObjectKey`.
+    /// The queue's keys; usually `ObjectKey`.
     type Key: Clone + Eq + Hash + Display + Debug + Send + Sync + 'static;
-    /// All that policy looks at, including what came of the steps so far.
+    /// The state that [`plan`](Self::plan) decides from, with the results of the steps so far.
     type Observed: Send;
-    /// Something to do: mostly a write.
+    /// An action, usually a write.
     type Step: Debug + Send + Sync;
-    /// What came of a step.
+    /// The result of a step that succeeded.
     type Outcome: Send;
 
-    /// This process begins to lead, and others have led before it: what is remembered of their objects is worth nothing.
-    /// Called before the first sync of each term.
+    /// Discards what the controller remembers of objects: another process may have led, and changed them, since it last
+    /// ran. The runner calls this at the start of each term, before the first sync.
     fn term_begins(&self) {}
 
-    /// Reads what the caches hold about a key.
+    /// Reads the state of a key from the caches.
     ///
     /// # Errors
-    /// An object that can't be read, or a read of the API server that failed.
+    /// A cached object can't be decoded, or a read from the API server failed.
     fn observe(
         &self,
         key: &Self::Key,
     ) -> impl Future<Output = Result<Observation<Self::Observed>, SyncError>> + Send;
 
-    /// Decides: pure, and the only place where policy is.
+    /// Decides on the next steps. A pure function, which contains all of the controller's policy.
     fn plan(&self, observed: &Self::Observed, now: Time) -> Plan<Self::Step>;
 
     /// Carries out one step.
     ///
     /// # Errors
-    /// The call failed. Whether it may have had an effect all the same is for the controller to remember.
+    /// The call failed. The controller must remember whether the call may have had an effect all the same.
     fn act(
         &self,
         key: &Self::Key,
         step: &Self::Step,
     ) -> impl Future<Output = Result<Self::Outcome, SyncError>> + Send;
 
-    /// Whether an outcome makes the rest of its batch pointless: steps that were not begun are then skipped, as after a
-    /// failure.
+    /// Whether an outcome makes the rest of its batch pointless. The runner then skips the steps that have not begun, as
+    /// after a failure.
     fn ends_batch(&self, _outcome: &Self::Outcome) -> bool {
         false
     }
 
-    /// Adds what came of a step to what is observed. Called for each step in order, also for those that were skipped.
+    /// Adds the result of a step to `observed`. The runner calls this for each step in order, skipped ones included.
     fn absorb(&self, observed: &mut Self::Observed, step: Self::Step, result: StepResult<Self::Outcome>);
 
-    /// The sync has ended, one way or the other; also by a panic. Not called after [`Observation::Behind`], nor if the sync
-    /// is dropped under way.
+    /// The runner calls this at the end of each sync, whether it succeeded, failed or panicked. It does not call this after
+    /// [`Observation::Behind`], nor if the sync is dropped under way.
     fn finished(&self, _key: &Self::Key, _result: Result<(), &SyncError>) {}
 }
 
-/// What a look at the caches gave.
+/// The result of [`Controller::observe`].
 #[derive(Debug)]
 pub enum Observation<O> {
-    /// Enough to plan.
+    /// The state to plan from.
     Ready(O),
-    /// The cache has not yet seen this controller's own writes: look again when it has, at the latest after this long.
+    /// A cache does not show this controller's own writes yet. The runner syncs the key again when the key's objects
+    /// change, at the latest after this time.
     Behind(Duration),
-    /// Nothing is to be done about this key: forget its back-off.
+    /// The key needs no work. The runner resets its back-off.
     Nothing,
 }
 
-/// What came of one step of a batch.
+/// The result of one step of a batch.
 #[derive(Debug)]
 pub enum StepResult<T> {
-    /// It was done.
+    /// The step succeeded.
     Done(T),
-    /// It failed.
+    /// The step failed.
     Failed(SyncError),
-    /// It was not begun, since another failed or made it pointless.
+    /// The runner did not begin the step, because another one failed or made it pointless.
     Skipped,
 }
 
-/// Why a sync failed. All of them mean: again, after the key's back-off.
+/// Why a sync failed. The runner tries the key again after its back-off, whatever the error.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SyncError {
-    /// The API server refused.
+    /// The API server answered with an error.
     #[error("{what}: {status}")]
     Refused {
-        /// What was attempted, such as `creating pod default/a-x7k2p`.
+        /// The attempted action, such as `creating pod default/a-x7k2p`.
         what: String,
-        /// Its answer.
+        /// The server's answer.
         status: Box<Status>,
     },
-    /// No answer came: nobody knows whether it was done.
+    /// No answer came: the API server may have acted on the call or not.
     #[error("{what}: the outcome is unknown: {why}")]
     Unknown {
-        /// What was attempted.
+        /// The attempted action.
         what: String,
-        /// What became of the call.
+        /// How the call failed.
         why: String,
     },
-    /// Leadership is not sure: the write was not sent.
+    /// This process may not lead any more, so the fence kept the write back.
     #[error("{what}: not the leader")]
     Fenced {
-        /// What was attempted.
+        /// The attempted action.
         what: String,
     },
-    /// Leadership was lost while the write was under way: nobody knows whether it was done.
+    /// This process lost its leadership while the write was under way: the API server may have acted on it or not.
     #[error("{what}: the outcome is unknown: no longer the leader")]
     Abandoned {
-        /// What was attempted.
+        /// The attempted action.
         what: String,
     },
-    /// A cached object's body can't be read.
+    /// A cached object can't be decoded.
     #[error("{0} can't be read")]
     Unreadable(String),
-    /// Policy wants what can't be done.
+    /// Another fault. The attempted action, if there was one, surely had no effect.
     #[error("{0}")]
     Failed(String),
 }
 
 impl SyncError {
-    /// The API server's answer, if it gave one.
+    /// The API server's answer; `None` for other errors.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::Refused { status, .. } => Some(status),
@@ -132,8 +134,8 @@ impl SyncError {
         }
     }
 
-    /// Whether what was attempted has surely had no effect. If not, nobody can tell but the API server: it may fail (5xx)
-    /// after it has stored something.
+    /// Whether the attempted action surely had no effect. If false, only the API server can tell: it may answer with a
+    /// 5xx after it has stored something.
     pub fn surely_not_done(&self) -> bool {
         match self {
             Self::Unknown { .. } | Self::Abandoned { .. } => false,

@@ -1,4 +1,4 @@
-//! What a controller has written and its cache may not show yet.
+//! A controller's own writes that its cache may not show yet.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,42 +10,46 @@ use tokio::time::Instant;
 
 use crate::controller::SyncError;
 
-/// What is remembered of a controller's own writes, by the key of the owner on whose behalf they were made, so that no
-/// sync decides from a cache that does not show them: a second pod would be made for every one that the cache lacks.
+/// Remembers a controller's own writes, by the key of the owner that they were made for, so that no sync decides on a
+/// cache that does not show them. Otherwise a sync would create a second pod for each one that the cache does not show
+/// yet.
 ///
-/// Of each owner it knows
-/// - for each of the controller's `CACHES`, the version that the cache must have reached, since a write was answered with it;
-/// - whether the outcome of a write is unknown: then no version can be waited for, and only the API server knows;
-/// - the *condemned*: children whose finalizer was taken off. A cache may still show one as it was, since the answer to the
-///   write that made a child vanish does not carry the version of its end;
-/// - the last [`Listing`]: a child that it lacks is gone, and a cache may show it all the same, even one that shows every
-///   child that is left in its newest state.
+/// It remembers of each owner:
+/// - for each of the controller's `CACHES`, the version that the cache must reach: the latest that a write was answered
+///   with;
+/// - whether the outcome of a write is unknown: then there is no version to wait for, and only the API server can tell;
+/// - the *condemned*: children whose finalizer the controller has removed. A cache may still show such a child as it
+///   was, since the answer to the write that removed a child does not carry the version of the removal;
+/// - the last [`Listing`]: a child that is not in it is gone. A cache may still show that child, even if the cache
+///   shows all remaining children in their newest state.
 ///
-/// A sync first asks [`check`](Self::check), with versions that it has read *before* it reads any object:
-/// [`Freshness::Current`]: go on. [`Freshness::Behind`]: look again once the cache has moved on. [`Freshness::Doubtful`]: ask the
-/// API server for the owner and its children, decide from the answer, and say so by [`reread`](Self::reread) and
-/// [`listed`](Self::listed).
+/// A sync reads the caches' versions *before* it reads any object, and passes them to [`check`](Self::check):
+/// - [`Freshness::Current`]: it decides on the caches;
+/// - [`Freshness::Behind`]: it ends, and the key is synced again once the cache has moved on;
+/// - [`Freshness::Doubtful`]: it reads the owner and its children from the API server, reports that by
+///   [`reread`](Self::reread) and [`listed`](Self::listed), and decides on the answer.
 ///
-/// Around each write it holds an [`Attempt`]. Syncs of one owner must not overlap; any number of owners may.
+/// The controller holds an [`Attempt`] during each write. Syncs of one owner must not overlap; syncs of different
+/// owners may.
 #[derive(Debug)]
 pub struct OwnWrites<const CACHES: usize> {
     patience: Duration,
     owners: Mutex<HashMap<ObjectKey, Record<CACHES>>>,
 }
 
-/// How far the cache is to be trusted.
+/// Whether a sync can decide on the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// It shows all own writes.
+    /// The caches show all own writes.
     Current,
-    /// This cache does not yet, and may soon.
+    /// This cache does not show all own writes yet, and may soon.
     Behind {
-        /// Which of the caches.
+        /// The cache's number.
         cache: usize,
         /// Whether this is the first check that finds it so, rather than one more look of a sync that waits already.
         newly: bool,
     },
-    /// A write's outcome is unknown, or the cache has been behind for longer than one should wait.
+    /// The outcome of a write is unknown, or a cache has been behind for longer than the controller's patience.
     Doubtful,
 }
 
@@ -55,7 +59,7 @@ struct Record<const CACHES: usize> {
     unknown: bool,
     condemned: HashSet<Uid>,
     listing: Option<Arc<Listing>>,
-    /// Since when checks have found a cache behind, without one in between that did not.
+    /// When checks began to find a cache behind. A check that finds the caches current clears it.
     behind_since: Option<Instant>,
 }
 
@@ -71,18 +75,18 @@ impl<const CACHES: usize> Default for Record<CACHES> {
     }
 }
 
-/// What the API server listed of an owner's children.
+/// The API server's list of an owner's children.
 #[derive(Debug)]
 pub struct Listing {
-    /// The cache that shows such children.
+    /// The number of the cache that shows such children.
     pub cache: usize,
-    /// The version of the list: any state that is as old is in it, or is past.
+    /// The list's version: a state of a child that is as old or older is in the list, or is outdated.
     pub as_of: ResourceVersion,
-    /// The children that had their finalizer.
+    /// The children that still had their finalizer.
     pub held: HashSet<Uid>,
 }
 
-/// The children whose finalizer is off, though a cache may show it: see [`OwnWrites::gone`].
+/// The children that have lost their finalizer, though a cache may still show it. Returned by [`OwnWrites::gone`].
 #[derive(Debug, Default)]
 pub struct Gone {
     condemned: HashSet<Uid>,
@@ -90,22 +94,22 @@ pub struct Gone {
 }
 
 impl Gone {
-    /// Whether a child's finalizer was taken off by this process.
+    /// Whether this process removed the child's finalizer.
     pub fn is_condemned(&self, child: &Uid) -> bool {
         self.condemned.contains(child)
     }
 
-    /// Whether a child that is shown in a state of this version had lost its finalizer when the children were last listed.
+    /// Whether the last listing shows that a child, which a cache shows at `version`, has since lost its finalizer.
     pub fn is_past(&self, child: &Uid, version: ResourceVersion) -> bool {
         let past = |listing: &Listing| version <= listing.as_of && !listing.held.contains(child);
         self.listing.as_deref().is_some_and(past)
     }
 }
 
-/// A write under way. Dropping it leaves the write's outcome unknown: that is what becomes of a sync that is cancelled, or
-/// panics, in the middle of a call.
+/// A write under way. If it is dropped, the write's outcome counts as unknown: so it is for a sync that is cancelled,
+/// or panics, during a call.
 #[derive(Debug)]
-#[must_use = "a write whose end nobody tells counts as unknown"]
+#[must_use = "a write whose outcome is not reported counts as unknown"]
 pub struct Attempt<'a, const CACHES: usize> {
     writes: &'a OwnWrites<CACHES>,
     owner: &'a ObjectKey,
@@ -113,12 +117,12 @@ pub struct Attempt<'a, const CACHES: usize> {
 }
 
 impl<const CACHES: usize> OwnWrites<CACHES> {
-    /// Nothing written yet. A cache that has been behind for longer than `patience` is no longer waited for.
+    /// Remembers no writes yet. Once a cache has been behind for `patience`, syncs stop waiting for it.
     pub fn new(patience: Duration) -> Self {
         Self { patience, owners: Mutex::default() }
     }
 
-    /// Whether caches that have reached the versions `seen` show everything that was written for `owner`.
+    /// Whether caches that have reached the versions `seen` show all that the controller wrote for `owner`.
     pub fn check(&self, owner: &ObjectKey, seen: [ResourceVersion; CACHES]) -> Freshness {
         let mut owners = self.owners.lock();
         let Some(record) = owners.get_mut(owner) else { return Freshness::Current };
@@ -140,24 +144,26 @@ impl<const CACHES: usize> OwnWrites<CACHES> {
         Freshness::Behind { cache, newly }
     }
 
-    /// A write for `owner` is about to be sent.
+    /// Call this before sending a write for `owner`.
     pub fn attempt<'a>(&'a self, owner: &'a ObjectKey) -> Attempt<'a, CACHES> {
         Attempt { writes: self, owner, told: false }
     }
 
-    /// The finalizer of a child is about to be taken off: from now on it counts as gone, whatever the cache shows.
+    /// Call this before removing a child's finalizer: from now on the finalizer counts as gone, whatever the cache
+    /// shows.
     pub fn condemn(&self, owner: &ObjectKey, child: &Uid) {
         self.update(owner, |record| _ = record.condemned.insert(child.clone()));
     }
 
-    /// The write for which the child was condemned has surely not been done.
+    /// Call this if the write that should have removed the child's finalizer surely had no effect.
     pub fn spare(&self, owner: &ObjectKey, child: &Uid) {
         self.update(owner, |record| _ = record.condemned.remove(child));
     }
 
-    /// The children of `owner` that have lost their finalizer whatever a cache, found current, shows; `shown` tells whether it
-    /// shows a child with its finalizer, and a condemned one that it does not need not be remembered any longer. To be asked
-    /// about what a cache shows only: what the API server itself has just shown is so.
+    /// The children of `owner` that have lost their finalizer, though the cache, which [`check`](Self::check) found
+    /// current, may still show it. `shown` tells whether the cache shows a child with its finalizer; a condemned child
+    /// that the cache does not show so is forgotten. Use this for states from the cache only: an answer of the API
+    /// server needs no correction.
     pub fn gone(&self, owner: &ObjectKey, shown: impl Fn(&Uid) -> bool) -> Gone {
         let mut owners = self.owners.lock();
         let Some(record) = owners.get_mut(owner) else { return Gone::default() };
@@ -165,8 +171,9 @@ impl<const CACHES: usize> OwnWrites<CACHES> {
         Gone { condemned: record.condemned.clone(), listing: record.listing.clone() }
     }
 
-    /// The API server was asked for the owner and its children, and gave states of these versions; `spared` tells whether
-    /// it showed a child with its finalizer. The sync goes by that answer. Later ones wait for the cache to come as far.
+    /// Call this after reading the owner and its children from the API server. `versions` are the newest versions in
+    /// the answer, by cache: later syncs wait until the caches have reached them. `spared` tells whether the answer
+    /// shows a child with its finalizer.
     pub fn reread(
         &self,
         owner: &ObjectKey,
@@ -183,17 +190,17 @@ impl<const CACHES: usize> OwnWrites<CACHES> {
         });
     }
 
-    /// The API server was asked for all children of `owner`, and gave these.
+    /// Call this after listing all children of `owner` from the API server.
     pub fn listed(&self, owner: &ObjectKey, listing: Listing) {
         self.update(owner, |record| record.listing = Some(Arc::new(listing)));
     }
 
-    /// The owner is gone, or done with: nothing more will be decided about it.
+    /// Forgets an owner that is gone, or finished: the controller will not decide on it again.
     pub fn forget(&self, owner: &ObjectKey) {
         self.owners.lock().remove(owner);
     }
 
-    /// Nothing that was written before matters any more: others may have written since.
+    /// Forgets all owners. Call this at the start of a term: another process may have written since the last one.
     pub fn clear(&self) {
         self.owners.lock().clear();
     }
@@ -209,7 +216,7 @@ impl<const CACHES: usize> OwnWrites<CACHES> {
 }
 
 impl<const CACHES: usize> Attempt<'_, CACHES> {
-    /// The write was done; the answer carried this version of an object in that cache.
+    /// The write succeeded; its answer carried this version of an object in that cache.
     pub fn wrote(mut self, cache: usize, version: ResourceVersion) {
         self.told = true;
         self.writes.update(self.owner, |record| {
@@ -217,12 +224,12 @@ impl<const CACHES: usize> Attempt<'_, CACHES> {
         });
     }
 
-    /// The write was done, and its answer names no version to wait for: the child is condemned, or was gone already.
+    /// The write succeeded, and its answer carried no version to wait for: the child is condemned, or was gone already.
     pub fn done(mut self) {
         self.told = true;
     }
 
-    /// The write failed, surely or perhaps; says whether surely.
+    /// The write failed. Returns whether it surely had no effect.
     pub fn failed(mut self, error: &SyncError) -> bool {
         self.told = error.surely_not_done();
         self.told

@@ -1,19 +1,20 @@
-//! What policy decides: the next steps about one key.
+//! Plans: the next steps that policy decides on for one key.
 
 use std::time::Duration;
 
-/// The answer of policy to what it observed.
+/// The next steps for one key, or that none are left.
 ///
-/// Policy is a pure function from what is observed, and the time, to a plan. The runner carries the plan's steps out,
-/// adds what came of each to what is observed, and asks again, until there is nothing more to do. A question that only a
-/// call can answer (is the node really gone?) is a step as well: a read.
+/// Policy is a pure function from the observed state and the time to a plan. The runner carries out the plan's steps,
+/// adds the result of each to the observed state and plans again, until the plan is [`Done`](Self::Done). If policy
+/// needs to know something that only a call can tell (is the node really gone?), the plan has a step that reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan<S> {
-    /// Carry these out, then plan again.
+    /// Carry out these steps, then plan again.
     Act(Batch<S>),
-    /// Nothing more to do, until something changes or this long has passed.
+    /// Nothing more to do until something changes, or `requeue_after` has passed.
     Done {
-        /// When to look again although nothing changed. After a failed step it only shortens the key's back-off.
+        /// The time until the next sync, even if nothing changes. `None` waits for a change. After a failed step it only
+        /// shortens the key's back-off.
         requeue_after: Option<Duration>,
     },
 }
@@ -24,40 +25,41 @@ impl<S> Plan<S> {
         Self::Done { requeue_after: None }
     }
 
-    /// One step; if it fails, the sync fails.
+    /// A plan of one step. If the step fails, the sync fails.
     pub fn step(step: S) -> Self {
         Self::Act(Batch { steps: vec![step], pace: Pace::InOrder, on_failure: OnFailure::Stop })
     }
 }
 
-/// Steps that are carried out together.
+/// Steps that the runner carries out before it plans again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch<S> {
-    /// In the order in which they are begun.
+    /// The steps, in the order in which the runner begins them.
     pub steps: Vec<S>,
-    /// How many at once.
+    /// How many steps run at once.
     pub pace: Pace,
-    /// What a failure does.
+    /// What the runner does if a step fails.
     pub on_failure: OnFailure,
 }
 
-/// How many steps of a batch are under way at once.
+/// How many steps of a batch run at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// One after the other; one that fails keeps those behind it from being begun.
+    /// One after the other. If one fails, the runner skips the rest.
     InOrder,
-    /// One, then two, four, and so on; a round with a failure is the last: if a quota refuses pods, one asks for few.
+    /// Rounds of one step, then two, four, and so on. After a round with a failure, the runner skips the rest: if a
+    /// quota refuses pods, the controller requests only a few of them in vain.
     SlowStart,
-    /// All of them (so many at the most at any time), whatever becomes of the others.
+    /// All of them, at most this many at a time, even if some fail.
     Together(usize),
 }
 
-/// What becomes of the sync when a step fails. Steps that were not begun for it count as skipped.
+/// What the runner does with the sync if a step fails, once it has absorbed all results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFailure {
-    /// The sync ends with the error, and comes again after its back-off.
+    /// Ends the sync with the error, and tries the key again after its back-off.
     Stop,
-    /// Policy is told and asked again; once it is done, the sync ends with the first error. The key comes again after its
-    /// back-off, or sooner if policy's `requeue_after` is shorter.
+    /// Plans again. Once the plan is done, ends the sync with the first error. The key comes again after its back-off, or
+    /// after `requeue_after` if that is sooner.
     PlanAgain,
 }

@@ -1,4 +1,4 @@
-//! What controllers do to pods: make, delete and patch them.
+//! Creates, deletes and patches pods for controllers.
 
 use std::sync::Arc;
 
@@ -14,56 +14,57 @@ use crate::controller::SyncError;
 use crate::pod_template::PodDraft;
 use steersman_kinds::pod::Pod;
 
-/// Makes, deletes and patches pods on behalf of owners, and says so in events about the owner, as upstream's
-/// `RealPodControl`: `SuccessfulCreate`, `FailedCreate`, `SuccessfulDelete`, `FailedDelete`.
+/// Creates, deletes and patches the pods of owners, and records events about the owner, as upstream's `RealPodControl`:
+/// `SuccessfulCreate`, `FailedCreate`, `SuccessfulDelete`, `FailedDelete`.
 ///
-/// Every write names the uid of the pod it means, so that a later pod of the same name is never hit.
+/// Every write to a pod carries the pod's uid, so that it never changes a later pod of the same name.
 #[derive(Clone)]
 pub struct PodControl {
     client: kube::Client,
     recorder: Recorder,
-    /// The groups of fields that answers are decoded with.
+    /// The groups of fields to decode from answers.
     groups: u64,
 }
 
-/// One pod, whatever comes to bear its name.
+/// Identifies one pod, even if a later pod has its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodRef {
-    /// Its name; the namespace is the owner's.
+    /// The pod's name; its namespace is the owner's.
     pub name: ArcStr,
-    /// Which pod of that name.
+    /// The pod's uid, which tells it from other pods of that name.
     pub uid: Uid,
 }
 
-/// What became of a pod that was to be changed.
+/// The result of changing or deleting a pod.
 #[derive(Debug)]
 pub enum Changed {
-    /// It was changed; this is its state now. Of a pod that the change removed for good it is the last one, whose
-    /// version may be that from before.
+    /// The API server changed the pod; this is the pod's new state. If the change removed the pod for good, this is its
+    /// last state, which may carry the version from before the change.
     Now(Arc<Pod>),
-    /// There is no such pod.
+    /// The pod does not exist.
     Gone,
 }
 
-/// What became of a pod that was to be made.
+/// The result of creating a pod.
 #[derive(Debug)]
 pub enum Made {
-    /// Here it is.
+    /// The new pod.
     Pod(Arc<Pod>),
-    /// Its namespace is being deleted: nothing can be made in it any more, and nobody needs to hear of that.
+    /// The pod's namespace is being deleted, so nothing can be created in it. No event is recorded, as upstream.
     NamespaceTerminates,
 }
 
 impl PodControl {
-    /// Through `client`, with events by `recorder`. Answers are decoded with these groups of fields.
+    /// Calls go through `client`, and events through `recorder`. `groups` are the groups of fields to decode from
+    /// answers.
     pub fn new(client: kube::Client, recorder: Recorder, groups: u64) -> Self {
         Self { client, recorder, groups }
     }
 
-    /// Makes a pod from a template.
+    /// Creates a pod from a template.
     ///
     /// # Errors
-    /// It was not made, or nobody knows: see [`SyncError::surely_not_done`].
+    /// The API server did not create the pod, or may not have: see [`SyncError::surely_not_done`].
     pub async fn create(
         &self,
         owner: &ObjectReference,
@@ -96,10 +97,11 @@ impl PodControl {
         }
     }
 
-    /// Asks for a pod's deletion, with the grace that it has.
+    /// Deletes a pod, with the pod's own grace period.
     ///
     /// # Errors
-    /// It was not, or nobody knows. That there is no such pod is none.
+    /// The API server did not delete the pod, or may not have. If the pod does not exist, the result is
+    /// [`Changed::Gone`].
     pub async fn delete(&self, owner: &ObjectReference, pod: &PodRef) -> Result<Changed, SyncError> {
         let path = path(owner, &pod.name);
         let options = json!({
@@ -122,10 +124,11 @@ impl PodControl {
         }
     }
 
-    /// Takes a finalizer off a pod.
+    /// Removes a finalizer from a pod.
     ///
     /// # Errors
-    /// It was not, or nobody knows. That there is no such pod is none.
+    /// The API server did not change the pod, or may not have. If the pod does not exist, the result is
+    /// [`Changed::Gone`].
     pub async fn remove_finalizer(
         &self,
         namespace: &str,
@@ -138,10 +141,11 @@ impl PodControl {
         self.patch(namespace, pod, &patch, "removing the finalizer of").await
     }
 
-    /// Makes `owner` the managing owner of a pod that has none, and adds a finalizer to it.
+    /// Makes `owner` the controller of a pod that has none, and adds a finalizer to the pod.
     ///
     /// # Errors
-    /// It was not, or nobody knows. That there is no such pod is none.
+    /// The API server did not change the pod, or may not have. If the pod does not exist, the result is
+    /// [`Changed::Gone`].
     pub async fn adopt(
         &self,
         namespace: &str,
@@ -155,10 +159,11 @@ impl PodControl {
         self.patch(namespace, pod, &patch, "adopting").await
     }
 
-    /// Takes an owner and a finalizer off a pod.
+    /// Removes an owner and a finalizer from a pod.
     ///
     /// # Errors
-    /// They were not, or nobody knows. That there is no such pod, or that the owner was off already, is none.
+    /// The API server did not change the pod, or may not have. If the pod does not exist, or had no owners any more,
+    /// the result is [`Changed::Gone`].
     pub async fn release(
         &self,
         namespace: &str,
@@ -206,7 +211,7 @@ impl PodControl {
         if error.is_end_of_leadership() {
             return;
         }
-        // As upstream the server's own words, where it said something.
+        // As upstream: the server's own message, if it answered.
         let why = error.status().map_or_else(|| error.to_string(), |status| status.message.clone());
         self.recorder.event(owner, EventType::Warning, reason, format!("{doing}{why}"));
     }

@@ -1,4 +1,4 @@
-//! The table of controllers, and how they are built.
+//! The table of controllers, and the code that builds them.
 
 use std::sync::Arc;
 
@@ -15,35 +15,36 @@ mod tests;
 
 pub use selection::{Choice, Selection};
 
-/// Makes a controller: asks for its informers, maps their changes to the keys of its queue, and returns its loops.
+/// Builds a controller: requests its informers, maps their changes to the keys of its queue, and returns its loops.
 ///
-/// Pure and quick: nothing is read from the API server and nothing runs before all controllers are made.
+/// A constructor must be quick, call no API server and start no task: the manager builds all controllers before it
+/// starts any.
 ///
 /// # Errors
-/// The process can't start.
+/// Whatever keeps the controller from being built. The process then does not start.
 pub type Constructor = fn(&ControllerContext) -> Result<Construction, BoxError>;
 
-/// Whatever kept a controller from being made.
+/// Why a controller could not be built.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a constructor comes to.
+/// The result of a constructor.
 pub enum Construction {
     /// A controller.
     Controller {
-        /// What it does.
+        /// Its loops, which run while this process leads.
         loops: Vec<Loop>,
-        /// What must have synced before it does anything.
+        /// The caches that must sync before the loops start.
         caches: Vec<Arc<dyn AnyInformer>>,
     },
-    /// It is not wanted with these settings.
+    /// No controller: the settings turn it off.
     Declined {
-        /// Why, for the log.
+        /// The reason, which the manager logs.
         reason: String,
     },
 }
 
 impl Construction {
-    /// A controller of these loops, which begin once all `caches` have synced.
+    /// A controller with these loops, which start once all `caches` have synced.
     pub fn new(
         loops: impl IntoIterator<Item = Loop>,
         caches: impl IntoIterator<Item = Arc<dyn AnyInformer>>,
@@ -57,41 +58,41 @@ impl Construction {
     }
 }
 
-/// A row of the table.
+/// A row of the table: one controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
-    /// Upstream's name.
+    /// Upstream's name for the controller.
     pub name: &'static str,
-    /// Other names it answers to. Once given, never taken away: they stand in manifests.
+    /// Other names that `--controllers` accepts. Never remove one: manifests contain them.
     pub aliases: &'static [&'static str],
-    /// Whether `*` means it too.
+    /// Whether `--controllers=*` enables the controller.
     pub by_default: ByDefault,
-    /// Who provides it.
+    /// The program that has the controller.
     pub provider: Provider,
-    /// The rights that it needs at the API server.
+    /// The rights that the controller needs at the API server.
     pub rules: &'static [Rule],
-    /// The feature gates that it reads.
+    /// The feature gates that the controller reads.
     pub gates: &'static [&'static str],
-    /// Makes its settings, with their defaults.
+    /// Makes the controller's settings, with their defaults.
     options: Option<fn() -> Box<dyn AnyOptions>>,
 }
 
 /// Whether `--controllers=*` enables a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByDefault {
-    /// It does.
+    /// `*` enables it.
     On,
-    /// It must be named.
+    /// Only its name enables it.
     Off,
 }
 
-/// Who provides a controller.
+/// The program that has a controller.
 #[derive(Clone, Copy, Debug)]
 pub enum Provider {
     /// This program.
     Here(Constructor),
-    /// kube-controller-manager has it, this program does not have it yet. Its name is known, so that manifests that
-    /// enable or disable it by name go on working; it is never run.
+    /// kube-controller-manager; this program does not have the controller yet, and never runs it. `--controllers`
+    /// accepts its name, so that manifests that enable or disable it by name still work.
     Elsewhere,
 }
 
@@ -101,7 +102,7 @@ impl Descriptor {
         Self { provider: Provider::Here(constructor), ..Self::elsewhere(name, aliases) }
     }
 
-    /// One that this program does not have yet.
+    /// A controller that this program does not have yet.
     pub const fn elsewhere(name: &'static str, aliases: &'static [&'static str]) -> Self {
         Self {
             name,
@@ -142,34 +143,34 @@ impl Descriptor {
         self
     }
 
-    /// Whether it answers to `name`.
+    /// Whether `name` is the controller's name or an alias of it.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name || self.aliases.contains(&name)
     }
 
-    /// Whether this program has it.
+    /// Whether this program has the controller.
     pub fn is_here(&self) -> bool {
         matches!(self.provider, Provider::Here(_))
     }
 }
 
-/// Why the controllers can't be had. The process should not start.
+/// Why the controllers can't be built. The process should not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// `--controllers` names what nobody knows.
+    /// `--controllers` names an unknown controller.
     #[error("{name:?} is not in the list of known controllers: {}", known.join(", "))]
     Unknown {
-        /// As given, without a leading `-`.
+        /// The item without its leading `-`.
         name: String,
-        /// Those of this program, with their aliases.
+        /// The controllers of this program, with their aliases.
         known: Vec<String>,
     },
     /// A constructor failed.
     #[error("building {controller}: {source}")]
     Construct {
-        /// Which.
+        /// The controller's name.
         controller: &'static str,
-        /// Its error.
+        /// The constructor's error.
         source: BoxError,
     },
 }
@@ -181,10 +182,10 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A table of these rows.
+    /// A table with these rows.
     ///
     /// # Panics
-    /// If two rows answer to one name.
+    /// If two rows share a name or an alias.
     pub fn new(rows: Vec<Descriptor>) -> Self {
         let mut names = std::collections::BTreeSet::new();
         for name in rows.iter().flat_map(|row| row.aliases.iter().chain([&row.name])) {
@@ -193,7 +194,7 @@ impl Registry {
         Self { rows }
     }
 
-    /// The rows, in the order in which they are built.
+    /// The rows, in the order in which [`build`](Self::build) builds them.
     pub fn rows(&self) -> &[Descriptor] {
         &self.rows
     }
@@ -203,10 +204,10 @@ impl Registry {
         OptionSet::of(self.rows.iter().filter_map(|row| row.options).map(|make| make()))
     }
 
-    /// Makes the controllers that are enabled and that this program has. Nothing runs yet.
+    /// Builds the controllers of this program that `selection` enables. They do not run yet.
     ///
     /// # Errors
-    /// The first constructor that failed.
+    /// The error of the first constructor that failed.
     pub fn build(
         &self,
         selection: &Selection,

@@ -1,4 +1,4 @@
-//! One condition picked out of an object's list of them.
+//! Decodes one condition out of an object's list.
 
 use std::marker::PhantomData;
 
@@ -8,9 +8,9 @@ use steersman_informer::projection;
 use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{Field, FieldValue, WireError};
 
-/// The name of a type of condition.
+/// A type of condition.
 pub trait ConditionType: Default {
-    /// As the API has it.
+    /// The type's name in the API.
     const TYPE: &'static str;
 }
 
@@ -22,7 +22,7 @@ impl ConditionType for Ready {
     const TYPE: &'static str = "Ready";
 }
 
-/// `DisruptionTarget`: the pod is about to end for a reason that is not its own.
+/// `DisruptionTarget`, of pods: an eviction, a preemption or the like is about to end the pod.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DisruptionTarget;
 
@@ -30,28 +30,30 @@ impl ConditionType for DisruptionTarget {
     const TYPE: &'static str = "DisruptionTarget";
 }
 
-/// The condition of type `T`, picked out of a list of conditions: the others are not kept.
+/// The condition of type `T` in a list of conditions. Discards the other conditions.
 ///
-/// The first of its type counts, as for upstream's `GetPodCondition`. Declared as the field of the list, in a
-/// projection of anything whose conditions have the numbers that those of pods, nodes and jobs have.
+/// If the list has several of that type, the first one counts, as in upstream's `GetPodCondition`. Declare it as the
+/// list's field in a projection. It reads lists whose conditions have the protobuf field numbers of those of pods,
+/// nodes and jobs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Picked<T> {
-    /// Whether it holds; `None` if the list has no such condition.
+    /// The condition's status; `None` if the list has no such condition.
     pub status: Option<ConditionStatus>,
-    /// When that last changed.
+    /// When the status last changed.
     pub last_transition_time: Option<Time>,
     of: PhantomData<T>,
 }
 
 impl<T> Picked<T> {
-    /// Whether the condition is there and holds.
+    /// Whether the list has the condition with the status `True`.
     pub fn is_true(&self) -> bool {
         self.status == Some(ConditionStatus::True)
     }
 }
 
 projection! {
-    /// An entry of the list. In protobuf it is read by hand, so that the types of the others cost nothing.
+    /// An entry of a list in JSON. `merge` decodes those in protobuf by hand, to allocate no type of a discarded
+    /// condition.
     struct Entry {
         pub kind: steersman_api::ArcStr = 1 "type",
         pub status: ConditionStatus = 2 "status",

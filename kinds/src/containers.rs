@@ -1,4 +1,4 @@
-//! What is kept of the states of a pod's containers.
+//! The cached fields of a pod's containers and their statuses.
 
 use steersman_api::Time;
 use steersman_informer::serde::Deserializer;
@@ -6,29 +6,29 @@ use steersman_informer::wire::{Field, FieldValue, WireError};
 use steersman_informer::{Interned, projection};
 
 projection! {
-    /// How one container is doing.
+    /// A container's status.
     pub struct ContainerStatus {
-        /// Its name.
+        /// The container's name.
         pub name: Interned = 1 "name",
-        /// What it does now.
+        /// The container's current state.
         pub state: ContainerState = 2 "state",
-        /// How often it was begun anew.
+        /// How often the kubelet has restarted the container.
         pub restart_count: i32 = 5 "restartCount",
     }
 
-    /// What a container does now.
+    /// A container's state.
     pub struct ContainerState {
-        /// It has ended.
+        /// How the container ended; `None` if it has not.
         pub terminated: Option<ContainerEnd> = 3 "terminated",
     }
 
     /// How a container ended.
     pub struct ContainerEnd {
-        /// When.
+        /// When the container ended.
         pub finished_at: Option<Time> = 6 "finishedAt",
     }
 
-    /// An init container as its pod's spec has it.
+    /// An init container of a pod's spec.
     struct InitContainer {
         pub name: Interned = 1 "name",
         pub restart_policy: Interned = 24 "restartPolicy",
@@ -36,20 +36,20 @@ projection! {
 }
 
 impl ContainerStatus {
-    /// When it ended, if it has.
+    /// When the container ended; `None` if it has not.
     pub fn finished_at(&self) -> Option<Time> {
         self.state.terminated.as_ref()?.finished_at
     }
 }
 
-/// A pod's containers taken together.
+/// The statuses of several containers, summed up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContainerSummary {
-    /// When the last one ended, and whether all of them have; `None` without any container.
+    /// When the last container ended, and whether all containers have ended. `None` if there are no containers.
     ends: Option<(Option<Time>, AllEnded)>,
-    /// The restarts of the one that has the most.
+    /// The restarts of the container that has the most.
     pub max_restarts: i32,
-    /// All restarts.
+    /// The restarts of all containers together.
     pub restarts: i32,
 }
 
@@ -60,12 +60,12 @@ enum AllEnded {
 }
 
 impl ContainerSummary {
-    /// When the last of the containers ended, if there is one and all have.
+    /// When the last container ended. `None` if a container has not ended, or there are no containers.
     pub fn finished_at(&self) -> Option<Time> {
         self.ends.and_then(|(last, all)| last.filter(|_| all == AllEnded::Yes))
     }
 
-    /// Whether one of them has not ended.
+    /// Whether any container has not ended.
     pub fn is_unfinished(&self) -> bool {
         matches!(self.ends, Some((_, AllEnded::No)))
     }
@@ -94,7 +94,8 @@ impl FieldValue for ContainerSummary {
     }
 }
 
-/// The names of a pod's sidecars: init containers that are restarted for ever, and run beside the others.
+/// The names of a pod's sidecars: init containers with the restart policy `Always`, which run beside the other
+/// containers.
 #[derive(Clone, Debug, Default)]
 pub struct SidecarNames(pub Vec<Interned>);
 
@@ -122,10 +123,10 @@ impl FieldValue for SidecarNames {
     }
 }
 
-/// The annotation by which a pod of an indexed job knows its index; the label of the same name says it again.
+/// The annotation with a pod's index in its indexed job. A label of the same name has the same value.
 pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// That annotation, out of all of them; `None` if it is absent, or no index.
+/// The value of the annotation [`COMPLETION_INDEX`]. `None` if the annotation is absent, or its value is not a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompletionIndex(pub Option<u32>);
 

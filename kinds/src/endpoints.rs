@@ -1,4 +1,4 @@
-//! Endpoints, in groups of fields.
+//! The cached fields of Endpoints, in groups.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::LazyLock;
@@ -10,46 +10,46 @@ use steersman_informer::wire::{Field, FieldValue, Group, WireError};
 use steersman_informer::{kind, projection};
 
 projection! {
-    /// Its annotations: whoever updates it must write them back.
+    /// The annotations. A controller that replaces the object must write them back.
     pub struct Annotations {
-        /// By key.
+        /// The annotations, by key.
         pub annotations: Labels = 12 "annotations",
     }
 
     /// Addresses that offer the same ports.
     #[derive(PartialEq, Eq)]
     pub struct Subset {
-        /// Those that are ready.
+        /// The addresses that are ready.
         pub addresses: Vec<Address> = 1 "addresses",
-        /// Those that are not.
+        /// The addresses that are not ready.
         pub not_ready_addresses: Vec<Address> = 2 "notReadyAddresses",
-        /// What each of them offers.
+        /// The ports that each address offers.
         pub ports: Vec<Port> = 3 "ports",
     }
 
-    /// Where a pod is reached.
+    /// An address of a pod.
     #[derive(PartialEq, Eq, Hash)]
     pub struct Address {
-        /// Of the service's primary family.
+        /// The IP address, of the service's primary family.
         pub ip: ArcStr = 1 "ip",
-        /// Its name within the service's domain.
+        /// The pod's name within the service's domain.
         pub hostname: ArcStr = 3 "hostname",
-        /// Where it runs.
+        /// The node that the pod runs on.
         pub node_name: Option<ArcStr> = 4 "nodeName",
-        /// The pod itself.
+        /// A reference to the pod.
         pub target_ref: Option<TargetRef> = 2 "targetRef",
     }
 
-    /// The object that an address leads to. Its version is not compared, and so not read.
+    /// The object at an address. Its `resourceVersion` is not cached, since no comparison uses it.
     #[derive(PartialEq, Eq, Hash)]
     pub struct TargetRef {
         /// `Pod`.
         pub kind: ArcStr = 1 "kind",
-        /// That of the service.
+        /// The service's namespace.
         pub namespace: ArcStr = 2 "namespace",
         /// The pod's name.
         pub name: ArcStr = 3 "name",
-        /// The pod's identity.
+        /// The pod's uid.
         pub uid: Uid = 4 "uid",
         /// Empty for pods.
         pub api_version: ArcStr = 5 "apiVersion",
@@ -60,28 +60,28 @@ projection! {
     /// A port that addresses offer.
     #[derive(PartialEq, Eq, Hash)]
     pub struct Port {
-        /// That of the service's port.
+        /// The name of the service's port.
         pub name: ArcStr = 1 "name",
-        /// Where the pod listens.
+        /// The port number that the pod listens on.
         pub port: i32 = 2 "port",
         /// `TCP`, `UDP` or `SCTP`.
         pub protocol: ArcStr = 3 "protocol",
-        /// That of the service's port.
+        /// The application protocol of the service's port.
         pub app_protocol: Option<ArcStr> = 4 "appProtocol",
     }
 }
 
-/// Stands for what subsets say, which is a relation: this address offers this port, and is ready or not.
+/// A hash of the subsets' meaning: which address offers which port, and whether the address is ready.
 ///
-/// The subsets themselves, some 200 bytes for each pod, are not kept, since all that is ever asked of them is whether
-/// they still say what they should: two values are equal exactly if the relation is, in whatever order and division it
-/// is written. (Two different relations meet in one value with a probability of 2^-128.) Values mean nothing outside the
-/// process.
+/// The cache has this hash instead of the subsets, which take some 200 bytes for each pod: the controller only compares
+/// them with the subsets that it wants. Subsets with the same meaning have the same hash, whatever their order and
+/// however addresses and ports are divided among them. Different ones have the same hash with a probability of 2^-128.
+/// The hash's keys are random, so hashes can be compared within one process only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content([u64; 2]);
 
 impl Content {
-    /// Of a list of subsets.
+    /// The hash of a list of subsets.
     pub fn of_subsets(subsets: &[Subset]) -> Self {
         let mut content = Self::default();
         subsets.iter().for_each(|subset| content.add(subset));
@@ -103,7 +103,8 @@ impl Content {
         }
     }
 
-    /// A sum does not depend on the order; the hash is a keyed one, whose sums nobody can foresee.
+    /// Adds a hash to the sum, which does not depend on the order. Since the hashes are keyed, nobody can construct two
+    /// lists with one sum.
     fn add_hash(&mut self, hash: [u64; 2]) {
         self.0 = std::array::from_fn(|at| self.0[at].wrapping_add(hash[at]));
     }
@@ -127,25 +128,25 @@ impl FieldValue for Content {
 }
 
 impl Endpoints {
-    /// Its annotations.
+    /// The object's annotations.
     ///
     /// # Panics
-    /// If it was decoded without them.
+    /// If the object was decoded without them.
     pub fn annotations(&self) -> &Labels {
         &Annotations::of(self).expect("Endpoints must be decoded with their annotations").annotations
     }
 
-    /// What it says.
+    /// The hash of the object's subsets.
     ///
     /// # Panics
-    /// If it was decoded without that.
+    /// If the object was decoded without it.
     pub fn content(&self) -> Content {
         *Content::of(self).expect("Endpoints must be decoded with their content")
     }
 }
 
 kind! {
-    /// Where a service leads.
+    /// The addresses that a service leads to.
     pub struct Endpoints("", "v1", "endpoints") {
         annotations: Annotations = 1 "metadata",
         content: Content = 2 "subsets",

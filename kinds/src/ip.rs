@@ -1,4 +1,4 @@
-//! IP addresses, kept as numbers.
+//! IP addresses, decoded to numbers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +11,7 @@ use steersman_api::ArcStr;
 /// IPv4 or IPv6.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IpFamily {
-    /// Also what a family of any other name counts as.
+    /// `IPv4`, and any other name that is not `IPv6`.
     #[default]
     V4,
     /// `IPv6`.
@@ -19,13 +19,14 @@ pub enum IpFamily {
 }
 
 impl IpFamily {
-    /// The family of an address. One of IPv4 that is written as IPv6 (`::ffff:10.0.0.1`) is of IPv4, as for Go.
+    /// The family of an address.
     pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 }
 
-/// Reads an address as upstream's `ParseIPSloppy`: parts of IPv4 may have leading zeros, which mean nothing.
+/// Parses an address as upstream's `ParseIPSloppy` does: it ignores leading zeros in the parts of an IPv4 address, and
+/// returns an IPv4 address that is written as IPv6 (`::ffff:10.0.0.1`) as IPv4.
 pub fn parse_sloppy(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(address.to_canonical());
@@ -39,7 +40,7 @@ pub fn parse_sloppy(text: &str) -> Option<IpAddr> {
     texts.next().is_none().then(|| IpAddr::from(parts))
 }
 
-/// By its name.
+/// Decodes a family from its name.
 impl FieldValue for IpFamily {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         *self = Self::named(field.text()?);
@@ -56,12 +57,12 @@ impl IpFamily {
     }
 }
 
-/// A list of addresses of which the first of each family is kept: a valid pod has no other.
+/// The first address of each family in a list. A valid pod has no more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IpPair {
-    /// The first of IPv4.
+    /// The first IPv4 address.
     pub v4: Option<Ipv4Addr>,
-    /// The first of IPv6.
+    /// The first IPv6 address.
     pub v6: Option<Ipv6Addr>,
 }
 
@@ -74,7 +75,7 @@ impl IpPair {
         }
     }
 
-    /// Whether it has no address.
+    /// Whether there is no address.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -112,7 +113,7 @@ impl FieldValue for IpPair {
     }
 }
 
-/// One address, of which only the family is kept: `None` if there is no (readable) address.
+/// The family of an address; `None` if there is no address, or it is not valid. Discards the address itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FamilyOf(pub Option<IpFamily>);
 

@@ -1,4 +1,4 @@
-//! Jobs, in groups of fields.
+//! The cached fields of jobs, in groups.
 
 use steersman_api::{ArcStr, Time, Uid, condition};
 use steersman_informer::wire::Opaque;
@@ -7,105 +7,106 @@ use steersman_informer::{Interned, kind, projection};
 use super::selector::SelectorSpec;
 
 projection! {
-    /// What is wanted of a job. What the API server sets by default may still be absent, in a job from before the field.
+    /// A job's spec. A field may be absent although the API server has a default for it: the job may be older than the
+    /// field.
     pub struct JobSpec {
-        /// How many pods may run at once.
+        /// Maximum number of pods that run at once.
         pub parallelism: Option<i32> = 1 "parallelism",
-        /// How many must succeed; none: any one.
+        /// The number of pods that must succeed. `None`: one that succeeds is enough.
         pub completions: Option<i32> = 2 "completions",
-        /// For how many seconds it may be active.
+        /// Maximum time that the job may be active, in seconds.
         pub active_deadline_seconds: Option<i64> = 3 "activeDeadlineSeconds",
-        /// Which pods are its own.
+        /// Selects the job's pods.
         pub selector: Option<SelectorSpec> = 4 "selector",
-        /// What policy looks at of its pods' template.
+        /// The fields of the pod template that policy reads.
         pub template: TemplateGlance = 6 "template",
-        /// How many pods may fail.
+        /// The number of failed pods that the job tolerates.
         pub backoff_limit: Option<i32> = 7 "backoffLimit",
         /// `NonIndexed` or `Indexed`.
         pub completion_mode: Option<Interned> = 9 "completionMode",
-        /// Whether it shall have no pods.
+        /// Whether the job is suspended, so that it has no pods.
         pub suspend: bool = 10 "suspend",
-        /// Present or not.
+        /// Cached only to tell whether it is set.
         pub pod_failure_policy: Option<Opaque> = 11 "podFailurePolicy",
-        /// How many pods of an index may fail.
+        /// The number of failed pods that the job tolerates for each index.
         pub backoff_limit_per_index: Option<i32> = 12 "backoffLimitPerIndex",
         /// `TerminatingOrFailed` or `Failed`.
         pub pod_replacement_policy: Option<Interned> = 14 "podReplacementPolicy",
-        /// Which controller it is for.
+        /// The name of the controller that manages the job. `None`: the job controller.
         pub managed_by: Option<ArcStr> = 15 "managedBy",
-        /// Present or not.
+        /// Cached only to tell whether it is set.
         pub success_policy: Option<Opaque> = 16 "successPolicy",
     }
 
-    /// A look into a pod template.
+    /// The fields of a pod template that policy reads.
     pub struct TemplateGlance {
-        /// A look into its spec.
+        /// The template's spec.
         pub spec: TemplateSpecGlance = 2 "spec",
     }
 
-    /// A look into a pod template's spec.
+    /// The fields of a pod template's spec that policy reads.
     pub struct TemplateSpecGlance {
         /// `Never` or `OnFailure`.
         pub restart_policy: Interned = 3 "restartPolicy",
     }
 
-    /// What its pods are made from.
+    /// The template of the job's pods.
     pub struct JobTemplate {
-        /// A `PodTemplateSpec`.
+        /// The whole `PodTemplateSpec`, as the API server encoded it.
         pub template: Opaque = 6 "template",
     }
 
-    /// How far it is.
+    /// A job's status.
     pub struct JobStatus {
-        /// One of a type at the most.
+        /// The conditions, at most one of each type.
         pub conditions: Vec<JobCondition> = 1 "conditions",
-        /// Since when it is active.
+        /// When the job became active.
         pub start_time: Option<Time> = 2 "startTime",
-        /// When it was complete.
+        /// When the job completed.
         pub completion_time: Option<Time> = 3 "completionTime",
-        /// Pods that are neither finished nor being deleted.
+        /// The number of pods that are neither finished nor being deleted.
         pub active: i32 = 4 "active",
-        /// Pods (of an indexed job: indexes) that succeeded.
+        /// The number of pods (of an indexed job: indexes) that succeeded.
         pub succeeded: i32 = 5 "succeeded",
-        /// Pods that failed.
+        /// The number of pods that failed.
         pub failed: i32 = 6 "failed",
-        /// Such as `0-2,5`.
+        /// The indexes that succeeded, such as `0-2,5`.
         pub completed_indexes: ArcStr = 7 "completedIndexes",
         /// Finished pods that are not in the counters, because they may still have their finalizers.
         pub uncounted_terminated_pods: Option<UncountedTerminatedPods> = 8 "uncountedTerminatedPods",
-        /// Active pods that are ready.
+        /// The number of active pods that are ready.
         pub ready: Option<i32> = 9 "ready",
-        /// Pods that are being deleted and have not finished.
+        /// The number of pods that are being deleted and have not finished.
         pub terminating: Option<i32> = 11 "terminating",
     }
 
-    /// How a job is doing in one respect.
+    /// A condition of a job.
     pub struct JobCondition {
-        /// Such as `Complete`.
+        /// The condition's type, such as `Complete`.
         pub kind: Interned = 1 "type",
-        /// Whether it holds.
+        /// Whether the condition holds.
         pub status: condition::ConditionStatus = 2 "status",
-        /// When it was last looked at.
+        /// When the condition was last probed.
         pub last_probe_time: Option<Time> = 3 "lastProbeTime",
-        /// When that last changed.
+        /// When `status` last changed.
         pub last_transition_time: Option<Time> = 4 "lastTransitionTime",
-        /// One word for programs.
+        /// Why `status` last changed, in one word for programs.
         pub reason: Interned = 5 "reason",
-        /// A sentence for people.
+        /// Why `status` last changed, for people.
         pub message: ArcStr = 6 "message",
     }
 
-    /// Finished pods by their uids.
+    /// Finished pods that are not in the counters, by their uids.
     pub struct UncountedTerminatedPods {
-        /// Those that succeeded.
+        /// The pods that succeeded.
         pub succeeded: Vec<Uid> = 1 "succeeded",
-        /// Those that failed.
+        /// The pods that failed.
         pub failed: Vec<Uid> = 2 "failed",
     }
 }
 
 impl JobStatus {
-    /// Whether the job has come to its end, as upstream's `IsJobFinished`.
+    /// Whether the job is complete or has failed, as upstream's `IsJobFinished`.
     pub fn is_finished(&self) -> bool {
         self.conditions.iter().any(|condition| {
             condition.status == condition::ConditionStatus::True
@@ -114,11 +115,11 @@ impl JobStatus {
     }
 }
 
-/// What a job's `managedBy` says if it is for the job controller (as does its absence).
+/// The value of `managedBy` that stands for the job controller. An absent field means the same.
 pub const JOB_CONTROLLER_NAME: &str = "kubernetes.io/job-controller";
 
 impl JobSpec {
-    /// The controller that the job is for, if it is not this one.
+    /// The name of the controller that manages the job. `None` if it is the job controller.
     pub fn managed_by_other(&self) -> Option<&ArcStr> {
         self.managed_by.as_ref().filter(|name| *name != JOB_CONTROLLER_NAME)
     }

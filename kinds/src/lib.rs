@@ -1,4 +1,6 @@
-//! What controllers cache of each kind: a file each. A controller says with `keep!` which groups of fields it reads.
+//! The fields that controllers cache of each built-in kind, in groups: one file for each kind.
+//!
+//! A controller declares with `keep!` which groups of fields it reads; its informer caches these and no others.
 
 pub mod condition;
 pub mod containers;

@@ -1,31 +1,31 @@
-//! Nodes, in groups of fields.
+//! The cached fields of nodes, in groups.
 
 use steersman_informer::{Interned, kind, projection};
 
 use super::condition::{Picked, Ready};
 
 projection! {
-    /// What keeps pods away from it.
+    /// The node's taints, which keep pods away from it.
     pub struct Taints {
-        /// In no order.
+        /// The taints, in no particular order.
         pub taints: Vec<Taint> = 5 "taints",
     }
 
-    /// One reason to stay away.
+    /// A taint.
     pub struct Taint {
-        /// Such as `node.kubernetes.io/out-of-service`.
+        /// The taint's key, such as `node.kubernetes.io/out-of-service`.
         pub key: Interned = 1 "key",
     }
 
-    /// Whether its kubelet says that it can run pods.
+    /// Whether the node is ready to run pods, as its kubelet reports.
     pub struct Readiness {
-        /// Absent counts as not ready.
+        /// The condition `Ready`. A node without it is not ready.
         pub ready: Picked<Ready> = 4 "conditions",
     }
 }
 
 impl Taints {
-    /// Whether any taint has that key, as upstream's `TaintKeyExists`.
+    /// Whether a taint has this key, as upstream's `TaintKeyExists`.
     pub fn has(&self, key: &str) -> bool {
         self.taints.iter().any(|taint| taint.key == key)
     }

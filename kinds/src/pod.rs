@@ -1,4 +1,4 @@
-//! Pods, in groups of fields.
+//! The cached fields of pods, in groups.
 
 use steersman_api::ArcStr;
 use steersman_informer::{Interned, kind, projection};
@@ -9,75 +9,75 @@ use super::ip::{FamilyOf, IpPair};
 use super::ports::{NamedPorts, SidecarPorts};
 
 projection! {
-    /// Where a pod runs.
+    /// The node that a pod runs on.
     pub struct Placement {
-        /// Empty until it is scheduled.
+        /// The node's name. Empty until the pod is scheduled.
         pub node: Interned = 10 "nodeName",
     }
 
-    /// How far it is.
+    /// The pod's phase.
     pub struct Phase {
         /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
         pub phase: Interned = 1 "phase",
-        /// Such as `Evicted` or `NodeLost`.
+        /// Why the pod is in this phase, such as `Evicted` or `NodeLost`.
         pub reason: Interned = 4 "reason",
     }
 
-    /// How it is reached.
+    /// The pod's IP addresses.
     pub struct Addresses {
-        /// Of the first of `ips`.
+        /// The family of the pod's primary address, which is the first in the pod's list.
         pub primary: FamilyOf = 6 "podIP",
-        /// One of each family at the most.
+        /// The addresses, at most one of each family.
         pub ips: IpPair = 12 "podIPs",
     }
 
-    /// Whether it can serve.
+    /// Whether the pod can serve requests.
     pub struct Readiness {
-        /// What its kubelet says.
+        /// The condition `Ready`, which the pod's kubelet sets.
         pub ready: Picked<Ready> = 2 "conditions",
     }
 
-    /// Whether somebody is about to end it.
+    /// Whether the pod is about to be disrupted.
     pub struct Disruption {
-        /// Who wants to, says so first.
+        /// The condition `DisruptionTarget`, which the component that ends the pod sets first.
         pub target: Picked<DisruptionTarget> = 2 "conditions",
     }
 
-    /// What it offers, under which names.
+    /// The ports that the pod offers, and the pod's names in DNS.
     pub struct Offer {
-        /// Its name within the domain of the service that `subdomain` names.
+        /// The pod's name within the domain of the service `subdomain`.
         pub hostname: ArcStr = 16 "hostname",
-        /// The headless service that its name is found under.
+        /// The headless service in whose domain the pod's name is.
         pub subdomain: Interned = 17 "subdomain",
-        /// Of its containers.
+        /// The named ports of the pod's containers.
         pub ports: NamedPorts = 2 "containers",
-        /// Of its sidecars.
+        /// The named ports of the pod's sidecars.
         pub sidecar_ports: SidecarPorts = 20 "initContainers",
     }
 
-    /// What its containers came to.
+    /// The statuses of the pod's containers.
     pub struct Containers {
-        /// All but init containers.
+        /// A summary of all containers but init containers.
         pub regular: ContainerSummary = 8 "containerStatuses",
-        /// Init containers, sidecars among them.
+        /// The statuses of init containers, sidecars included.
         pub init: Vec<ContainerStatus> = 10 "initContainerStatuses",
     }
 
-    /// Which of its init containers are sidecars.
+    /// The pod's sidecars.
     pub struct Sidecars {
-        /// Their names.
+        /// The names of the init containers that are sidecars.
         pub names: SidecarNames = 20 "initContainers",
     }
 
-    /// Which part of an indexed job it does.
+    /// The part of an indexed job that the pod does.
     pub struct Completion {
-        /// Of the job's indexes.
+        /// The pod's index in the job.
         pub index: CompletionIndex = 12 "annotations",
     }
 }
 
 impl Phase {
-    /// Whether all of its containers have ended for good, as upstream's `IsPodTerminal`.
+    /// Whether the pod has ended for good, as upstream's `IsPodTerminal`.
     pub fn is_terminal(&self) -> bool {
         self.phase == "Succeeded" || self.phase == "Failed"
     }

@@ -5,24 +5,24 @@ use steersman_informer::wire::{Field, FieldValue, WireError};
 use steersman_informer::{Interned, projection};
 
 projection! {
-    /// A port that a container has a name for. Ports without a name are not kept: nobody can ask for them.
+    /// A named port of a container. Ports without a name are not cached: no service can refer to them.
     pub struct NamedPort {
-        /// Unique within the pod for each protocol.
+        /// The port's name, unique within the pod for each protocol.
         pub name: Interned = 1 "name",
-        /// Its number.
+        /// The port's number.
         pub port: i32 = 3 "containerPort",
         /// `TCP`, `UDP` or `SCTP`.
         pub protocol: Interned = 4 "protocol",
     }
 
-    /// A container of whichever list.
+    /// A container or an init container.
     struct Container {
         pub ports: Vec<NamedPort> = 6 "ports",
         pub restart_policy: Interned = 24 "restartPolicy",
     }
 }
 
-/// The named ports of a list of containers, in its order.
+/// The named ports of a list of containers, in the order of the list.
 #[derive(Clone, Debug, Default)]
 pub struct NamedPorts(Box<[NamedPort]>);
 
@@ -54,7 +54,8 @@ impl FieldValue for NamedPorts {
     }
 }
 
-/// The named ports of those init containers that go on running beside the others (`restartPolicy: Always`).
+/// The named ports of sidecars: init containers with the restart policy `Always`, which run beside the other
+/// containers.
 #[derive(Clone, Debug, Default)]
 pub struct SidecarPorts(NamedPorts);
 

@@ -1,4 +1,4 @@
-//! A `metav1.LabelSelector` as specs have it.
+//! A `metav1.LabelSelector` as specs contain it.
 
 use steersman_api::meta::Labels;
 use steersman_api::selector::InvalidSelector;
@@ -6,30 +6,31 @@ use steersman_api::{ArcStr, LabelSelector};
 use steersman_informer::projection;
 
 projection! {
-    /// Which labels an object must have. All requirements must hold; with none of them everything is meant.
+    /// Selects objects by their labels. All requirements must hold. A selector without requirements selects all
+    /// objects.
     pub struct SelectorSpec {
-        /// Labels and their values.
+        /// Labels that an object must have, with their values.
         pub match_labels: Labels = 1 "matchLabels",
-        /// The others.
+        /// Other requirements.
         pub match_expressions: Vec<SelectorRequirement> = 2 "matchExpressions",
     }
 
-    /// What one label must be.
+    /// A requirement for one label.
     pub struct SelectorRequirement {
-        /// Of the label.
+        /// The label's key.
         pub key: ArcStr = 1 "key",
         /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
         pub operator: ArcStr = 2 "operator",
-        /// For `In` and `NotIn`.
+        /// The values for `In` and `NotIn`.
         pub values: Vec<ArcStr> = 3 "values",
     }
 }
 
 impl SelectorSpec {
-    /// As something that can be asked, as upstream's `LabelSelectorAsSelector`.
+    /// Compiles the selector, as upstream's `LabelSelectorAsSelector`.
     ///
     /// # Errors
-    /// A requirement that the API server would not have let through.
+    /// If a requirement is invalid. The API server refuses such requirements.
     pub fn to_selector(&self) -> Result<LabelSelector, InvalidSelector> {
         let labels = self.match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let mut selector = LabelSelector::from_labels(labels);

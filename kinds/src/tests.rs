@@ -1,4 +1,4 @@
-//! Whatever the encoding, the same is kept of the same object.
+//! The same fields are decoded from both encodings of an object.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -13,7 +13,7 @@ use super::node::Node;
 use super::pod::Pod;
 use super::service::Service;
 
-/// What all groups keep of an object, from its JSON and from its protobuf.
+/// The fields of all groups, decoded from an object's JSON and from its protobuf.
 fn kept<K: Object>(kind: &str, object: &Value) -> [String; 2] {
     let kind = schema::table().kind("", "v1", kind).unwrap();
     let protobuf = schema::to_protobuf(kind, object).unwrap();

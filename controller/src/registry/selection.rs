@@ -2,12 +2,14 @@
 
 use super::{ByDefault, Descriptor, Error, Registry};
 
-/// Which controllers are wanted: `*` all that are on by default, `foo` the one called foo, `-foo` not that one.
+/// The controllers that `--controllers` enables: `*` enables all that are on by default, `foo` enables the controller
+/// foo, and `-foo` disables it.
 ///
-/// Of the items that name a controller the first counts; `*` counts for those that no item names, wherever it stands.
+/// If several items name a controller, the first one counts. `*` applies to controllers that no item names, wherever it
+/// stands in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// By canonical name, in the order given.
+    /// The controllers that an item names, by canonical name, in the order of the items.
     named: Vec<(&'static str, Wish)>,
     star: bool,
 }
@@ -18,22 +20,22 @@ enum Wish {
     Off,
 }
 
-/// What a selection says about a controller.
+/// Whether a selection enables a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// It is wanted, by name.
+    /// Enabled by its name.
     Named,
-    /// It is wanted, since `*` is and it is on by default.
+    /// Enabled by `*`, since it is on by default.
     ByDefault,
-    /// It is not wanted.
+    /// Not enabled.
     Disabled,
 }
 
 impl Selection {
-    /// Reads the items of the list.
+    /// Parses the items of the list.
     ///
     /// # Errors
-    /// An item names no controller of `registry`.
+    /// [`Error::Unknown`] if an item names no controller of `registry`.
     pub fn parse<T: AsRef<str>>(items: &[T], registry: &Registry) -> Result<Self, Error> {
         let mut selection = Self { named: Vec::new(), star: false };
         for item in items.iter().map(AsRef::as_ref) {
@@ -52,7 +54,7 @@ impl Selection {
         Ok(selection)
     }
 
-    /// What is said about this controller.
+    /// Whether the selection enables this controller.
     pub fn choice(&self, controller: &Descriptor) -> Choice {
         match self.named.iter().find(|(name, _)| *name == controller.name) {
             Some((_, Wish::On)) => Choice::Named,
@@ -63,7 +65,7 @@ impl Selection {
     }
 }
 
-/// The controllers of this program, as one may name them.
+/// The controllers of this program with their aliases, for the error about an unknown name.
 fn known(registry: &Registry) -> Vec<String> {
     let here = registry.rows().iter().filter(|row| row.is_here());
     here.map(|row| match row.aliases {

@@ -1,4 +1,4 @@
-//! Carries out the steps of a plan at the pace it asks for.
+//! Carries out the steps of a plan at the plan's pace.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -6,10 +6,9 @@ use futures::stream::FuturesUnordered;
 use crate::controller::{Controller, StepResult};
 use crate::plan::Pace;
 
-/// Carries the steps out; one result for each, in their order.
+/// Carries out the steps, and returns a result for each, in their order. Calls `done` after each step.
 ///
-/// All of it happens in the caller's task: dropping the future drops every step that is under way. `done` is called after
-/// each step.
+/// All steps run in the caller's task: dropping the future drops every step that is under way.
 pub(super) async fn carry_out<C: Controller>(
     controller: &C,
     key: &C::Key,

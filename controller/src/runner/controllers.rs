@@ -16,42 +16,44 @@ use tracing::Instrument;
 use super::{ControllerHealth, Loop, Metrics, Running};
 use crate::context::Clock;
 
-/// How often a controller says which caches it still waits for.
+/// The time between two log lines about the caches that a controller waits for.
 const CACHE_REMINDER: Duration = Duration::from_secs(30);
-/// How often a stop says what it still waits for, if it has no end. Otherwise three times; as upstream.
+/// The time between two log lines about the controllers that a stop waits for, if the stop has no timeout. Otherwise it
+/// is a third of the timeout, as upstream.
 const STOP_REMINDER: Duration = Duration::from_secs(5);
 
 /// A controller that is ready to run.
 pub struct BuiltController {
-    /// Its name.
+    /// The controller's name.
     pub name: &'static str,
-    /// What it does.
+    /// The loops that do its work.
     pub loops: Vec<Loop>,
-    /// What must have synced before it does anything.
+    /// The caches that must sync before the loops start.
     pub caches: Vec<Arc<dyn AnyInformer>>,
 }
 
-/// How long starting and stopping may take.
+/// How controllers are spread at the start, and how long they may take to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Each controller starts after one to two times this, so that they do not come all at once.
+    /// Each controller starts after a random time between one and two times this, so that not all start at once.
     pub start_interval: Duration,
-    /// How long a stop waits for what is under way; zero waits for ever.
+    /// How long a stop waits for syncs under way. Zero waits for ever.
     pub shutdown_timeout: Duration,
 }
 
-/// The syncs under way did not end in time, and were dropped: what their last writes came to is not known.
+/// The syncs under way did not end within the shutdown timeout. The runner dropped them, so the outcome of their last
+/// writes is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("controller shutdown timeout reached after {timeout:?}: still running: {}", running.join("; "))]
 pub struct ShutdownTimeout {
-    /// How long they had.
+    /// The shutdown timeout.
     pub timeout: Duration,
-    /// The controllers that had not ended, with what they were on.
+    /// The controllers that had not ended, with the keys that they were syncing.
     pub running: Vec<String>,
 }
 
-/// The controllers of this process. They run while this process leads, and stand by while it does not; again and again,
-/// but never both at once.
+/// The controllers of this process. They run while this process leads, and stand by while it does not. The two may
+/// alternate any number of times, but must not overlap.
 #[derive(Clone)]
 pub struct Controllers {
     controllers: Arc<[BuiltController]>,
@@ -60,33 +62,33 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// These controllers, not running.
+    /// Controllers that do not run yet.
     pub fn new(controllers: Vec<BuiltController>, clock: Clock, metrics: Metrics) -> Self {
         controllers.iter().for_each(|controller| metrics.built(controller.name));
         Self { controllers: controllers.into(), clock, metrics }
     }
 
-    /// Their names, in order.
+    /// The controllers' names, in order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.controllers.iter().map(|controller| controller.name)
     }
 
-    /// How each of them does.
+    /// The health of each controller.
     pub fn health(&self) -> Vec<ControllerHealth> {
         self.controllers.iter().map(BuiltController::health).collect()
     }
 
-    /// Throws away the work that comes in, until `until` is cancelled. Whoever lets the controllers run afterwards must
-    /// have the caches tell them of everything again.
+    /// Discards the keys that are added to the queues, until `until` is cancelled. Before the caller runs the
+    /// controllers again, it must have the caches notify them of all objects once more.
     pub async fn stand_by(&self, until: &CancellationToken) {
         let loops = self.controllers.iter().flat_map(|controller| &controller.loops);
         join_all(loops.map(|one| one.stand_by(until.clone()))).await;
     }
 
-    /// Runs them until `stop` is cancelled, and waits for what is under way then.
+    /// Runs the controllers until `stop` is cancelled, then waits for the syncs under way.
     ///
     /// # Errors
-    /// That did not end in time.
+    /// If these did not end within the shutdown timeout.
     pub async fn run(&self, stop: &CancellationToken, timing: Timing) -> Result<(), ShutdownTimeout> {
         let mut tasks = JoinSet::new();
         let left = Arc::new(Mutex::new(BTreeSet::new()));

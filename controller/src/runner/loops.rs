@@ -1,4 +1,4 @@
-//! What a controller does all the time.
+//! The loops of a controller.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -19,7 +19,7 @@ use super::watch::{Busy, Post};
 use super::workers::QueueLoop;
 use crate::controller::Controller;
 
-/// How long something waits that panicked outside of a sync before it is started again.
+/// The wait before a loop's future that panicked outside of a sync is started again.
 const RESTART_WAIT: Duration = Duration::from_secs(1);
 
 /// One of the loops of a controller: a [`QueueLoop`], a [`PeriodicLoop`] or a [`TaskLoop`].
@@ -28,15 +28,15 @@ pub struct Loop(Arc<dyn Run>);
 
 /// What all loops have in common. See the [module](super) for what holds for all of them.
 pub(super) trait Run: Send + Sync + 'static {
-    /// Runs until `stop` is cancelled and what was under way then is done.
+    /// Runs until `stop` is cancelled and the work under way is done.
     fn run(self: Arc<Self>, running: Running, stop: CancellationToken) -> BoxFuture<'static, ()>;
 
-    /// Passes the time while this process does not lead.
+    /// Stands by while this process does not lead, until `until` is cancelled.
     fn stand_by(self: Arc<Self>, until: CancellationToken) -> BoxFuture<'static, ()> {
         async move { until.cancelled().await }.boxed()
     }
 
-    /// Its workers that are at work.
+    /// The loop's workers that are syncing a key.
     fn busy(&self) -> Vec<Busy> {
         Vec::new()
     }
@@ -74,7 +74,8 @@ impl From<TaskLoop> for Loop {
     }
 }
 
-/// One sync at once, and again so long after the end of each; earlier if policy wants it. A sync that fails is logged.
+/// Syncs one key at the start, and again one period after the end of each sync, or earlier if the plan says so. Logs
+/// syncs that fail.
 pub struct PeriodicLoop<C: Controller> {
     controller: Arc<C>,
     key: C::Key,
@@ -83,7 +84,7 @@ pub struct PeriodicLoop<C: Controller> {
 }
 
 impl<C: Controller> PeriodicLoop<C> {
-    /// Syncs this one key, for instance `"all pods"`, whose name is also the loop's.
+    /// A loop that syncs `key`, for instance `"all pods"`. The loop is named after the key.
     pub fn new(controller: Arc<C>, key: C::Key, period: Duration) -> Self {
         Self { controller, key, period, post: Post::new() }
     }
@@ -132,15 +133,15 @@ impl<C: Controller> Run for PeriodicLoop<C> {
     }
 }
 
-/// A future of the controller's own, made anew each time this process begins to lead. It must end soon after its token is
-/// cancelled, and may end before. If it panics, it is made again a second later.
+/// A future of the controller's own, which the runner makes anew each time this process begins to lead. The future must
+/// end soon after its token is cancelled, and may end before. If it panics, the runner makes it again a second later.
 pub struct TaskLoop {
     name: &'static str,
     make: Box<dyn Fn(CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
 impl TaskLoop {
-    /// Runs what `make` makes.
+    /// A loop that runs the future that `make` returns.
     pub fn new<F>(name: &'static str, make: impl Fn(CancellationToken) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -158,7 +159,8 @@ impl Run for TaskLoop {
     }
 }
 
-/// Runs what `make` makes until it ends; after a panic once more, unless it is time to stop.
+/// Runs the future that `make` returns until it ends. After a panic, makes and runs another one, unless `stop` is
+/// cancelled.
 pub(super) async fn restarting<F: Future<Output = ()>>(
     running: &Running,
     stop: &CancellationToken,

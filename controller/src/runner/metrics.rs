@@ -1,11 +1,11 @@
-//! What is counted about syncs and controllers.
+//! Metrics of syncs and controllers.
 
 use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry};
 
-/// The manager's name in `running_managed_controllers`; upstream's, since dashboards ask by it.
+/// The manager's name in `running_managed_controllers`. It is upstream's, since dashboards select by it.
 const MANAGER: &str = "kube-controller-manager";
 
-/// The families about syncs and controllers. A clone counts into the same ones; they work whether registered or not.
+/// The metric families of syncs and controllers. Clones share them. They count whether they are registered or not.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     syncs: IntCounterVec,
@@ -14,7 +14,7 @@ pub struct Metrics {
     running: IntGaugeVec,
 }
 
-/// What a sync comes to.
+/// How a sync ended: the values of the label `result`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Outcome {
     Synced,
@@ -23,7 +23,7 @@ pub(super) enum Outcome {
 }
 
 impl Metrics {
-    /// New families, empty.
+    /// Families without samples.
     pub fn new() -> Self {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             IntCounterVec::new(Opts::new(name, help), labels)
@@ -48,10 +48,10 @@ impl Metrics {
         }
     }
 
-    /// Shows the families in `registry`.
+    /// Registers the families with `registry`.
     ///
     /// # Errors
-    /// When the registry has a family of one of these names already.
+    /// If the registry already has a family of one of these names.
     pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         for counter in [&self.syncs, &self.panics, &self.dropped] {
             registry.register(Box::new(counter.clone()))?;
@@ -68,7 +68,8 @@ impl Metrics {
         self.syncs.with_label_values(&[controller, result]).inc();
     }
 
-    /// The counter of a controller's panics; there from the start, so that an alert sees the first one.
+    /// The counter of a controller's panics. It exists from the start, so that an alert sees the first panic as an
+    /// increase.
     pub(super) fn panics(&self, controller: &str) -> IntCounter {
         self.panics.with_label_values(&[controller])
     }
@@ -77,13 +78,13 @@ impl Metrics {
         self.dropped.with_label_values(&[controller]).inc();
     }
 
-    /// The controller runs here until what is returned is dropped.
+    /// Marks the controller as running until the returned value is dropped.
     pub(super) fn running(&self, controller: &'static str) -> RunningMark {
         self.running.with_label_values(&[controller, MANAGER]).set(1);
         RunningMark { metrics: self.clone(), controller }
     }
 
-    /// The controller is here, but does not run yet.
+    /// Creates the metrics of a controller that does not run yet.
     pub(super) fn built(&self, controller: &str) {
         self.panics(controller);
         self.stopped(controller);
@@ -100,7 +101,7 @@ impl Default for Metrics {
     }
 }
 
-/// Says that a controller runs, as long as it lives.
+/// Marks a controller as running until it is dropped.
 pub(super) struct RunningMark {
     metrics: Metrics,
     controller: &'static str,

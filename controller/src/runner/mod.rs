@@ -1,17 +1,20 @@
-//! Runs controllers: takes keys from queues, has controllers observe, plan and act, and knows who is stuck on what.
+//! Runs controllers: takes keys from queues, calls controllers to observe, plan and act, and reports workers that are
+//! stuck.
 //!
 //! ```text
 //! Controllers ── one task each: jitter, caches synced ──> loops of the controller
-//!   Queue     N workers: take a key ─> sync ─> forget it, park it, or add it again after its back-off
+//!   Queue     N workers: take a key ─> sync ─> forget it, park it, or requeue it after its back-off
 //!   Periodic  sync, wait, sync, ...
-//!   Task      whatever it likes, until it is stopped
+//!   Task      a future of the controller's own, until the runner stops it
 //!
 //! sync: observe ─> plan ─> act ─> absorb ─> plan ─> ... ─> done
 //! ```
 //!
-//! What holds for all loops: a panic ends one sync and nothing else; when the loop is stopped no work is begun any more,
-//! and what is under way goes to its end, unless the one who waits for it runs out of patience and drops it; a loop can be
-//! run again after it has ended, since leadership comes and goes.
+//! All loops have in common:
+//! - a panic ends one sync and nothing else;
+//! - a loop that is stopped begins no more work, and finishes the work under way, unless the shutdown timeout passes
+//!   and the runner drops it;
+//! - a loop can run again after it has ended, since a process may lead again.
 
 mod batch;
 mod controllers;
@@ -30,13 +33,13 @@ pub use sync::MAX_ROUNDS;
 pub use watch::{Busy, ControllerHealth};
 pub use workers::{GiveUp, QueueLoop};
 
-/// What a loop is given to run with.
+/// The context that a loop runs in.
 #[derive(Clone, Debug)]
 pub struct Running {
     /// The controller's name, for logs, metrics and errors.
     pub controller: &'static str,
-    /// What policy is told about the time.
+    /// The clock whose time policy sees.
     pub clock: crate::context::Clock,
-    /// Where syncs are counted.
+    /// Counts syncs.
     pub metrics: Metrics,
 }

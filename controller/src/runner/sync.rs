@@ -1,4 +1,4 @@
-//! One sync of one key.
+//! Syncs one key once.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -10,26 +10,26 @@ use super::{Running, batch::carry_out};
 use crate::controller::{Controller, Observation, StepResult, SyncError};
 use crate::plan::{OnFailure, Plan};
 
-/// How often policy may be asked within one sync. A plan that is still not done then will hardly ever be: the sync fails.
-/// (The longest honest one takes a few rounds: read, create, write the status.)
+/// Maximum number of plans in one sync. If policy still wants more, it will hardly ever be done, and the sync fails. A
+/// sync without faults takes a few rounds: read, create, write the status.
 pub const MAX_ROUNDS: usize = 100;
 
-/// How a sync ended.
+/// The result of a sync.
 #[derive(Debug)]
 pub(super) enum Synced {
-    /// Policy has nothing more to do, until something changes or so long has passed.
+    /// The plan is done, until something changes or `requeue_after` has passed.
     Done { requeue_after: Option<Duration> },
-    /// Nothing was done: the cache is behind. It will have caught up, or never will, after so long.
+    /// The sync did nothing because a cache is behind. The key must be synced again after this time at the latest.
     Behind(Duration),
     /// An observation or a step failed, or the controller panicked. The key comes again after its back-off, or after
     /// `requeue_after` if policy was asked once more and wants it sooner.
     Failed { error: SyncError, requeue_after: Option<Duration> },
 }
 
-/// Observes, plans and acts until there is nothing more to do, and tells the controller how it ended. A panic is counted,
-/// logged, and a failure like others.
+/// Observes, plans and acts until the plan is done, and tells the controller how the sync ended. Counts and logs a panic,
+/// and treats it as any other failure.
 ///
-/// `progress` is called after the observation and after each step.
+/// Calls `progress` after the observation and after each step.
 pub(super) async fn sync<C: Controller>(
     controller: &C,
     key: &C::Key,
@@ -44,7 +44,7 @@ pub(super) async fn sync<C: Controller>(
         failed(error)
     });
     match &ended {
-        // Nothing was begun, so that nothing ended.
+        // The sync did not begin, so it did not end either.
         Synced::Behind(_) => {}
         Synced::Done { .. } => controller.finished(key, Ok(())),
         Synced::Failed { error, .. } => controller.finished(key, Err(error)),

@@ -1,4 +1,4 @@
-//! Who works on what, and since when.
+//! The keys that workers are syncing, and since when.
 
 use std::fmt::{Display, Formatter};
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// A worker at work.
+/// A worker that is syncing a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Busy {
-    /// Which of the controller's loops.
+    /// The name of the worker's loop.
     pub loop_name: String,
-    /// Which of the loop's workers, from 0.
+    /// The worker's number in its loop, from 0.
     pub worker: usize,
-    /// What it works on.
+    /// The key.
     pub key: String,
-    /// For how long.
+    /// How long the sync has been running.
     pub running_for: Duration,
-    /// How long ago it last got something done: a call answered, a step carried out. A worker is stuck if this grows
-    /// large; a sync of five hundred steps may rightly run for minutes.
+    /// How long ago the sync last made progress: it observed, or finished a step. If this is long, the worker is stuck;
+    /// `running_for` does not tell, since a sync of five hundred steps may take minutes.
     pub silent_for: Duration,
 }
 
@@ -33,25 +33,25 @@ impl Display for Busy {
     }
 }
 
-/// How a controller does.
+/// The health of a controller.
 #[derive(Clone, Debug)]
 pub struct ControllerHealth {
-    /// Its name.
+    /// The controller's name.
     pub controller: &'static str,
-    /// The caches it needs that have not synced.
+    /// The controller's caches that have not synced.
     pub unsynced: Vec<String>,
-    /// Its workers that are at work.
+    /// The controller's workers that are syncing a key.
     pub busy: Vec<Busy>,
 }
 
 impl ControllerHealth {
-    /// The workers that got nothing done for longer than `threshold`.
+    /// The workers without progress for longer than `threshold`.
     pub fn stuck(&self, threshold: Duration) -> impl Iterator<Item = &Busy> {
         self.busy.iter().filter(move |busy| busy.silent_for > threshold)
     }
 }
 
-/// What one worker is doing, for others to see.
+/// Shows what one worker is doing.
 pub(super) struct Post<K>(Mutex<Option<Work<K>>>);
 
 struct Work<K> {
@@ -60,7 +60,7 @@ struct Work<K> {
     progress: Instant,
 }
 
-/// A worker's sign that it works; taken down when it is dropped.
+/// Marks a worker as busy until it is dropped.
 pub(super) struct AtWork<'a, K>(&'a Post<K>);
 
 impl<K: Clone + Display> Post<K> {

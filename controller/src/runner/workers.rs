@@ -17,46 +17,46 @@ use super::sync::{Synced, sync};
 use super::watch::{Busy, Post};
 use crate::controller::{Controller, SyncError};
 
-/// What becomes of a key that fails again and again.
+/// What the loop does with a key that fails again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GiveUp {
-    /// After so many failures in a row that were tried again, the next one is the last: the key waits for its next event.
+    /// Retries the key this many times in a row. If it fails once more, the loop drops it until its next event.
     AfterFailures(u32),
-    /// It is tried again, with the longest back-off, until it succeeds.
+    /// Retries the key until it succeeds. The back-off grows up to its maximum.
     Never,
 }
 
 impl GiveUp {
-    /// Upstream's `maxRetries` of most controllers. With the default back-off the last wait is 82 seconds.
+    /// The `maxRetries` of most of upstream's controllers. With the default back-off the last wait is 82 seconds.
     pub const UPSTREAM: Self = Self::AfterFailures(15);
 }
 
-/// A controller and the queue of its keys.
+/// Runs the workers of a controller's queue.
 ///
-/// A key that synced is forgotten, or comes again when the controller wants it; one that failed, or panicked, comes again
-/// after its back-off; one whose cache is behind is parked.
+/// After a sync that succeeded, the loop forgets the key, or requeues it if the plan says so. After a sync that failed
+/// or panicked, it requeues the key after its back-off. If a cache is behind, it parks the key.
 pub struct QueueLoop<C: Controller> {
     controller: Arc<C>,
     queue: WorkQueue<C::Key>,
     give_up: GiveUp,
-    /// One for each worker.
+    /// Each worker's current sync.
     posts: Vec<Post<C::Key>>,
 }
 
 impl<C: Controller> QueueLoop<C> {
-    /// With one worker, and upstream's patience.
+    /// A loop with one worker that gives up as [`GiveUp::UPSTREAM`].
     pub fn new(controller: Arc<C>, queue: WorkQueue<C::Key>) -> Self {
         Self { controller, queue, give_up: GiveUp::UPSTREAM, posts: vec![Post::new()] }
     }
 
-    /// With so many workers, at least one.
+    /// The same loop with `count` workers, at least one.
     #[must_use]
     pub fn workers(mut self, count: usize) -> Self {
         self.posts = (0..count.max(1)).map(|_| Post::new()).collect();
         self
     }
 
-    /// With another patience.
+    /// The same loop with another rule for keys that keep failing.
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
         self.give_up = give_up;
@@ -118,7 +118,7 @@ impl<C: Controller> QueueLoop<C> {
         }
         let retry_in = taken.retry();
         if error.is_end_of_leadership() {
-            // Not a fault: this process is about to stop leading.
+            // Not a fault: this process is ceasing to lead.
             tracing::debug!(%error, "Sync ended");
         } else {
             tracing::warn!(%error, failures, ?retry_in, "Sync failed, will be tried again");
@@ -144,7 +144,7 @@ impl<C: Controller> Run for QueueLoop<C> {
         .boxed()
     }
 
-    /// Throws away what mappings add, lest keys of long gone objects pile up.
+    /// Discards the keys that mappings add, so that keys of deleted objects do not pile up.
     fn stand_by(self: Arc<Self>, until: CancellationToken) -> BoxFuture<'static, ()> {
         async move {
             while let Some(Some(taken)) = until.run_until_cancelled(self.queue.get()).await {
