@@ -1,4 +1,4 @@
-//! The rights that controllers need, declared beside each controller; the manifests' ClusterRole is made from them.
+//! The rights that each controller declares. The manifests' ClusterRole is generated from them.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use std::fmt::Write;
 pub struct Rule {
     /// API groups; the core group is empty.
     pub groups: &'static [&'static str],
-    /// Resources, with a subresource behind a slash.
+    /// Resources, each with its subresource after a slash.
     pub resources: &'static [&'static str],
     /// Verbs, such as `get`.
     pub verbs: &'static [&'static str],
@@ -16,7 +16,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// These verbs on these resources of one group.
+    /// A rule that allows these verbs on these resources.
     pub const fn new(
         groups: &'static [&'static str],
         resources: &'static [&'static str],
@@ -25,7 +25,7 @@ impl Rule {
         Self { groups, resources, verbs, why: "" }
     }
 
-    /// The same rule with a reason, which the manifest shows as a comment.
+    /// The same rule with a reason, which becomes a comment in the manifest. It must be one line.
     #[must_use]
     pub const fn because(mut self, why: &'static str) -> Self {
         self.why = why;
@@ -44,14 +44,20 @@ pub fn cluster_role<'a>(name: &str, controllers: impl IntoIterator<Item = (&'a s
             if !rule.why.is_empty() {
                 _ = writeln!(yaml, "  # {}", rule.why);
             }
-            let groups: Vec<_> =
-                rule.groups.iter().map(|group| if group.is_empty() { "\"\"" } else { group }).collect();
-            _ = writeln!(yaml, "  - apiGroups: [{}]", groups.join(", "));
-            _ = writeln!(yaml, "    resources: [{}]", rule.resources.join(", "));
-            _ = writeln!(yaml, "    verbs: [{}]", rule.verbs.join(", "));
+            _ = writeln!(yaml, "  - apiGroups: [{}]", items(rule.groups));
+            _ = writeln!(yaml, "    resources: [{}]", items(rule.resources));
+            _ = writeln!(yaml, "    verbs: [{}]", items(rule.verbs));
         }
     }
     yaml
+}
+
+/// The items of a YAML list. Nothing would be no item, and a bare `*` an alias, so these have quotes.
+fn items(names: &[&str]) -> String {
+    let quoted = |name: &&str| {
+        if name.is_empty() || name.contains('*') { format!("\"{name}\"") } else { (*name).to_owned() }
+    };
+    names.iter().map(quoted).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -64,6 +70,7 @@ mod tests {
             Rule::new(&[""], &["pods"], &["list", "watch"]),
             Rule::new(&["batch"], &["jobs/finalizers"], &["update"])
                 .because("Pods block their job's deletion."),
+            Rule::new(&["*"], &["*/scale"], &["get"]),
         ];
         let expected = "\
 apiVersion: rbac.authorization.k8s.io/v1
@@ -79,6 +86,9 @@ rules:
   - apiGroups: [batch]
     resources: [jobs/finalizers]
     verbs: [update]
+  - apiGroups: [\"*\"]
+    resources: [\"*/scale\"]
+    verbs: [get]
 ";
         assert_eq!(cluster_role("manager", [("job-controller", RULES)]), expected);
     }
