@@ -6,11 +6,11 @@
 #
 #   certificates   the node's server: client certificates of one name and distinct keys
 #   heads          the node's server: large heads with tokens that must be reviewed
-#   body           the API server: a protobuf list of a million empty items where a review is expected
+#   body           the API server: a protobuf list of a million empty items, sent where the server expects a review
 #   half-requests  the manager's port: more connections than the process may open
 #
-# STEERSMAN names another build to attack, for instance one from before a change. Each attack lasts SECONDS and opens at
-# most 1,300 connections. Needs root.
+# STEERSMAN names another build to attack, for instance one from before a change. Each attack lasts SECONDS and has at most
+# 1,300 connections open at a time. Needs root.
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/common.sh"
 # shellcheck source=benches/runtime.sh
@@ -56,13 +56,14 @@ attack() {
   stop "$server"
 }
 
+# control_plane_once: one control plane for all attacks. The caller's KUBECONFIG may name a cluster that others use.
+control_plane_once() { [ -e "$state/cluster/kubeconfig" ] || control_plane "for the attacks"; }
+
 node() { # node ATTACK ARGUMENTS...
   local name=$1 port
   shift
-  if [ -z "${runtime:-}" ]; then
-    start_runtime
-    control_plane "for a node"
-  fi
+  [ -n "${runtime:-}" ] || start_runtime
+  control_plane_once
   agent_arguments "$name"
   port=$(sed -n 's/^port: //p' "$state/agent.yaml")
   start "$name" "$STEERSMAN" node "${agent_arguments[@]}"
@@ -83,7 +84,7 @@ api_server() { # api_server ATTACK ARGUMENTS...
 manager() { # manager ATTACK ARGUMENTS...
   local name=$1 port
   shift
-  [ -n "${KUBECONFIG:-}" ] || control_plane "for a manager"
+  control_plane_once
   port=$(free_port)
   # As many descriptors as most services get.
   start "$name" bash -c 'ulimit -n 1024 && exec "$@"' - "$STEERSMAN" controller-manager --kubeconfig "$KUBECONFIG" \
