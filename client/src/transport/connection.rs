@@ -50,7 +50,7 @@ struct Shared {
     /// What the server allows, as far as known.
     announced: Arc<AtomicUsize>,
     last_used: Mutex<Instant>,
-    /// Whether a caller dropped a request before its answer was complete, as one does whose deadline is over.
+    /// Whether a caller dropped a request before its answer was complete, as at the end of a deadline.
     given_up_on: AtomicBool,
     tasks: Tasks,
 }
@@ -61,10 +61,11 @@ enum Sender {
     Http2(http2::SendRequest<Body>),
 }
 
-/// The right to open one stream, then the stream. The caller gives up if it drops this before it is over.
+/// The right to open one stream, then the stream. Dropping it before the answer is complete marks the connection as
+/// given up on.
 pub(super) struct Slot {
     connection: Connection,
-    /// Whether the answer is complete, or the stream has failed.
+    /// Whether the answer is complete, or the stream has failed: then the caller has not given up.
     over: bool,
     _permit: OwnedSemaphorePermit,
 }

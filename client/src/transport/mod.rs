@@ -1,9 +1,9 @@
 //! The way to the API server: pools of HTTP/2 connections, one for each class of [`Traffic`].
 //!
 //! A request takes a free stream on a connection of its class. If none is free, the pool makes another connection.
-//! Pings find half-open connections. A pool retires connections that were made with a certificate since rotated; the pool
-//! of leases also retires a connection on which a caller gave up waiting for an answer. Servers that do not speak HTTP/2
-//! over TLS get HTTP/1.1, one request at a time on each connection.
+//! Pings find half-open connections. A pool retires connections that were made with a certificate since rotated; the
+//! pool of leases also retires a connection on which a caller gave up waiting for an answer. Servers that do not speak
+//! HTTP/2 over TLS get HTTP/1.1, one request at a time on each connection.
 
 use std::{
     sync::Arc,
@@ -37,7 +37,8 @@ mod token;
 pub struct Options {
     /// How long one attempt to connect may take, handshakes included. Default 30 s.
     pub connect_timeout: Duration,
-    /// After this time without a byte received, an HTTP/2 connection is pinged. Default 30 s (`HTTP2_READ_IDLE_TIMEOUT_SECONDS`).
+    /// After this time without a byte received, an HTTP/2 connection is pinged. Default 30 s
+    /// (`HTTP2_READ_IDLE_TIMEOUT_SECONDS`).
     pub read_idle: Duration,
     /// A ping not answered within this time ends the connection. Default 15 s (`HTTP2_PING_TIMEOUT_SECONDS`).
     pub ping_timeout: Duration,
@@ -48,15 +49,15 @@ pub struct Options {
     /// Streams open on one connection before another is made. Default 80: the API server allows 100
     /// (`--http2-max-streams-per-connection`), and what it announces below this number holds.
     pub streams_per_connection: u32,
-    /// The duration of the leases that calls of [`Traffic::Lease`] renew. A half-open connection of that class is found
-    /// within a third of it, so that a renewal over another connection is still in time: the class has shorter
-    /// `connect_timeout`, `read_idle` and `ping_timeout` where those above are longer. Default 15 s, the lease of leader
-    /// election (`--leader-elect-lease-duration`).
+    /// The duration of the leases that calls of [`Traffic::Lease`] renew. Pings find a half-open HTTP/2 connection of
+    /// that class within a third of it, so that a renewal over another connection is still in time: for this class,
+    /// lower limits replace `connect_timeout`, `read_idle` and `ping_timeout` if those are higher. Default 15 s, the
+    /// lease of leader election (`--leader-elect-lease-duration`).
     pub lease_duration: Duration,
     /// How often files of certificates are looked at; they are read at each new connection, too. Default 5 min.
     pub certificate_poll: Duration,
-    /// How long requests other than watches may go on over a connection that takes no new ones any more. Watches are cut
-    /// at once: they lose nothing. Default 30 s.
+    /// How long requests other than watches may go on over a connection that takes no new ones any more. Watches are
+    /// cut at once: they lose nothing. Default 30 s.
     pub retirement: Duration,
 }
 
@@ -81,7 +82,7 @@ impl Options {
     fn of(&self, traffic: Traffic) -> Self {
         match traffic {
             Traffic::Watch | Traffic::Read | Traffic::Write => self.clone(),
-            // A leader that renews every 2 of 15 seconds never pings: an answer comes before a fifth of the lease is over.
+            // By default a leader renews every 2 s, and an answer within 3 s makes a ping unnecessary.
             Traffic::Lease => Self {
                 connect_timeout: self.connect_timeout.min(self.lease_duration / 3),
                 read_idle: self.read_idle.min(self.lease_duration / 5),

@@ -122,7 +122,7 @@ async fn a_connection_of_leases_whose_other_end_is_gone_is_found_within_a_third_
     let authority = Authority::new();
     let server = Server::start(&authority, Speaks::Http2(100)).await;
     let wire = Wire::to(&server).await;
-    let options = Options { lease_duration: Duration::from_millis(300), ..Options::default() };
+    let options = Options { lease_duration: Duration::from_secs(3), ..Options::default() };
     let (transport, service) = start(config(wire.url(), &authority), options);
     body(service.oneshot(lease_call()).await.unwrap()).await;
     assert_eq!(transport.connections(Traffic::Lease), 1);
