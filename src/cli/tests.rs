@@ -47,6 +47,10 @@ fn the_defaults_are_upstreams() {
     let configz = &manager.configz["kubecontrollermanager.config.k8s.io"];
     assert_eq!(configz["Generic"]["MinResyncPeriod"], "12h0m0s");
     assert_eq!(configz["Generic"]["Controllers"], serde_json::json!(["*"]));
+    let endpoints = serde_json::json!({"ConcurrentEndpointSyncs": 5, "EndpointUpdatesBatchPeriod": "0s"});
+    assert_eq!(configz["EndpointController"], endpoints);
+    assert_eq!(configz["JobController"], serde_json::json!({"ConcurrentJobSyncs": 5}));
+    assert_eq!(configz["PodGCController"], serde_json::json!({"TerminatedPodGCThreshold": 12_500}));
 }
 
 #[test]
@@ -190,7 +194,8 @@ fn help_is_grouped_and_names_the_controllers() {
     let places =
         groups.map(|group| help.find(&format!("\n{group}\n")).unwrap_or_else(|| panic!("{group} in {help}")));
     assert!(places.is_sorted(), "{help}");
-    for part in ["--kube-api-qps <float>", "[default: 12h]", "job-controller", "--leader-elect[=<bool>]"] {
+    let parts = ["--kube-api-qps <float>", "[default: 12h]", "job-controller", "--leader-elect[=<bool>]"];
+    for part in parts.into_iter().chain(["--concurrent-job-syncs <int>", "[default: 12500]"]) {
         assert!(help.contains(part), "{part} in {help}");
     }
     assert!(!help.contains("--cluster-cidr"), "{help}");
