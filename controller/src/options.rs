@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use steersman_api::GoDuration;
 
-/// The settings of one controller. [`options!`](crate::options!) implements it.
+/// A controller's settings. [`options!`](crate::options!) implements this trait.
 pub trait Options: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
     /// The name of the controller's section in `KubeControllerManagerConfiguration`, such as `JobController`.
     const SECTION: &'static str;
@@ -33,7 +33,7 @@ pub struct Flag<O> {
     pub text: fn(&O) -> String,
     /// Reads the setting as `/configz` shows it.
     pub json: fn(&O) -> Value,
-    /// Changes the setting; the error says what the value must be.
+    /// Changes the setting. The error says why the flag does not accept the value.
     pub set: fn(&mut O, &str) -> Result<(), String>,
 }
 
@@ -42,13 +42,13 @@ pub trait Setting: Sized {
     /// What the help calls a value.
     const VALUE_NAME: &'static str;
 
-    /// Parses a value as Go's pflag does.
+    /// Parses a flag's value: decimal integers, and durations such as `1h30m`.
     ///
     /// # Errors
-    /// What the value must be.
+    /// Why the flag does not accept the value.
     fn parse(text: &str) -> Result<Self, String>;
 
-    /// The value as a flag takes it.
+    /// Formats the value as [`parse`](Self::parse) reads it.
     fn text(&self) -> String;
 
     /// The value as `/configz` shows it.
@@ -183,7 +183,7 @@ macro_rules! options {
     };
 }
 
-/// Settings whose type is known to their controller alone.
+/// [`Options`] whose type only their controller knows.
 pub(crate) trait AnyOptions: Any + Debug + Send + Sync {
     fn section(&self) -> &'static str;
     fn flags(&self) -> Vec<FlagInfo>;
@@ -194,7 +194,7 @@ pub(crate) trait AnyOptions: Any + Debug + Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
 
-/// What a command line shows of a flag.
+/// A flag as the command line shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlagInfo {
     /// The flag's name without dashes.
@@ -203,7 +203,7 @@ pub struct FlagInfo {
     pub help: String,
     /// The kind of value, such as `int`.
     pub value_name: &'static str,
-    /// The value now, which is the default unless the flag was set.
+    /// The current value, which is the default unless the flag was set.
     pub value: String,
 }
 
@@ -255,7 +255,7 @@ impl OptionSet {
         Self(all.into_iter().collect())
     }
 
-    /// The set with these settings in the place of others of their type.
+    /// The same set, with these settings instead of those of their type.
     #[must_use]
     pub fn with<O: Options>(mut self, options: O) -> Self {
         self.0.retain(|other| !other.as_any().is::<O>());
@@ -263,7 +263,7 @@ impl OptionSet {
         self
     }
 
-    /// The settings of one controller; the defaults, if the set has none of that type.
+    /// The settings of type `O`; the defaults, if the set has none of that type.
     pub fn get<O: Options>(&self) -> O {
         self.0.iter().find_map(|options| options.as_any().downcast_ref::<O>()).cloned().unwrap_or_default()
     }
@@ -273,13 +273,13 @@ impl OptionSet {
         self.0.iter().flat_map(|options| options.flags()).collect()
     }
 
-    /// Sets what a flag of this name (without dashes) sets.
+    /// Changes the setting of the flag with this name, without dashes.
     ///
     /// # Errors
-    /// What the value must be.
+    /// Why the flag does not accept the value.
     ///
     /// # Panics
-    /// If no controller has such a flag.
+    /// If no controller has that flag.
     pub fn set(&mut self, flag: &str, text: &str) -> Result<(), String> {
         let set = self.0.iter_mut().find_map(|options| options.set(flag, text));
         set.expect("the flag must be one of a controller")

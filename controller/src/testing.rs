@@ -46,7 +46,7 @@ pub fn context(server: &TestServer, options: OptionSet) -> (ControllerContext, e
     (context, writer)
 }
 
-/// An API server with a clock that follows tokio's, and what a test does to it.
+/// An API server whose clock follows tokio's, with helpers that change its objects and run controllers.
 pub struct Cluster {
     /// The server.
     pub server: TestServer,
@@ -70,7 +70,7 @@ impl Cluster {
         }
     }
 
-    /// Creates an object of the core group; its status too, if it has one.
+    /// Creates an object of the core group, with its status if it has one.
     pub async fn create(&self, object: &Value) {
         let kind = object["kind"].as_str().unwrap();
         let api = self.api(kind, object["metadata"]["namespace"].as_str());
@@ -147,7 +147,7 @@ impl Cluster {
 pub struct Running {
     stop: CancellationToken,
     informers: SharedInformerFactory,
-    /// Where the controller counts.
+    /// The registry of the controller's metrics.
     pub metrics: prometheus::Registry,
     tasks: JoinSet<()>,
 }
@@ -163,7 +163,7 @@ impl Running {
     }
 }
 
-/// Waits, an hour of paused time at the most, until `look` sees what it should, and gives that.
+/// Waits until `look` returns a value, and returns that value. Panics after an hour of paused time.
 pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     for _ in 0..72_000 {
         if let Some(found) = look() {
@@ -174,7 +174,7 @@ pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T
     panic!("waited in vain: {what}");
 }
 
-/// Lets everything that is due now, or very soon, happen.
+/// Sleeps for two seconds of paused time, so that everything that is due within them happens.
 pub async fn settle() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }

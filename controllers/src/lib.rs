@@ -1,5 +1,4 @@
-//! The controllers of kube-controller-manager: a crate for each area, a folder in it for each controller, and on top the
-//! table of all of them.
+//! The table of kube-controller-manager's controllers. Each area has a crate, in which each controller has a folder.
 //!
 //! [`builtin`] is the registry that the manager starts its controllers from.
 

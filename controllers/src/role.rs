@@ -2,10 +2,10 @@
 
 use steersman_controller::rbac::{self, Rule};
 
-/// What every controller may do besides: record events.
+/// The right to record events, which all controllers need.
 const EVENTS: &[Rule] = &[Rule::new(&[""], &["events"], &["create", "patch"])];
 
-/// The ClusterRole for a manager that runs all controllers of this program, in YAML.
+/// The ClusterRole in YAML for a manager that runs all controllers of this program.
 pub fn cluster_role() -> String {
     let registry = crate::builtin();
     let here = registry.rows().iter().filter(|row| row.is_here()).map(|row| (row.name, row.rules));

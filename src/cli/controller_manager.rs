@@ -38,7 +38,7 @@ pub(crate) struct ControllerManager {
     pub options: OptionSet,
     /// Which features are on.
     pub gates: FeatureGates,
-    /// How often informers tell handlers of all objects again.
+    /// The time after which informers notify handlers of all objects again; zero: never.
     pub min_resync_period: Duration,
     /// How to stand for election; `None` leads without asking.
     pub election: Option<leader_election::Config>,
@@ -153,8 +153,8 @@ pub(super) fn log_format(text: &str) -> Result<Format, String> {
 }
 
 impl Flags {
-    /// Checks the flags, alone and together. `options` are the settings of the controllers, and `unheeded` the warnings of
-    /// upstream's flags that have no effect.
+    /// Checks the flags, alone and together. `options` are the settings of the controllers, and `unheeded` the warnings
+    /// of upstream's flags that have no effect.
     ///
     /// # Errors
     /// A value that is not allowed.

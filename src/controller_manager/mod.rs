@@ -149,7 +149,7 @@ pub(crate) struct Work<'a> {
     pub(crate) options: OptionSet,
     /// Which features are on.
     pub(crate) gates: FeatureGates,
-    /// How often informers tell handlers of all objects again; zero: never.
+    /// The time after which informers notify handlers of all objects again; zero: never.
     pub(crate) min_resync_period: Duration,
     /// How to stand for election; `None` leads without asking.
     pub(crate) election: Option<&'a leader_election::Config>,

@@ -6,10 +6,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::limits::Limits;
 
-/// What last happened on one connection.
+/// The last event on one connection, and when it happened.
 ///
-/// Handlers answer at once, so a connection counts as idle from the moment its request came: also while the client reads the
-/// answer.
+/// Handlers answer at once, so a connection counts as idle from the moment its request came, even while the client
+/// reads the answer.
 pub(super) struct Activity {
     last: Mutex<Last>,
     /// Wakes [`expired`](Self::expired): a request may bring the expiry closer as well as put it off.
@@ -34,12 +34,12 @@ impl Last {
 }
 
 impl Activity {
-    /// A connection was accepted.
+    /// Starts with a connection that has just been accepted.
     pub(super) fn accepted() -> Self {
         Self { last: Mutex::new(Last::Accepted(Instant::now())), asked: Notify::new() }
     }
 
-    /// The head of a request came.
+    /// Records that the head of a request came.
     pub(super) fn asked(&self) {
         *self.last.lock() = Last::Asked(Instant::now());
         self.asked.notify_one();

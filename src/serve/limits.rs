@@ -1,4 +1,4 @@
-//! How much of the process clients of the port may use.
+//! Limits on the connections of the port's clients.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use rustix::process::{Resource, getrlimit};
 
 /// Maximum number of connections. Probes and collectors need a few each.
 const CONNECTIONS: u64 = 128;
-/// Connections take at most one in so many of the descriptors that the process may open.
+/// Connections take at most one in this many of the descriptors that the process may open.
 const DESCRIPTORS: u64 = 4;
 
 /// How many connections clients may have, and how long a connection may be idle.
@@ -26,8 +26,8 @@ impl Limits {
         Self::within(getrlimit(Resource::Nofile).current)
     }
 
-    /// The limits of a process that may open so many descriptors; `None` stands for any number. The times are upstream's
-    /// `ReadHeaderTimeout` and `IdleTimeout` (k8s.io/apiserver, pkg/server/secure_serving.go).
+    /// The limits of a process that may open this many descriptors; `None` stands for any number. The times are
+    /// upstream's `ReadHeaderTimeout` and `IdleTimeout` (k8s.io/apiserver, pkg/server/secure_serving.go).
     fn within(descriptors: Option<u64>) -> Self {
         let connections = descriptors.map_or(CONNECTIONS, |all| (all / DESCRIPTORS).clamp(1, CONNECTIONS));
         Self {

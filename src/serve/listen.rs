@@ -1,9 +1,9 @@
 //! Accepts connections and serves HTTP/1.1 on them.
 //!
-//! The port asks for no credentials, so any client that reaches it may open connections. The server limits their number,
-//! well below the number of descriptors that the process may open, and the time until the next request on each. If all
-//! places are taken, a new connection gets the place of the one that has been idle for the longest time. So probes and
-//! scrapes get in, and have as much time to ask as others need to fill all places anew.
+//! The port asks for no credentials, so any client that reaches it may open connections. The server limits their
+//! number, well below the number of descriptors that the process may open, and the time until the next request on each.
+//! If all places are taken, a new connection gets the place of the one that has been idle for the longest time. So
+//! probes and scrapes get in, and have as much time to ask as others need to fill all places anew.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -26,7 +26,8 @@ use tower::ServiceExt;
 use super::activity::Activity;
 use super::limits::Limits;
 
-/// Maximum size of a request's head, in bytes. Upstream takes 1 MiB, but here each of many strangers may fill its buffer.
+/// Maximum size of a request's head, in bytes. Upstream takes 1 MiB, but here each of many strangers may fill its
+/// buffer.
 const MAX_HEAD: usize = 32 * 1024;
 /// How long to wait after a connection could not be accepted, such as for want of descriptors.
 const RETRY: Duration = Duration::from_millis(100);

@@ -32,8 +32,8 @@ use limits::Limits;
 pub(crate) struct Served {
     /// The families that `/metrics` shows.
     pub metrics: Registry,
-    /// The checks of `/livez`, and of `/healthz`, which the manifests of the Go components probe. A restart may help if one
-    /// fails.
+    /// The checks of `/livez`, and of `/healthz`, which the manifests of the Go components probe. If one fails, a
+    /// restart may help.
     pub live: Checks,
     /// The checks of `/readyz`. One fails while the process does not do its work.
     pub ready: Checks,
@@ -41,10 +41,10 @@ pub(crate) struct Served {
     pub configz: Value,
 }
 
-/// Binds a listener to the first address that is free.
+/// Binds a listener to the first of the addresses that is free.
 ///
 /// # Errors
-/// The last address's, if none is free.
+/// If none is free: the error of the last one.
 pub(crate) async fn bind(address: &Address) -> io::Result<TcpListener> {
     let mut refused = io::Error::other("there is no such address");
     for candidate in address.candidates() {

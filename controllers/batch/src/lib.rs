@@ -1,3 +1,3 @@
-//! Controllers of jobs, and what is made from or around them. A folder for each controller, with its policy, settings, rights and metrics.
+//! Controllers of the API group `batch`: a folder for each, with its policy, settings, rights and metrics.
 
 pub mod job;

@@ -1,3 +1,4 @@
-//! Controllers of where services lead. A folder for each controller, with its policy, settings, rights and metrics.
+//! Controllers of the addresses that services lead to: a folder for each, with its policy, settings, rights and
+//! metrics.
 
 pub mod endpoints;

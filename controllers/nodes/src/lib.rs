@@ -1,3 +1,4 @@
-//! Controllers of nodes, and what becomes of pods without one. A folder for each controller, with its policy, settings, rights and metrics.
+//! Controllers of nodes, and of pods whose node is gone: a folder for each, with its policy, settings, rights and
+//! metrics.
 
 pub mod pod_gc;
