@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -46,6 +46,8 @@ pub struct SharedInformer<K: Object> {
     stop: CancellationToken,
     /// Cancelled by the end of `run`.
     ended: CancellationToken,
+    /// Set before that if `run` ended by a panic.
+    panicked: AtomicBool,
 }
 
 /// How a shared informer goes about it.
@@ -95,6 +97,7 @@ impl<K: Object> SharedInformer<K> {
             synced: watch::Sender::new(false),
             stop: CancellationToken::new(),
             ended: CancellationToken::new(),
+            panicked: AtomicBool::new(false),
         })
     }
 
@@ -119,7 +122,7 @@ impl<K: Object> SharedInformer<K> {
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let started = std::mem::replace(&mut *self.life.lock(), Life::Started);
         let Life::New(writer, commands) = started else { return };
-        let _ending = Ending { synced: &self.synced, ended: &self.ended };
+        let _ending = Ending(&self);
         let groups = self.groups.load(Ordering::Acquire);
         self.source.keep(groups);
         let (producer, consumer) = crate::delta_fifo::delta_fifo(FIFO_CAPACITY);
@@ -142,17 +145,15 @@ impl<K: Object> SharedInformer<K> {
 
 /// Marks an informer as ended when its run is over, for whatever reason. After a panic its cache no longer counts as synced:
 /// nothing will keep it up to date.
-struct Ending<'a> {
-    synced: &'a watch::Sender<bool>,
-    ended: &'a CancellationToken,
-}
+struct Ending<'a, K: Object>(&'a SharedInformer<K>);
 
-impl Drop for Ending<'_> {
+impl<K: Object> Drop for Ending<'_, K> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.synced.send_replace(false);
+            self.0.panicked.store(true, Ordering::Release);
+            self.0.synced.send_replace(false);
         }
-        self.ended.cancel();
+        self.0.ended.cancel();
     }
 }
 
@@ -354,8 +355,10 @@ pub trait AnyInformer: Send + Sync + 'static {
     fn last_sync_resource_version(&self) -> ResourceVersion;
     /// Stops it for good.
     fn stop(&self);
-    /// Whether the informer ran and has ended, so that the cache grows stale. Unless somebody stopped it, it panicked.
+    /// Whether the informer ran and has ended, so that the cache grows stale.
     fn is_stopped(&self) -> bool;
+    /// Whether the informer has ended by a panic.
+    fn has_panicked(&self) -> bool;
     /// Runs it: see [`SharedInformer::run`].
     fn run(self: Arc<Self>, stop: CancellationToken) -> futures::future::BoxFuture<'static, ()>;
     /// Itself, to be told by its type.
@@ -409,6 +412,9 @@ impl<K: Object> AnyInformer for SharedInformer<K> {
     }
     fn is_stopped(&self) -> bool {
         self.ended.is_cancelled()
+    }
+    fn has_panicked(&self) -> bool {
+        self.panicked.load(Ordering::Acquire)
     }
     fn run(self: Arc<Self>, stop: CancellationToken) -> futures::future::BoxFuture<'static, ()> {
         Box::pin(Self::run(self, stop))

@@ -21,10 +21,10 @@ pub(crate) fn live(informers: &SharedInformerFactory) -> Checks {
     })])
 }
 
-/// The resources whose informers have panicked: those that are stopped in an orderly way stay synced.
+/// The resources whose informers have panicked.
 fn panicked(informers: &SharedInformerFactory) -> Vec<String> {
     let informers = informers.informers();
-    let panicked = informers.iter().filter(|informer| informer.is_stopped() && !informer.has_synced());
+    let panicked = informers.iter().filter(|informer| informer.has_panicked());
     panicked.map(|informer| informer.resource().to_string()).collect()
 }
 
@@ -107,6 +107,12 @@ mod tests {
         let client = kube::Client::new(server, "default");
         let informers = SharedInformerFactory::new(client, factory::Options::default());
         let traps = informers.informer::<Trap>().unwrap().any();
+        // One that is stopped before its first list, as at an early shutdown, did not panic.
+        let stopped = informers.dynamic(&GroupVersionResource::new("", "v1", "nodes"));
+        let stop = CancellationToken::new();
+        stop.cancel();
+        Arc::clone(&stopped).run(stop).await;
+        assert!(stopped.is_stopped() && !stopped.has_synced());
         assert!(panicked(&informers).is_empty());
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(&traps).run(CancellationToken::new()));

@@ -404,7 +404,7 @@ async fn a_cache_whose_informer_panicked_has_not_synced() {
     let mut synced = AnyInformer::watch_synced(&*shared);
     source.apply(json!({ "metadata": { "name": "a" } }));
     assert!(tasks.join_next().await.unwrap().unwrap_err().is_panic());
-    assert!(shared.is_stopped());
+    assert!(shared.is_stopped() && shared.has_panicked());
     assert!(!informer.has_synced());
     assert!(!*synced.borrow_and_update(), "who waits for it learns of it");
 }
