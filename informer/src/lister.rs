@@ -6,12 +6,12 @@ use steersman_api::{Meta, ObjectKey, ResourceVersion, Uid};
 
 use crate::index::{Index, IndexValue};
 use crate::store::{Store, Unreadable};
-use crate::wire::{Selection, View};
+use crate::wire::{Object, Selection, View};
 
 /// Reads what is cached of a kind, as far as a selection keeps it. Cheap to clone; never calls the API server.
 ///
 /// Reads are strict: an object that exists but can't be read fails the read that would need it, so that bad input never
-/// looks like absence. Where only metadata matters, [`for_each_meta`](Self::for_each_meta) gives all.
+/// looks like absence. Where only metadata matters, [`meta`](Self::meta) and [`for_each_meta`](Self::for_each_meta) give all.
 pub struct Lister<S: Selection> {
     store: Store<S::Kind>,
 }
@@ -90,7 +90,18 @@ impl<S: Selection> Lister<S> {
     /// Calls `look` with the metadata of every object that is there when the call begins, unreadable ones included. `look` may
     /// read this cache.
     pub fn for_each_meta(&self, mut look: impl FnMut(&Meta)) {
-        self.store.for_each(|object| look(crate::wire::Object::meta(&**object)));
+        self.store.for_each(|object| look(object.meta()));
+    }
+
+    /// As [`for_each_meta`](Self::for_each_meta), over the objects that an index holds under a value. An object that the
+    /// index's function panicked on is among them, whatever the value.
+    pub fn for_each_meta_by_index(&self, index: &Index<S>, value: &IndexValue, mut look: impl FnMut(&Meta)) {
+        self.store.for_each_by_index(index.id, value, |object| look(object.meta()));
+    }
+
+    /// The metadata of the object of that key, also of one that can't be read.
+    pub fn meta(&self, key: &ObjectKey) -> Option<Meta> {
+        self.store.meta(key)
     }
 
     /// How many objects there are, unreadable ones included.

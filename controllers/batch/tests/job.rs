@@ -596,6 +596,43 @@ async fn finalizers_are_taken_off_in_the_namespace_of_their_pods() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_cannot_be_read_keeps_no_finalizer_of_a_deleted_job() {
+    let jobs = Jobs::start().await;
+    jobs.cluster.server.faults().spoil(Calls::to("pods").verb(Verb::Watch), "bad");
+    jobs.create(&job("pi", &json!({"suspend": true}))).await;
+    for name in ["bad", "good"] {
+        jobs.cluster.create(&forged("default", name, &jobs.peek("pi"))).await;
+    }
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    jobs.jobs.delete("pi", &DeleteParams::background()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(jobs.all_pods().await.iter().map(finalizers).collect::<Vec<_>>(), [0, 0]);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_cannot_be_read_keeps_no_other_from_adopting() {
+    let jobs = Jobs::start().await;
+    jobs.cluster.server.faults().spoil(Calls::to("jobs").verb(Verb::Watch), "bad");
+    for name in ["bad", "pi"] {
+        jobs.create(&job(name, &json!({"completions": 2}))).await;
+    }
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    let mut free = forged("default", "free", &jobs.peek("pi"));
+    for held in ["ownerReferences", "finalizers"] {
+        free["metadata"].as_object_mut().unwrap().remove(held);
+    }
+    free["status"] = json!({"phase": "Succeeded"});
+    jobs.cluster.create(&free).await;
+    settle().await;
+    let adopted = jobs.cluster.peek("pods", "default/free");
+    assert_eq!(adopted["metadata"]["ownerReferences"][0]["name"], "pi", "{adopted:#}");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_job_is_asked_for_once_on_behalf_of_all_its_pods() {
     let jobs = Jobs::start().await;
     jobs.create(&job("pi", &json!({"parallelism": 40, "completions": 40}))).await;

@@ -120,13 +120,21 @@ impl Mapping {
         if meta.labels.is_empty() || meta.owners.iter().any(OwnerReference::is_controller) {
             return;
         }
-        // A job that can't be read can't adopt either; its own sync says so.
-        let namespace = meta.key.namespace.clone().into();
-        for job in self.jobs.by_index(&self.jobs_of_namespace, &namespace).unwrap_or_default() {
-            let selector = job.get::<JobSpec>().selector.as_ref();
-            if selector.and_then(|s| s.to_selector().ok()).is_some_and(|s| s.matches(&meta.labels)) {
-                self.soon(&job.meta().key);
+        match self.jobs.by_index(&self.jobs_of_namespace, &meta.key.namespace.clone().into()) {
+            Ok(jobs) => {
+                for job in jobs {
+                    let selector = job.get::<JobSpec>().selector.as_ref();
+                    if selector.and_then(|s| s.to_selector().ok()).is_some_and(|s| s.matches(&meta.labels)) {
+                        self.soon(&job.meta().key);
+                    }
+                }
             }
+            // One of them can't be read, and the others must not suffer for it: all jobs of the namespace are synced.
+            Err(_) => self.jobs.for_each_meta(|job| {
+                if job.key.namespace == meta.key.namespace {
+                    self.soon(&job.key);
+                }
+            }),
         }
     }
 

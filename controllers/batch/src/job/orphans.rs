@@ -3,7 +3,7 @@
 use std::fmt;
 
 use steersman_api::{ArcStr, Meta, ObjectKey, OwnerReference, Time, Uid};
-use steersman_informer::{Index, IndexValue, Lister, View};
+use steersman_informer::{Index, IndexValue, Lister};
 
 use super::live::LiveReads;
 use super::pods::{TRACKING_FINALIZER, is_pod_of};
@@ -20,6 +20,15 @@ pub enum OrphanKey {
     Pod(ObjectKey),
     /// At all pods of a job: one key for all of them, so that the job is asked for once.
     Job(ObjectKey, Uid),
+}
+
+impl OrphanKey {
+    /// The namespace of the pods.
+    fn namespace(&self) -> &ArcStr {
+        match self {
+            Self::Pod(key) | Self::Job(key, _) => &key.namespace,
+        }
+    }
 }
 
 impl fmt::Display for OrphanKey {
@@ -99,16 +108,31 @@ impl Orphans {
 }
 
 impl OrphanController {
-    fn find(&self, key: &OrphanKey) -> Result<Vec<View<TrackedPod>>, SyncError> {
-        let found = match key {
-            OrphanKey::Pod(key) => self.pods.get(key).map(|pod| pod.into_iter().collect()),
-            OrphanKey::Job(job, uid) => {
-                let owned = |pod: &Meta| is_pod_of(pod, job, uid);
-                let owner = IndexValue::Owner(job.namespace.clone(), uid.clone());
-                self.pods.by_index_where(&self.pods_of_controller, &owner, owned)
+    /// The pods of a key that have the finalizer, and their owner. Reads metadata only: a pod whose body can't be read loses
+    /// its finalizer like the others.
+    fn find(&self, key: &OrphanKey) -> (Vec<PodRef>, Option<OwnerReference>) {
+        let (mut pods, mut owner) = (Vec::new(), None);
+        let mut see = |pod: &Meta| {
+            let controller = pod.controller();
+            // The finalizer of a pod that another kind of owner manages is not this controller's.
+            let is_ours = |owner: &OwnerReference| owner.kind == "Job" && owner.api_version == "batch/v1";
+            if pod.has_finalizer(TRACKING_FINALIZER) && controller.is_none_or(is_ours) {
+                pods.push(PodRef { name: pod.key.name.clone(), uid: pod.uid.clone() });
+                owner = controller.cloned();
             }
         };
-        found.map_err(|error| SyncError::Unreadable(format!("pod {}", error.key)))
+        match key {
+            OrphanKey::Pod(key) => self.pods.meta(key).iter().for_each(see),
+            OrphanKey::Job(job, uid) => {
+                let value = IndexValue::Owner(job.namespace.clone(), uid.clone());
+                self.pods.for_each_meta_by_index(&self.pods_of_controller, &value, |pod| {
+                    if is_pod_of(pod, job, uid) {
+                        see(pod);
+                    }
+                });
+            }
+        }
+        (pods, owner)
     }
 
     fn look_up(&self, namespace: &ArcStr, owner: &OwnerReference) -> Owner {
@@ -131,21 +155,13 @@ impl Controller for OrphanController {
     type Outcome = Option<Owning>;
 
     async fn observe(&self, key: &OrphanKey) -> Result<Observation<Orphans>, SyncError> {
-        let mut found = self.find(key)?;
-        // The finalizer of a pod that another kind of owner manages is not this controller's.
-        let is_ours = |owner: &OwnerReference| owner.kind == "Job" && owner.api_version == "batch/v1";
-        found.retain(|pod| {
-            let meta = pod.meta();
-            meta.has_finalizer(TRACKING_FINALIZER) && meta.controller().is_none_or(is_ours)
-        });
-        let Some(first) = found.first().map(View::meta) else { return Ok(Observation::Nothing) };
-        let namespace = first.key.namespace.clone();
-        let owner = first.controller().map(|owner| self.look_up(&namespace, owner));
-        let pods = found.iter().map(|pod| {
-            let meta = pod.meta();
-            PodRef { name: meta.key.name.clone(), uid: meta.uid.clone() }
-        });
-        Ok(Observation::Ready(Orphans { namespace, pods: pods.collect(), owner, released: false }))
+        let (pods, owner) = self.find(key);
+        if pods.is_empty() {
+            return Ok(Observation::Nothing);
+        }
+        let namespace = key.namespace();
+        let owner = owner.map(|owner| self.look_up(namespace, &owner));
+        Ok(Observation::Ready(Orphans { namespace: namespace.clone(), pods, owner, released: false }))
     }
 
     fn plan(&self, orphans: &Orphans, _: Time) -> Plan<OrphanStep> {
