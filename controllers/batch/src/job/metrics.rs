@@ -155,8 +155,9 @@ impl Metrics {
         self.syncs.with_label_values(&[mode, result, action]).inc();
     }
 
-    /// A sync is put off until the cache of that resource shows the controller's own writes. To be counted once a sync,
-    /// however often the cache is looked at meanwhile: upstream's syncs, which come after a back-off, mostly wait once.
+    /// Counts a sync that waits until the cache of that resource shows the controller's own writes. The caller must count it
+    /// once, however often the sync looks at the cache meanwhile. Upstream counts each attempt, and has at least a second of
+    /// back-off between two of them, while here each event wakes the sync.
     pub(super) fn behind(&self, group: &str, resource: &str) {
         self.stale_syncs.with_label_values(&[group, resource]).inc();
     }

@@ -18,7 +18,8 @@
 //! - after a change of leaders a job is read from the API server before anything is done about it
 //!   (see `Grounds`), and its back-off is recalled from the pods that are still there;
 //! - a finalizer is not taken off as an orphan's because a job is not in the cache, only because it does not exist;
-//! - a pod that could not be made is counted in `job_pods_creation_total` as failed, and not as succeeded too.
+//! - a pod that could not be made is counted in `job_pods_creation_total` as failed, and not as succeeded too;
+//! - a sync that waits for its cache is counted in `stale_sync_skips_total` once, and not at each attempt.
 
 use std::collections::HashMap;
 use std::sync::Arc;
