@@ -146,9 +146,13 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     endpoints.map({
         let (controller, queue) = (Arc::clone(&controller), queue.clone());
         move |change| match change {
-            // Those of a service that is gone, or not seen yet, are not missed: a new service is queued by its own first sight.
             Change::Deleted { .. } if !matches!(controller.services.get(change.key()), Ok(None)) => {
                 queue.add(change.key().clone());
+            }
+            // No sync comes for a service that is gone, and the first sight of a new one queues its key.
+            Change::Deleted { .. } => {
+                controller.own_writes.forget(change.key());
+                queue.wake(change.key());
             }
             _ => queue.wake(change.key()),
         }
