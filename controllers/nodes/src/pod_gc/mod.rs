@@ -18,7 +18,7 @@ mod terminating;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,17 +117,17 @@ impl PodGc {
     /// All pods that can be read. Those that can't be are left alone, and keep the collector from no other.
     fn pods(&self) -> Vec<View<CollectedPod>> {
         let (pods, unreadable) = self.pods.list_readable();
-        for error in unreadable {
-            tracing::warn!(%error, "A pod that can't be read is not collected");
+        if let Some(error) = unreadable.first() {
+            tracing::warn!(%error, pods = unreadable.len(), "Pods that can't be read are not collected");
         }
         pods
     }
 
     /// All nodes by name, those that can't be read as `None`: they exist.
     fn nodes(&self) -> HashMap<ArcStr, Option<View<CollectedNode>>> {
-        let mut keys = Vec::new();
-        self.nodes.for_each_meta(|meta| keys.push(meta.key.clone()));
-        keys.into_iter().map(|key| (key.name.clone(), self.nodes.get(&key).ok().flatten())).collect()
+        let (readable, unreadable) = self.nodes.list_readable();
+        let readable = readable.into_iter().map(|node| (node.meta().key.name.clone(), Some(node)));
+        readable.chain(unreadable.into_iter().map(|error| (error.key.name, None))).collect()
     }
 
     /// The nodes whose quarantine is over.
@@ -203,14 +203,14 @@ impl Controller for PodGc {
 
     async fn observe(&self, _key: &Self::Key) -> Result<Observation<Observed>, SyncError> {
         let unfinished = self.unfinished.lock().take();
-        let (round, gone) = unfinished.unwrap_or_default().go_on();
-        let mut out_of_quarantine: BTreeSet<_> = gone.collect();
+        // Pods first: the later the nodes, the fewer of them seem to be missing.
+        let pods = self.pods();
+        let (round, mut out_of_quarantine) = unfinished.unwrap_or_default().go_on(&pods);
         out_of_quarantine.extend(self.out_of_quarantine().await);
         Ok(Observation::Ready(Observed {
-            // Pods first: the later the nodes, the fewer of them seem to be missing.
-            pods: self.pods(),
+            pods,
             nodes: self.nodes(),
-            out_of_quarantine: out_of_quarantine.into_iter().collect(),
+            out_of_quarantine,
             terminated_threshold: self.terminated_threshold,
             round,
             ..Observed::default()

@@ -30,7 +30,7 @@ pub struct Observed {
     /// By name; `None` for one that can't be read.
     pub nodes: HashMap<ArcStr, Option<View<CollectedNode>>>,
     /// The nodes that the cache has not known for as long as a quarantine takes (though it may know them by now).
-    pub out_of_quarantine: Vec<ArcStr>,
+    pub out_of_quarantine: BTreeSet<ArcStr>,
     /// How many terminated pods may exist; `None`: any number.
     pub terminated_threshold: Option<usize>,
     /// The steps that come before any collection have been taken.
@@ -58,9 +58,11 @@ impl Round {
         self.in_this_sync >= PER_SYNC
     }
 
-    /// The same round in the next sync, and the nodes to ask for first.
-    pub fn go_on(self) -> (Self, impl Iterator<Item = ArcStr>) {
-        (Self { handled: self.handled, ..Self::default() }, self.gone.into_iter())
+    /// The same round in the next sync, and the nodes to ask for first. Pods that no longer exist are forgotten, so that a
+    /// round does not grow for as long as new garbage comes in.
+    pub fn go_on(self, pods: &[View<CollectedPod>]) -> (Self, BTreeSet<ArcStr>) {
+        let left = pods.iter().map(|pod| &pod.meta().uid).filter(|uid| self.handled.contains(*uid));
+        (Self { handled: left.cloned().collect(), ..Self::default() }, self.gone)
     }
 }
 

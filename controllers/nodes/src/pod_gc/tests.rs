@@ -138,7 +138,7 @@ fn an_unknown_node_is_quarantined_then_asked_for_and_its_pods_go_only_if_it_is_g
     let pods = || vec![pod("orphan", on("lost")), pod("waiting", on("")), pod("fine", json!({}))];
     assert_eq!(steps(&observed(pods())), [Step::Quarantine("lost".into())]);
 
-    let mut due = Observed { out_of_quarantine: vec!["lost".into(), "n1".into()], ..observed(pods()) };
+    let mut due = Observed { out_of_quarantine: ["lost".into(), "n1".into()].into(), ..observed(pods()) };
     let [quarantine, read] = &steps(&due)[..] else { panic!() };
     assert_eq!((quarantine, read), (&Step::Quarantine("lost".into()), &Step::ReadNode("lost".into())));
     due.absorb(quarantine.clone(), &StepResult::Done(Outcome::Quarantined));
@@ -234,13 +234,13 @@ fn a_pod_is_collected_once_for_the_first_reason_there_is_whatever_becomes_of_it(
 
 #[test]
 fn a_flood_is_collected_in_portions_and_each_pod_is_tried_once_a_round() {
-    let pods = || (0..1200).map(|at| pod(&format!("p{at:04}"), phase("Failed"))).collect();
+    let pods = || (0..1200).map(|at| pod(&format!("p{at:04}"), phase("Failed"))).collect::<Vec<_>>();
     let mut round = Round::default();
     let mut tried = Vec::new();
     // Nothing can be deleted: the cache shows all of them throughout.
     for portion in [500, 500, 200] {
-        let (next, gone) = round.go_on();
-        assert_eq!(gone.count(), 0);
+        let (next, gone) = round.go_on(&pods());
+        assert!(gone.is_empty());
         let mut observed = Observed { terminated_threshold: Some(0), round: next, ..observed(pods()) };
         let steps = steps(&observed);
         assert_eq!(steps.len(), portion);
@@ -258,11 +258,24 @@ fn a_flood_is_collected_in_portions_and_each_pod_is_tried_once_a_round() {
 }
 
 #[test]
+fn a_round_forgets_the_pods_that_are_gone() {
+    let all = |pods| Observed { terminated_threshold: Some(0), ..observed(pods) };
+    let failed = |name| pod(name, phase("Failed"));
+    let mut first = all(vec![failed("stuck"), failed("goes")]);
+    for step in steps(&first) {
+        first.absorb(step, &StepResult::Done(Outcome::Collected));
+    }
+    let (round, _) = first.round.go_on(&[failed("stuck")]);
+    let next = Observed { round, ..all(vec![failed("stuck"), failed("goes")]) };
+    assert_eq!(names(&collected(&next)), ["goes"]);
+}
+
+#[test]
 fn a_node_that_is_gone_is_asked_for_anew_as_its_round_goes_on() {
     let mut observed = orphaned(pod("orphan", on("lost")));
     assert_eq!(names(&collected(&observed)), ["orphan"]);
-    let (round, gone) = std::mem::take(&mut observed.round).go_on();
-    let mut next = Observed { probed: false, out_of_quarantine: gone.collect(), round, ..observed };
+    let (round, gone) = std::mem::take(&mut observed.round).go_on(&observed.pods);
+    let mut next = Observed { probed: false, out_of_quarantine: gone, round, ..observed };
     let read = Step::ReadNode("lost".into());
     assert_eq!(steps(&next), [Step::Quarantine("lost".into()), read.clone()]);
     // There is a node of that name again.
