@@ -1,7 +1,7 @@
 //! Syncs one key once.
 
 use std::any::Any;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -36,20 +36,21 @@ pub(super) async fn sync<C: Controller>(
     running: &Running,
     progress: impl Fn() + Sync,
 ) -> Synced {
-    let driven = AssertUnwindSafe(drive(controller, key, running, progress)).catch_unwind().await;
-    let ended = driven.unwrap_or_else(|panic| {
+    let panicked = |panic: Box<dyn Any + Send>| {
         running.metrics.panics(running.controller).inc();
         let error = SyncError::Failed(format!("panic: {}", panic_text(&*panic)));
         tracing::error!(%error, "Observed a panic");
         failed(error)
-    });
-    match &ended {
+    };
+    let driven = AssertUnwindSafe(drive(controller, key, running, progress)).catch_unwind().await;
+    let ended = driven.unwrap_or_else(panicked);
+    let told = catch_unwind(AssertUnwindSafe(|| match &ended {
         // The sync did not begin, so it did not end either.
         Synced::Behind(_) => {}
         Synced::Done { .. } => controller.finished(key, Ok(())),
         Synced::Failed { error, .. } => controller.finished(key, Err(error)),
-    }
-    ended
+    }));
+    told.map_or_else(panicked, |()| ended)
 }
 
 /// What a panic said.

@@ -171,8 +171,9 @@ impl Controller for Toy {
         }
     }
 
-    fn finished(&self, _key: &String, result: Result<(), &SyncError>) {
+    fn finished(&self, key: &String, result: Result<(), &SyncError>) {
         self.note(Happened::Finished(result.map_err(ToString::to_string)));
+        assert_ne!(key, "trap", "as a test wants");
     }
 }
 

@@ -75,6 +75,15 @@ async fn a_sync_that_panics_has_an_end_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_whose_end_cannot_be_told_comes_again_too() {
+    let mut rig = Rig::new([Sight::Nothing]);
+    rig.run();
+    rig.queue.add("trap".into());
+    rig.observed(3).await;
+    rig.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_comes_again_when_policy_wants_it_also_after_a_failure_whose_back_off_is_longer() {
     let failed = batch([Step::Fails], Pace::InOrder, OnFailure::PlanAgain);
     let wants = |seconds| Plan::Done { requeue_after: Some(Duration::from_secs(seconds)) };
