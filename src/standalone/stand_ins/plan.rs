@@ -100,8 +100,10 @@ pub(super) fn plan(observed: &Observed) -> Vec<Step> {
             Some(Deletion::Foreground) => FOREGROUND,
             Some(Deletion::Other) | None => continue,
         };
-        let has_pods = observed.pods.iter().any(|pod| pod.owners.iter().any(|owner| owner.uid == job.uid));
-        if !has_pods {
+        let is_its_own = |pod: &Pod| {
+            pod.key.namespace == job.key.namespace && pod.owners.iter().any(|owner| owner.uid == job.uid)
+        };
+        if !observed.pods.iter().any(is_its_own) {
             steps.push(Step::Finish { job: job.key.clone(), uid: job.uid.clone(), finalizer });
         }
     }
@@ -114,7 +116,9 @@ fn of_pod(pod: &Pod, jobs: &BTreeMap<&Uid, &Job>) -> Option<Step> {
     let owner = pod.owners.iter().find(is_job)?;
     let (key, uid) = (pod.key.clone(), pod.uid.clone());
     let alone = pod.owners.len() == 1 && !pod.deleting;
-    match jobs.get(&owner.uid).map(|job| job.deletion) {
+    // A job owns pods of its own namespace only, whatever uid a reference carries.
+    let job = jobs.get(&owner.uid).filter(|job| job.key.namespace == pod.key.namespace);
+    match job.map(|job| job.deletion) {
         None if alone => {
             let job = ObjectKey::new(pod.key.namespace.clone(), owner.name.clone());
             Some(Step::Collect { pod: key, uid, job, job_uid: owner.uid.clone() })
@@ -192,6 +196,18 @@ mod tests {
         ] {
             assert_eq!(of_job(pod.clone(), None), expected, "{pod:?}");
         }
+    }
+
+    #[test]
+    fn a_job_owns_no_pod_of_another_namespace() {
+        let key = ObjectKey::new("elsewhere", "p");
+        let forged = Pod { key: key.clone(), ..pod(&[owner("Job", "here")]) };
+        let job = ObjectKey::new("elsewhere", "j");
+        let collect = Step::Collect { pod: key, uid: "p".into(), job, job_uid: "here".into() };
+        assert_eq!(of_job(forged.clone(), None), std::slice::from_ref(&collect));
+        let job = ObjectKey::new("ns", "j");
+        let finish = Step::Finish { job, uid: "here".into(), finalizer: FOREGROUND };
+        assert_eq!(of_job(forged, Some(Deletion::Foreground)), [collect, finish]);
     }
 
     #[test]
