@@ -7,12 +7,14 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{delete, get, post, put};
 use serde_json::{Value, json};
 use steersman_apiserver::TestServer;
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -110,4 +112,47 @@ async fn a_server_on_a_full_disk_answers_and_starts_and_has_space_again_after_de
     };
     timeout(Duration::from_secs(60), taken).await.expect("deletes must make space for other objects");
     assert!(fs::metadata(disk.at.path().join("log")).unwrap().len() > 0);
+}
+
+/// The reserve is too small for what is on its way when the disk fills up.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_requests_are_answered_when_the_reserve_is_used_up_and_reads_go_on() {
+    let Some(disk) = SmallDisk::mount() else {
+        eprintln!("skipped: no file system can be mounted here (it takes root)");
+        return;
+    };
+    let server = Arc::new(start(&disk.data()).await);
+    let big =
+        |n: usize| json!({"metadata": {"name": format!("big-{n}")}, "data": {"k": "x".repeat(900_000)}});
+    post(&server, MAPS, big(0)).await.expect(201);
+    disk.fill();
+    let mut writes = JoinSet::new();
+    for n in 1..40 {
+        let (server, map) = (Arc::clone(&server), big(n));
+        writes.spawn(async move { (n, post(&server, MAPS, map).await.code) });
+    }
+    let reading = async {
+        for _ in 0..20 {
+            get(&server, &format!("{MAPS}/big-0")).await.expect(200);
+        }
+        let mut stored = Vec::new();
+        while let Some(write) = writes.join_next().await {
+            let (n, code) = write.unwrap();
+            assert!([201, 500, 504].contains(&code), "{code}");
+            if code == 201 {
+                stored.push(n);
+            }
+        }
+        stored
+    };
+    let stored =
+        timeout(Duration::from_secs(60), reading).await.expect("a full disk must keep no request waiting");
+    server.stop().await;
+    drop(server);
+
+    let server = start(&disk.data()).await;
+    for n in stored {
+        get(&server, &format!("{MAPS}/big-{n}")).await.expect(200);
+    }
+    delete(&server, &format!("{MAPS}/big-0"), Value::Null).await.expect(200);
 }

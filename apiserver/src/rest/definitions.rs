@@ -3,6 +3,7 @@
 //! A definition that is deleted stays, as upstream, until the last of its objects is gone: a finalizer holds it. So at no
 //! moment there are objects that nobody can reach, whenever the process ends. From the mark on nothing new is made.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -31,6 +32,18 @@ impl ApiServer {
                 }
             }
         });
+    }
+
+    /// Serves what all definitions say now, after writes were undone.
+    pub(crate) fn serve_as_all_defined(&self) {
+        let resources = self.resources();
+        let versions = resources.groups().iter().flat_map(|group| &group.versions);
+        let custom = versions.flat_map(|version| version.resources.values()).filter(|it| it.schema.is_none());
+        let mut names: BTreeSet<_> = custom.map(|resource| resource.table.to_string()).collect();
+        let definitions = self.store().snapshot(&DEFINITIONS.into(), "", None);
+        let definitions = definitions.map(|snapshot| snapshot.objects).unwrap_or_default();
+        names.extend(definitions.iter().map(|definition| definition.key.name.to_string()));
+        names.iter().for_each(|name| self.serve_as_defined(name));
     }
 
     /// Stores a new object of a resource, in the form of `stored`.

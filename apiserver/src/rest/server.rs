@@ -30,7 +30,10 @@ use crate::openapi;
 use crate::recorder::Recorder;
 use crate::refusal::Refusal;
 use crate::registry::{Context, Resource, Resources};
-use crate::store::{Journal, Loaded, OpenError, Store};
+use crate::store::{Journal, Loaded, OpenError, Store, Unsettled};
+
+/// When a client should try again whose write was undone, in seconds.
+const AFTER_UNDONE: i32 = 1;
 
 /// What a client gets.
 pub(crate) type Answer = std::result::Result<Response<ResponseBody>, Reset>;
@@ -110,7 +113,12 @@ impl ApiServer {
         let store = Store::from_revision(settings.history, loaded.revision);
         let server = Self::with_store(settings, store, access, signer, outbound);
         server.restore(loaded, folder)?;
-        server.store().keep_in(journal);
+        let weak = Arc::downgrade(&server.shared);
+        server.store().keep_in(journal, move || {
+            if let Some(shared) = weak.upgrade() {
+                ApiServer { shared }.serve_as_all_defined();
+            }
+        });
         server.bootstrap();
         Ok(server)
     }
@@ -289,24 +297,28 @@ impl ApiServer {
                 }
             }
             Some(failure) => {
+                let mark = self.store().mark();
                 let answer = self.failed(&request, failure).await?;
-                self.once_safe(&request, answer).await
+                match self.store().settled_since(mark).await {
+                    Ok(()) => answer,
+                    Err(why) => refuse(&refusal_of(why), status_format(&request)),
+                }
             }
         };
         self.recorder().record(&request, &name, answer.status().as_u16());
         Ok(if head { answer.map(|_| ResponseBody::full(Bytes::new())) } else { answer })
     }
 
+    /// Carries a request out. All that the answer tells is safe: what was written, and what was only read.
     async fn answered(&self, request: &Request) -> Response<ResponseBody> {
-        let answer = self.carried_out(request).await;
-        self.once_safe(request, answer).await
-    }
-
-    /// Whatever the answer tells must be safe first: what was written, and what was only read.
-    async fn once_safe(&self, request: &Request, answer: Response<ResponseBody>) -> Response<ResponseBody> {
-        match self.store().settled().await {
-            Ok(()) => answer,
-            Err(failed) => refuse(&Refusal::internal(failed), status_format(request)),
+        loop {
+            let mark = self.store().mark();
+            let answer = self.carried_out(request).await;
+            match self.store().settled_since(mark).await {
+                Ok(()) => return answer,
+                Err(Unsettled::Undone) if is_repeatable(&request.call) => {}
+                Err(why) => return refuse(&refusal_of(why), status_format(request)),
+            }
         }
     }
 
@@ -385,6 +397,18 @@ fn is_served(call: &Call) -> bool {
         "binding" | "eviction" => call.resource.plural == "pods",
         "token" => call.resource.plural == "serviceaccounts",
         _ => false,
+    }
+}
+
+/// Whether a call only reads, and what it reads is here.
+fn is_repeatable(call: &Call) -> bool {
+    !call.verb.is_write() && !connect::leads_out(call)
+}
+
+fn refusal_of(why: Unsettled) -> Refusal {
+    match why {
+        Unsettled::Undone => Refusal::took_too_long(why, AFTER_UNDONE),
+        Unsettled::Failed(failed) => Refusal::internal(failed),
     }
 }
 

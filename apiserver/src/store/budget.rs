@@ -66,6 +66,16 @@ impl Budget {
         Ok(())
     }
 
+    #[cfg(test)]
+    pub(super) fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Takes back what was counted for a write that is undone.
+    pub(super) fn undo(&mut self, demand: Demand) {
+        self.used = self.used.saturating_sub(demand.after).saturating_add(demand.before);
+    }
+
     fn allows(&self, demand: Demand) -> bool {
         if demand.after <= demand.before {
             return true;
@@ -107,6 +117,10 @@ mod tests {
             let taken = budget.take(Demand { before, after, deleting });
             assert_eq!(taken.is_ok(), allowed, "{what}");
             assert_eq!(budget.used, if allowed { used - before + after } else { used }, "{what}");
+            if allowed {
+                budget.undo(Demand { before, after, deleting });
+                assert_eq!(budget.used, used, "{what}, undone");
+            }
         }
     }
 

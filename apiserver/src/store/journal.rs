@@ -12,6 +12,9 @@
 //! deletes through. Once there is space for the reserve again (since the disk has it, or since deletes left some within the
 //! file, which is then compacted) the store takes all writes again. The process goes on all the while, and can be started.
 //!
+//! Half of the reserve is for deletes alone, so that they can go on. A write that finds no space all the same is undone, with
+//! all that were queued after it: their requests get an error at once, and reads go on.
+//!
 //! [`Store::settled`]: super::Store::settled
 
 mod database;
@@ -19,7 +22,6 @@ mod error;
 mod folder;
 mod volume;
 
-use std::convert::Infallible;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -34,7 +36,7 @@ use tokio::time::Instant;
 pub(crate) use self::database::Loaded;
 use self::database::{FORMAT, check_format, load};
 pub use self::error::OpenError;
-use self::volume::{Folder, Volume, is_full};
+use self::volume::{FOR_DELETES, Folder, Volume, is_full};
 use super::TableId;
 
 /// The database's file in the data folder.
@@ -62,6 +64,16 @@ pub(super) struct Entry {
     pub(super) freed: u64,
 }
 
+/// The store of a journal.
+pub(super) trait Keeper: Send + 'static {
+    /// Takes in how far the journal is.
+    fn note(&self, progress: Progress);
+
+    /// Undoes all writes that are not safe. Returns the version of the last write so far: the journal drops those up to it
+    /// that it has queued.
+    fn undo(&self) -> u64;
+}
+
 /// What a journal tells its store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Progress {
@@ -83,6 +95,8 @@ pub(crate) struct Journal {
     volume: Box<dyn Volume>,
     /// `None` while the reserve is held.
     shortage: Option<Shortage>,
+    /// Queued writes up to this version were undone.
+    undone: u64,
 }
 
 /// What is known of a full disk.
@@ -106,8 +120,6 @@ impl Shortage {
 /// The end of the queue that writers have, and the thread at the other end. Dropping it commits what is queued.
 pub(super) struct Writer {
     queue: Option<mpsc::Sender<Entry>>,
-    /// Dropped with the queue: the thread then no longer waits for space.
-    open: Option<mpsc::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -140,7 +152,7 @@ impl Journal {
         let read = |source| OpenError::Read { folder: folder.to_owned(), source: Box::new(source) };
         let mut opened = volume.open().map_err(redb::Error::from);
         while opened.as_ref().is_err_and(is_out_of_space)
-            && volume.release_reserve().is_ok_and(|part| part > 0)
+            && volume.release_reserve(0).is_ok_and(|part| part > 0)
         {
             opened = volume.open().map_err(redb::Error::from);
         }
@@ -154,41 +166,36 @@ impl Journal {
         }
         // An earlier process may have left space in the file.
         let shortage = if holds_reserve(&*volume) { None } else { Some(Shortage::begin(u64::MAX)) };
-        Ok((Self { database: Some(database), volume, shortage }, loaded))
+        Ok((Self { database: Some(database), volume, shortage, undone: 0 }, loaded))
     }
 
-    /// Starts the thread that commits, and tells the store by `tell` how far it is.
-    pub(super) fn start(self, tell: impl Fn(Progress) + Send + 'static) -> Writer {
+    /// Starts the thread that commits, and tells the store how far it is.
+    pub(super) fn start(self, keeper: impl Keeper) -> Writer {
         if self.shortage.is_some() {
             tracing::warn!(
                 "The disk of the data folder is full: only writes that need no more space are taken"
             );
-            tell(Progress::Full);
+            keeper.note(Progress::Full);
         }
         let (queue, entries) = mpsc::channel();
-        let (open, closing) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || self.run(&entries, &closing, &tell))
+            .spawn(move || self.run(&entries, &keeper))
             .expect("a thread must start: without it nothing is safe");
-        Writer { queue: Some(queue), open: Some(open), thread: Some(thread) }
+        Writer { queue: Some(queue), thread: Some(thread) }
     }
 
-    fn run(
-        mut self,
-        entries: &mpsc::Receiver<Entry>,
-        closing: &mpsc::Receiver<Infallible>,
-        tell: &impl Fn(Progress),
-    ) {
-        let _alarm = Alarm(tell);
+    fn run(mut self, entries: &mpsc::Receiver<Entry>, keeper: &impl Keeper) {
+        let _alarm = Alarm(keeper);
         loop {
             match self.wait_for(entries) {
                 Ok(first) => {
                     let mut batch = vec![first];
                     batch.extend(entries.try_iter().take(BATCH - 1));
-                    if let Err(error) = self.store(&batch, closing, tell) {
+                    batch.retain(|entry| entry.version > self.undone);
+                    if let Err(error) = self.store(&batch, keeper) {
                         tracing::error!(%error, "The store has failed: writes can't be stored any more");
-                        tell(Progress::Failed(error.to_string()));
+                        keeper.note(Progress::Failed(error.to_string()));
                         return;
                     }
                 }
@@ -196,7 +203,7 @@ impl Journal {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             if self.shortage.as_ref().is_some_and(|shortage| Instant::now() >= shortage.look_at) {
-                self.look_for_space(tell);
+                self.look_for_space(keeper);
             }
         }
     }
@@ -212,13 +219,8 @@ impl Journal {
     }
 
     /// Commits writes; in smaller parts where the disk is full, since each commit gives back the space of what it replaces.
-    /// Where not even one fits, waits for space.
-    fn store(
-        &mut self,
-        batch: &[Entry],
-        closing: &mpsc::Receiver<Infallible>,
-        tell: &impl Fn(Progress),
-    ) -> Result<(), redb::Error> {
+    /// Where not even one fits, undoes it and all later writes.
+    fn store(&mut self, batch: &[Entry], keeper: &impl Keeper) -> Result<(), redb::Error> {
         let (mut rest, mut most) = (batch, batch.len());
         while let Some(last) = rest.len().min(most).checked_sub(1) {
             let (part, later) = rest.split_at(last + 1);
@@ -230,15 +232,16 @@ impl Journal {
                         shortage.freed = shortage.freed.saturating_add(freed);
                     }
                     rest = later;
-                    tell(Progress::Safe(version));
+                    keeper.note(Progress::Safe(version));
                 }
                 Err(error) if !is_out_of_space(&error) => return Err(error),
-                Err(error) => {
-                    let released = self.run_out_of_space(tell);
+                Err(_) => {
+                    let released = self.run_out_of_space(part, keeper);
                     most = part.len().div_ceil(2);
-                    let over = || closing.recv_timeout(RETRY) == Err(RecvTimeoutError::Disconnected);
-                    if released == 0 && part.len() == 1 && over() {
-                        return Err(error);
+                    if released == 0 && part.len() == 1 {
+                        tracing::warn!("A write was undone: the disk of the data folder has no space for it");
+                        self.undone = keeper.undo();
+                        return Ok(());
                     }
                 }
             }
@@ -246,36 +249,41 @@ impl Journal {
         Ok(())
     }
 
-    /// Tells the store that the disk is full, and gives a part of the reserve back. Returns how many bytes.
-    fn run_out_of_space(&mut self, tell: &impl Fn(Progress)) -> u64 {
+    /// Tells the store that the disk is full, and gives a part of the reserve back for these writes. Returns how many bytes.
+    fn run_out_of_space(&mut self, writes: &[Entry], keeper: &impl Keeper) -> u64 {
         if self.shortage.is_none() {
             tracing::error!(
                 "The disk of the data folder is full: only writes that need no more space are taken"
             );
             self.shortage = Some(Shortage::begin(0));
-            tell(Progress::Full);
+            keeper.note(Progress::Full);
         }
-        self.volume.release_reserve().unwrap_or_else(|error| {
+        let are_deletes = writes.iter().all(|entry| entry.state.is_none());
+        let keep = if are_deletes { 0 } else { FOR_DELETES };
+        self.volume.release_reserve(keep).unwrap_or_else(|error| {
             tracing::error!(%error, "The space that is reserved for deletes can't be had");
             0
         })
     }
 
     /// Holds the reserve again if there is space for it; compacts the file where that may help.
-    fn look_for_space(&mut self, tell: &impl Fn(Progress)) {
+    fn look_for_space(&mut self, keeper: &impl Keeper) {
         let Some(shortage) = &mut self.shortage else { return };
         let now = Instant::now();
         shortage.look_at = now + RETRY;
         let mut held = holds_reserve(&*self.volume);
         if !held && shortage.freed > 0 && now >= shortage.compact_at {
+            if self.database.is_none() {
+                self.database = self.volume.open().ok();
+            }
             match self.database.as_mut().map(Database::compact) {
                 Some(Ok(_)) => shortage.freed = 0,
                 Some(Err(error)) => {
                     tracing::debug!(%error, "The file of the store can't be compacted");
                     self.database = None;
-                    let _ = self.volume.release_reserve();
+                    let _ = self.volume.release_reserve(0);
                 }
-                None => {}
+                None => _ = self.volume.release_reserve(0),
             }
             shortage.compact_at = now + now.elapsed() * REST;
             held = holds_reserve(&*self.volume);
@@ -283,7 +291,7 @@ impl Journal {
         if held {
             tracing::info!("The disk of the data folder has space again: all writes are taken");
             self.shortage = None;
-            tell(Progress::Free);
+            keeper.note(Progress::Free);
         }
     }
 
@@ -319,12 +327,12 @@ fn is_out_of_space(error: &redb::Error) -> bool {
 }
 
 /// Tells the store when the thread panics: requests would wait for their writes for ever.
-struct Alarm<'a, F: Fn(Progress)>(&'a F);
+struct Alarm<'a, K: Keeper>(&'a K);
 
-impl<F: Fn(Progress)> Drop for Alarm<'_, F> {
+impl<K: Keeper> Drop for Alarm<'_, K> {
     fn drop(&mut self) {
         if thread::panicking() {
-            (self.0)(Progress::Failed("the thread that stores writes has panicked".to_owned()));
+            self.0.note(Progress::Failed("the thread that stores writes has panicked".to_owned()));
         }
     }
 }
@@ -332,7 +340,8 @@ impl<F: Fn(Progress)> Drop for Alarm<'_, F> {
 impl Writer {
     /// Queues a write. To be called in the order of versions.
     ///
-    /// What waits here is bounded by the requests under way, of which each waits for its own writes.
+    /// What waits here is bounded by the requests under way, of which each waits for its own writes. On a full disk it does not
+    /// wait long.
     pub(super) fn write(&self, entry: Entry) {
         // Once the thread has failed, nobody's answer is a success any more.
         let _ = self.queue.as_ref().map(|queue| queue.send(entry));
@@ -341,7 +350,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        (self.queue, self.open) = (None, None);
+        self.queue = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -53,16 +53,28 @@ pub(crate) struct Store {
 /// What the journal's thread knows as well.
 struct Shared {
     state: RwLock<State>,
-    /// Follows `state.settled`; for those who wait until a version is reached.
+    /// Follows `state.settled`, for requests that wait until a version is safe.
     settled: watch::Sender<Settled>,
 }
 
-/// Up to which version all writes are safe, or why no more ever will be.
-type Settled = Result<u64, Arc<str>>;
+#[derive(Debug, Clone)]
+struct Settled {
+    /// Up to which version all writes are safe, or why no later write ever will be.
+    safe: Result<u64, Arc<str>>,
+    /// How often writes were undone.
+    undone: u64,
+}
+
+/// A moment in the life of a store, see [`Store::settled_since`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark(u64);
 
 struct State {
-    /// The version of the last write. Begins at 1, since zero means "any".
+    /// The version of the last write that is in effect. Begins at 1, since zero means "any".
     revision: u64,
+    /// The last version that a write was given. After `revision` where writes were undone: no version is given twice, so that
+    /// a request which has seen a state that was undone can't take a later one for it.
+    issued: u64,
     /// The version of the last write that is safe; never after `revision`.
     settled: u64,
     /// What the objects of all tables take, and may take.
@@ -111,6 +123,18 @@ pub(crate) enum Error {
 #[error("the store has failed: {0}")]
 pub(crate) struct Failed(Arc<str>);
 
+/// Why a request must not tell what it has written or read.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum Unsettled {
+    /// No answer is possible any more.
+    #[error(transparent)]
+    Failed(#[from] Failed),
+    /// The disk had no space, and writes were undone, among them perhaps what the request has written or read. Reads should
+    /// be repeated; of a write it is unknown whether it was made.
+    #[error("the disk is full, and the write may not have been stored")]
+    Undone,
+}
+
 impl Store {
     /// An empty one whose tables remember that many changes each.
     pub(crate) fn new(history: usize) -> Self {
@@ -121,8 +145,10 @@ impl Store {
     pub(crate) fn from_revision(history: usize, revision: u64) -> Self {
         let (forgotten, revision) = (revision, revision.max(1));
         let tables = Tables { by_id: HashMap::new(), forgotten, history: history.max(1) };
-        let state = State { revision, settled: revision, budget: Budget::new(u64::MAX), tables };
-        let shared = Shared { state: RwLock::new(state), settled: watch::Sender::new(Ok(revision)) };
+        let budget = Budget::new(u64::MAX);
+        let state = State { revision, issued: revision, settled: revision, budget, tables };
+        let settled = Settled { safe: Ok(revision), undone: 0 };
+        let shared = Shared { state: RwLock::new(state), settled: watch::Sender::new(settled) };
         Self { shared: Arc::new(shared), journal: OnceLock::new(), warm: Warm::default() }
     }
 
@@ -157,52 +183,76 @@ impl Store {
     }
 
     /// From now on all writes go to the journal. To be called once, before the first write.
-    pub(crate) fn keep_in(&self, journal: Journal) {
-        let shared = Arc::clone(&self.shared);
-        let writer = journal.start(move |progress| shared.note(progress));
-        if self.journal.set(writer).is_err() {
+    ///
+    /// `undone` is called after each time that writes were undone, since the disk had no space for them: what was derived from
+    /// them must be derived anew.
+    pub(crate) fn keep_in(&self, journal: Journal, undone: impl Fn() + Send + 'static) {
+        let keeper = Keeper { shared: Arc::clone(&self.shared), undone: Box::new(undone) };
+        if self.journal.set(journal.start(keeper)).is_err() {
             unreachable!("a store must be given its journal once");
         }
     }
 
+    /// Marks the present moment, for [`settled_since`](Self::settled_since).
+    pub(crate) fn mark(&self) -> Mark {
+        Mark(self.shared.settled.borrow().undone)
+    }
+
     /// Resolves once all that was written so far is safe.
+    ///
+    /// `mark` must be from before the caller's first read or write: what it has seen since then is known to last if this
+    /// succeeds.
+    ///
+    /// # Errors
+    /// See [`Unsettled`].
+    pub(crate) async fn settled_since(&self, mark: Mark) -> Result<(), Unsettled> {
+        let revision = self.revision();
+        let mut settled = self.shared.settled.subscribe();
+        let done = |settled: &Settled| {
+            settled.undone != mark.0 || settled.safe.as_ref().map_or(true, |safe| *safe >= revision)
+        };
+        // The sender lives as long as `self`, so the wait can't fail.
+        match settled.wait_for(done).await.as_deref() {
+            Ok(Settled { safe: Err(why), .. }) => Err(Failed(Arc::clone(why)).into()),
+            Ok(Settled { undone, .. }) if *undone != mark.0 => Err(Unsettled::Undone),
+            _ => Ok(()),
+        }
+    }
+
+    /// Resolves once the present state is safe, whatever becomes of it until then.
     ///
     /// # Errors
     /// It never will be.
     pub(crate) async fn settled(&self) -> Result<(), Failed> {
-        let revision = self.revision();
-        self.wait_for(revision).await
+        loop {
+            match self.settled_since(self.mark()).await {
+                Ok(()) => return Ok(()),
+                Err(Unsettled::Failed(failed)) => return Err(failed),
+                Err(Unsettled::Undone) => {}
+            }
+        }
     }
 
     /// Resolves when writes can't be made to last any more.
     pub(crate) async fn failed(&self) -> Failed {
         let mut settled = self.shared.settled.subscribe();
-        match settled.wait_for(Result::is_err).await.as_deref() {
-            Ok(Err(why)) => Failed(Arc::clone(why)),
+        match settled.wait_for(|settled| settled.safe.is_err()).await.as_deref() {
+            Ok(Settled { safe: Err(why), .. }) => Failed(Arc::clone(why)),
             // The sender lives as long as `self`.
             _ => std::future::pending().await,
         }
     }
 
-    async fn wait_for(&self, version: u64) -> Result<(), Failed> {
-        let mut settled = self.shared.settled.subscribe();
-        // The sender lives as long as `self`, so the wait can't fail.
-        let reached =
-            settled.wait_for(|settled| settled.as_ref().map_or(true, |safe| *safe >= version)).await;
-        match reached.as_deref() {
-            Ok(Err(why)) => Err(Failed(Arc::clone(why))),
-            _ => Ok(()),
-        }
-    }
-
-    /// The version of the last write.
+    /// The version of the last write that is in effect.
     pub(crate) fn revision(&self) -> u64 {
         self.shared.state.read().revision
     }
 
     /// Resolves once that version has been reached, and is safe; or never will be.
     pub(crate) async fn reached(&self, version: u64) {
-        let _ = self.wait_for(version).await;
+        let mut settled = self.shared.settled.subscribe();
+        // The sender lives as long as `self`, so the wait can't fail.
+        let _ = settled.wait_for(|settled| settled.safe.as_ref().map_or(true, |safe| *safe >= version)).await;
     }
 
     /// The present state of one object.
@@ -263,8 +313,8 @@ impl Store {
         decide: impl FnOnce(&Table, u64) -> Result<Step, Error>,
     ) -> Result<Arc<Object>, Error> {
         let mut guard = self.shared.state.write();
-        let State { revision, settled, budget, tables, .. } = &mut *guard;
-        let version = *revision + 1;
+        let State { revision, issued, settled, budget, tables } = &mut *guard;
+        let version = *issued + 1;
         let table = tables.table(&resource.table);
         let step = decide(table, version)?;
         let (Step::Put(written) | Step::Remove(written)) = &step;
@@ -278,15 +328,15 @@ impl Store {
         let json = match step {
             Step::Put(object) => {
                 let json = object.json().clone();
-                table.put(object);
+                table.put(object, *settled);
                 Some(json)
             }
             Step::Remove(last) => {
-                table.remove(last);
+                table.remove(last, *settled);
                 None
             }
         };
-        *revision = version;
+        (*revision, *issued) = (version, version);
         match self.journal.get() {
             // Queued under the lock, so in the order of versions.
             Some(journal) => journal.write(Entry {
@@ -300,7 +350,7 @@ impl Store {
                 *settled = version;
                 // Sent under the lock, so that nobody sees versions go backwards.
                 table.announce(version);
-                let _ = self.shared.settled.send_replace(Ok(version));
+                self.shared.settled.send_modify(|settled| settled.safe = Ok(version));
             }
         }
         Ok(written)
@@ -353,20 +403,28 @@ impl Store {
         (Snapshot { version, objects }, cursor)
     }
 
-    /// Forgets the history of all tables: versions before the present one are no longer known.
+    /// Forgets the history of all tables: versions before the last that is safe are no longer known.
     pub(crate) fn compact(&self) {
         let mut state = self.shared.state.write();
-        let revision = state.revision;
-        state.tables.by_id.values_mut().for_each(|table| table.compact(revision));
+        let settled = state.settled;
+        state.tables.by_id.values_mut().for_each(|table| table.compact(settled));
     }
 
-    /// Forgets of all tables what was written before `before`, and hands back the memory.
+    /// Forgets of all tables what was written before `before` and is safe, and hands back the memory.
     pub(crate) fn forget(&self, before: Instant) {
-        let mut state = self.shared.state.write();
-        let forgotten: Vec<_> = state.tables.by_id.values_mut().map(|table| table.forget(before)).collect();
-        drop(state);
+        let mut guard = self.shared.state.write();
+        let State { settled, tables, .. } = &mut *guard;
+        let forgotten: Vec<_> =
+            tables.by_id.values_mut().map(|table| table.forget(before, *settled)).collect();
+        drop(guard);
         // Not under the lock: it takes a while.
         drop(forgotten);
+    }
+
+    /// How many bytes the objects take, their keys included.
+    #[cfg(test)]
+    pub(crate) fn used(&self) -> u64 {
+        self.shared.state.read().budget.used()
     }
 
     /// How many objects a table holds.
@@ -375,21 +433,48 @@ impl Store {
     }
 }
 
-impl Shared {
-    /// Takes in what the journal tells.
+/// A store, as its journal sees it.
+struct Keeper {
+    shared: Arc<Shared>,
+    /// Called after writes were undone.
+    undone: Box<dyn Fn() + Send>,
+}
+
+impl journal::Keeper for Keeper {
     fn note(&self, progress: Progress) {
-        let mut state = self.state.write();
+        let mut state = self.shared.state.write();
+        let settled = &self.shared.settled;
         match progress {
             Progress::Safe(version) => {
                 state.settled = version;
                 // Sent under the lock, so that nobody sees versions go backwards.
                 state.tables.by_id.values().for_each(|table| table.announce(version));
-                let _ = self.settled.send_replace(Ok(version));
+                settled.send_modify(|settled| settled.safe = Ok(version));
             }
             Progress::Full => state.budget.set_disk(Disk::Full),
             Progress::Free => state.budget.set_disk(Disk::Free),
-            Progress::Failed(why) => _ = self.settled.send_replace(Err(why.into())),
+            Progress::Failed(why) => settled.send_modify(|settled| settled.safe = Err(why.into())),
         }
+    }
+
+    fn undo(&self) -> u64 {
+        let mut guard = self.shared.state.write();
+        let State { revision, issued, settled, budget, tables } = &mut *guard;
+        let changes = tables.by_id.values_mut().flat_map(|table| table.undo_after(*settled));
+        for Change { kind, object, before, .. } in changes.collect::<Vec<_>>().iter().map(Arc::as_ref) {
+            budget.undo(Demand {
+                before: before.as_ref().map_or(0, |before| before.space()),
+                after: if *kind == ChangeKind::Deleted { 0 } else { object.space() },
+                deleting: false,
+            });
+        }
+        *revision = *settled;
+        let issued = *issued;
+        // Sent under the lock: no request that saw a write which is now undone may be told that it is safe.
+        self.shared.settled.send_modify(|settled| settled.undone += 1);
+        drop(guard);
+        (self.undone)();
+        issued
     }
 }
 

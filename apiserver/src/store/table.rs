@@ -67,11 +67,11 @@ impl Change {
 pub(super) struct Table {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
     /// Oldest first, versions strictly ascending. Undone from the back, it leads from `objects` to any version that
-    /// is not before `compacted`.
+    /// is not before `compacted`. Has all changes that are not settled, since they may have to be undone.
     history: VecDeque<Arc<Change>>,
-    /// How long `history` may become.
+    /// Maximum length of the settled part of `history`.
     limit: usize,
-    /// What the changes in `history` weigh together; more than [`HEAVIEST`] only while there is but one.
+    /// The weight of all changes in `history`. Above [`HEAVIEST`] only while there is one change, or they are not settled.
     weight: usize,
     /// The version of the newest forgotten change.
     compacted: u64,
@@ -107,33 +107,52 @@ impl Table {
         }
     }
 
-    pub(super) fn put(&mut self, object: Arc<Object>) {
+    /// Puts an object in, in the place of its state before. Changes up to `settled` may be forgotten for it.
+    pub(super) fn put(&mut self, object: Arc<Object>, settled: u64) {
         let before = self.objects.insert(object.key.clone(), Arc::clone(&object));
         let kind = if before.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-        self.remember(kind, object, before);
+        self.remember(kind, object, before, settled);
     }
 
-    pub(super) fn remove(&mut self, last: Arc<Object>) {
+    /// Removes the object of which this is the last state. Changes up to `settled` may be forgotten for it.
+    pub(super) fn remove(&mut self, last: Arc<Object>, settled: u64) {
         let before = self.objects.remove(&last.key);
-        self.remember(ChangeKind::Deleted, last, before);
+        self.remember(ChangeKind::Deleted, last, before, settled);
     }
 
-    fn remember(&mut self, kind: ChangeKind, object: Arc<Object>, before: Option<Arc<Object>>) {
+    fn remember(&mut self, kind: ChangeKind, object: Arc<Object>, before: Option<Arc<Object>>, settled: u64) {
         let weight = object.weight();
         let change = Change { kind, object, before, at: Instant::now(), weight, stamped: OnceLock::new() };
         self.weight += weight;
         self.history.push_back(Arc::new(change));
-        while self.history.len() > self.limit || self.weight > HEAVIEST && self.history.len() > 1 {
-            if let Some(forgotten) = self.history.pop_front() {
-                self.compacted = forgotten.version();
-                self.weight -= forgotten.weight;
-            }
+        while (self.history.len() > self.limit || self.weight > HEAVIEST && self.history.len() > 1)
+            && self.history.front().is_some_and(|oldest| oldest.version() <= settled)
+            && let Some(forgotten) = self.history.pop_front()
+        {
+            self.compacted = forgotten.version();
+            self.weight -= forgotten.weight;
         }
     }
 
-    /// Forgets the changes that were made before that moment. They come back, to be dropped.
-    pub(super) fn forget(&mut self, before: Instant) -> VecDeque<Arc<Change>> {
-        let kept = self.history.partition_point(|change| change.at < before);
+    /// Undoes the changes after a version. Returns them, the newest first.
+    pub(super) fn undo_after(&mut self, version: u64) -> Vec<Arc<Change>> {
+        let mut undone = Vec::new();
+        while self.history.back().is_some_and(|newest| newest.version() > version)
+            && let Some(change) = self.history.pop_back()
+        {
+            self.weight -= change.weight;
+            match &change.before {
+                Some(before) => self.objects.insert(before.key.clone(), Arc::clone(before)),
+                None => self.objects.remove(&change.object.key),
+            };
+            undone.push(change);
+        }
+        undone
+    }
+
+    /// Forgets the changes up to `settled` that were made before that moment. Returns them for the caller to drop.
+    pub(super) fn forget(&mut self, before: Instant, settled: u64) -> VecDeque<Arc<Change>> {
+        let kept = self.history.partition_point(|change| change.at < before && change.version() <= settled);
         let later = self.history.split_off(kept);
         let forgotten = std::mem::replace(&mut self.history, later);
         self.weight -= forgotten.iter().map(|change| change.weight).sum::<usize>();
@@ -151,9 +170,10 @@ impl Table {
         self.wake.subscribe()
     }
 
+    /// Forgets the changes up to a version.
     pub(super) fn compact(&mut self, version: u64) {
-        self.history.clear();
-        self.weight = 0;
+        self.history.retain(|change| change.version() > version);
+        self.weight = self.history.iter().map(|change| change.weight).sum();
         self.compacted = version;
     }
 

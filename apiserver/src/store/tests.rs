@@ -102,7 +102,7 @@ proptest! {
                 prop_assert_eq!(&table, &resource.table);
                 store.restore(&resource, key, state).unwrap();
             }
-            store.keep_in(journal);
+            store.keep_in(journal, || {});
             prop_assert_eq!(keys(&store.snapshot(&resource.table, "", None).unwrap()), expected.1);
             for a in acts {
                 act(&store, &resource, a);
@@ -121,7 +121,7 @@ async fn followers_hear_of_a_write_when_it_is_settled() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, _) = Journal::open(folder.path()).unwrap();
     let store = Arc::new(Store::new(100));
-    store.keep_in(journal);
+    store.keep_in(journal, || {});
     let resource = maps();
     let (_, mut cursor) = store.snapshot_and_follow(&resource.table, "");
     for n in 0..50 {

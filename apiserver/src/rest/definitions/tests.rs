@@ -57,6 +57,22 @@ impl ApiServer {
 }
 
 #[test]
+fn what_is_served_follows_the_definitions_after_writes_were_undone() {
+    let server = in_memory();
+    let stored = server.define(definition(true));
+    server.store().remove(&stored).unwrap();
+    server.serve_as_all_defined();
+    assert!(server.knobs().is_none(), "its definition was undone");
+    assert!(server.resources().get("", "v1", "pods").is_some());
+    server
+        .store()
+        .create(&server.definitions(), stored.key.clone(), stored.parsed().as_ref().clone())
+        .unwrap();
+    server.serve_as_all_defined();
+    assert!(server.knobs().is_some(), "its removal was undone");
+}
+
+#[test]
 fn a_start_goes_on_with_a_definition_that_was_going_when_the_power_was_cut() {
     let folder = tempfile::tempdir().unwrap();
     let server = open(folder.path());

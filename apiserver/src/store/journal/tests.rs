@@ -10,12 +10,13 @@ use std::sync::Arc;
 use disk::{Disk, Mounted};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::database::{FACT_FORMAT, FACTS, prepare};
 use super::folder::UNFINISHED;
 use super::*;
 use crate::registry::{Resource, Resources};
-use crate::store::{Error, Store};
+use crate::store::{Error, Mark, Store, Unsettled};
 
 /// All objects, with their versions and what they hold.
 type State = BTreeMap<ObjectKey, (u64, Value)>;
@@ -160,7 +161,7 @@ proptest! {
                     for (_, key, bytes) in loaded.objects {
                         store.restore(&maps, key, bytes).unwrap();
                     }
-                    store.keep_in(journal);
+                    store.keep_in(journal, || {});
                     known.live(life, &disk, &store);
                     disk.cut();
                 }
@@ -189,15 +190,28 @@ fn a_first_start_that_was_broken_off_is_none() {
     }
 }
 
+/// Panics when it is told that something is safe, and passes all else on.
+struct Panicking(mpsc::Sender<Progress>);
+
+impl Keeper for Panicking {
+    fn note(&self, progress: Progress) {
+        match progress {
+            Progress::Safe(version) => panic!("version {version} is too much"),
+            other => self.0.send(other).unwrap(),
+        }
+    }
+
+    fn undo(&self) -> u64 {
+        unreachable!("the disk is not full")
+    }
+}
+
 #[test]
 fn who_waits_is_told_when_the_thread_panics() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, _) = Journal::open(folder.path()).unwrap();
     let (told, tells) = mpsc::channel();
-    let writer = journal.start(move |progress| match progress {
-        Progress::Safe(version) => panic!("version {version} is too much"),
-        other => told.send(other).unwrap(),
-    });
+    let writer = journal.start(Panicking(told));
     writer.write(Entry { version: 2, table: "configmaps".into(), key: key(0), state: None, freed: 0 });
     let panicked = "the thread that stores writes has panicked".to_owned();
     assert_eq!(tells.recv(), Ok(Progress::Failed(panicked)));
@@ -250,15 +264,25 @@ impl Kept {
         for (_, key, bytes) in loaded.objects {
             store.restore(&maps, key, bytes).unwrap();
         }
-        store.keep_in(journal);
+        store.keep_in(journal, || {});
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         Self { store, maps, runtime }
     }
 
     /// Waits until all that was written is safe.
     fn settle(&self) {
-        let settled = async { tokio::time::timeout(Duration::from_secs(60), self.store.settled()).await };
-        self.runtime.block_on(settled).expect("a write must be safe, or be refused").unwrap();
+        self.settled_since(self.store.mark()).unwrap();
+    }
+
+    fn settled_since(&self, mark: Mark) -> Result<(), Unsettled> {
+        let settled = async { timeout(Duration::from_secs(60), self.store.settled_since(mark)).await };
+        self.runtime.block_on(settled).expect("a write must be safe, or be undone")
+    }
+
+    /// The versions of all objects.
+    fn states(&self) -> BTreeMap<ObjectKey, u64> {
+        let all = self.store.snapshot(&self.maps.table, "", None).unwrap().objects;
+        all.iter().map(|object| (object.key.clone(), object.version)).collect()
     }
 
     fn get(&self, n: u8) -> Arc<crate::store::Object> {
@@ -332,4 +356,41 @@ fn a_disk_that_somebody_else_filled_takes_everything_again_once_it_has_space() {
     let made = kept.fill_up();
     disk.empty();
     kept.wait_for_space(made);
+}
+
+/// More than the reserve has space for is on its way when the disk fills up.
+#[test]
+fn writes_that_find_no_space_are_undone_and_deletes_go_on() {
+    let disk = Disk::of_blocks(new_file(), 2048);
+    let kept = Kept::on(&disk);
+    for n in 0..10 {
+        kept.create(n).unwrap();
+    }
+    kept.settle();
+    disk.fill();
+    let mark = kept.store.mark();
+    let held = disk.hold();
+    kept.store.remove(&kept.get(0)).unwrap();
+    kept.store.replace(&kept.get(1), map("b")).unwrap();
+    (100..150).for_each(|n| kept.create(n).unwrap());
+    let late = kept.store.revision();
+    drop(held);
+    let settled = kept.settled_since(mark);
+    assert!(matches!(settled, Err(Unsettled::Undone)), "{settled:?}");
+
+    // All that is seen is on the disk, and no version is given twice.
+    let seen = kept.states();
+    assert!(seen.len() < 60, "{}", seen.len());
+    kept.settle();
+    let marked = kept.store.mark();
+    let deleted = kept.store.remove(&kept.get(2)).unwrap();
+    assert!(deleted.version > late, "{} after {late}", deleted.version);
+    kept.settled_since(marked).expect("there must be space for deletes");
+    let used = kept.store.used();
+    drop(kept);
+    let kept = Kept::on(&disk);
+    let mut expected = seen;
+    expected.remove(&key(2));
+    assert_eq!(kept.states(), expected);
+    assert_eq!(kept.store.used(), used, "the undone objects must not count");
 }

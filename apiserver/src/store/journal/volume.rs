@@ -16,6 +16,8 @@ const RESERVE: &str = "reserve";
 /// How many bytes are reserved on the disk. A delete needs a few pages of 4 KiB until the one after it; what is being written
 /// when the disk fills up needs its own size.
 const RESERVED: u64 = 8 << 20;
+/// How many of them only deletes may use.
+pub(super) const FOR_DELETES: u64 = RESERVED / 2;
 /// How many bytes of the reserve are given back at once.
 const PART: u64 = 512 << 10;
 
@@ -33,12 +35,12 @@ pub(super) trait Volume: Send {
     /// There is no space for it. What is held of it already stays so.
     fn hold_reserve(&self) -> io::Result<()>;
 
-    /// Gives a part of the reserve back, so that the database can grow by it. Not all at once: whoever filled the disk takes
-    /// what is left. Says how many bytes; none if nothing is held any more.
+    /// Gives a part of the reserve back, so that the database can grow by it, and keeps `keep` bytes. Not all at once: the
+    /// program that filled the disk takes what is left. Returns how many bytes; zero if no more than `keep` are held.
     ///
     /// # Errors
     /// The system does not let us.
-    fn release_reserve(&self) -> io::Result<u64>;
+    fn release_reserve(&self, keep: u64) -> io::Result<u64>;
 }
 
 /// The folder of a server, as a volume.
@@ -75,10 +77,10 @@ impl Volume for Folder {
         allocate(&file, held).inspect_err(|_| _ = file.set_len(held))
     }
 
-    fn release_reserve(&self) -> io::Result<u64> {
+    fn release_reserve(&self, keep: u64) -> io::Result<u64> {
         let file = self.reserve()?;
         let held = file.metadata()?.len();
-        let part = held.min(PART);
+        let part = held.saturating_sub(keep).min(PART);
         file.set_len(held - part)?;
         Ok(part)
     }

@@ -98,6 +98,11 @@ impl Disk {
         disk
     }
 
+    /// Keeps all users of the disk waiting for as long as the guard lives.
+    pub(super) fn hold(&self) -> impl Drop {
+        self.0.lock()
+    }
+
     /// Somebody else takes all that is left.
     pub(super) fn fill(&self) {
         let mut file = self.0.lock();
@@ -234,9 +239,11 @@ impl Volume for Mounted {
         Ok(())
     }
 
-    fn release_reserve(&self) -> io::Result<u64> {
+    fn release_reserve(&self, keep: u64) -> io::Result<u64> {
         let mut file = self.0.0.lock();
-        let part = file.reserved.min(PART);
+        // Half of it is for deletes, as on real disks.
+        let keep = if keep == 0 { 0 } else { RESERVED / 2 };
+        let part = file.reserved.saturating_sub(keep).min(PART);
         file.reserved -= part;
         Ok((part * BLOCK) as u64)
     }
