@@ -10,6 +10,7 @@ mod bootstrap;
 mod checks;
 mod connect;
 mod deadline;
+mod decoding;
 mod definitions;
 mod delete;
 mod eviction;

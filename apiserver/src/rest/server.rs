@@ -14,6 +14,7 @@ use super::bodies::Bodies;
 use super::body::{Reset, ResponseBody};
 use super::connect::{self, Outbound};
 use super::deadline::Deadline;
+use super::decoding::Decoding;
 use super::negotiate::{self};
 use super::quotas::Uncounted;
 use super::request::{Call, Query, Request, Verb};
@@ -62,6 +63,8 @@ struct Shared {
     uncounted: Uncounted,
     /// What the bodies of requests take.
     bodies: Bodies,
+    /// Bounds the memory of writes under way.
+    decoding: Decoding,
     /// Another takes its place when the server starts again.
     running: Mutex<Running>,
 }
@@ -136,6 +139,7 @@ impl ApiServer {
                 store,
                 resources: RwLock::new(Arc::new(Resources::built_in())),
                 bodies: Bodies::limited_to(settings.bodies_limit),
+                decoding: Decoding::new(),
                 clock: settings.clock.clone().unwrap_or_else(Clock::system),
                 settings,
                 faults: Faults::new(),
@@ -188,6 +192,10 @@ impl ApiServer {
 
     pub(crate) fn bodies(&self) -> &Bodies {
         &self.shared.bodies
+    }
+
+    pub(super) fn decoding(&self) -> &Decoding {
+        &self.shared.decoding
     }
 
     pub(super) fn uncounted(&self) -> &Uncounted {
@@ -335,11 +343,12 @@ impl ApiServer {
     }
 
     async fn carried_out(&self, request: &Request) -> Response<ResponseBody> {
-        if let Some(review) = Review::of(&request.call) {
-            return self.review(review, request).unwrap_or_else(|no| refuse(&no, status_format(request)));
-        }
         if connect::leads_out(&request.call) {
             return self.connect(request).await.unwrap_or_else(|no| refuse(&no, status_format(request)));
+        }
+        let _room = self.room_to_decode(request).await;
+        if let Some(review) = Review::of(&request.call) {
+            return self.review(review, request).unwrap_or_else(|no| refuse(&no, status_format(request)));
         }
         if !is_served(&request.call) {
             return refuse(&Refusal::not_implemented(&request.call), status_format(request));
