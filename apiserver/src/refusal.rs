@@ -7,7 +7,8 @@ use steersman_api::status::{StatusCause, StatusDetails};
 use crate::field::FieldError;
 use crate::registry::Resource;
 use crate::rest::Call;
-use crate::values;
+
+mod limits;
 
 /// A request that was not carried out, and what the client is told.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -27,9 +28,6 @@ impl From<Status> for Refusal {
         Self { status: Box::new(status), continue_with: None }
     }
 }
-
-/// What etcd says once its database has the size that it may have.
-const NO_SPACE: &str = "etcdserver: mvcc: database space exceeded";
 
 impl Refusal {
     fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
@@ -252,21 +250,6 @@ impl Refusal {
         Self::new(500, "", message)
     }
 
-    /// The object would be more than is stored. In the words of upstream's etcd, which upstream did not foresee.
-    pub(crate) fn too_heavy() -> Self {
-        Self::unforeseen("etcdserver: request is too large")
-    }
-
-    /// The objects have all the space that they may take. In the words of upstream's etcd, which upstream did not foresee.
-    pub(crate) fn no_space() -> Self {
-        Self::unforeseen(NO_SPACE)
-    }
-
-    /// Whether it is [`no_space`](Self::no_space).
-    pub(crate) fn is_no_space(&self) -> bool {
-        self.status.message == NO_SPACE
-    }
-
     /// Refused whoever asks.
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: impl std::fmt::Display) -> Self {
         let message = if name.is_empty() {
@@ -325,14 +308,6 @@ impl Refusal {
         refusal
     }
 
-    /// A patch is longer than the server works on.
-    pub(crate) fn too_many_operations(count: usize, limit: usize) -> Self {
-        let message = format!(
-            "Request entity too large: The allowed maximum operations in a JSON patch is {limit}, got {count}"
-        );
-        Self::new(413, "RequestEntityTooLarge", message)
-    }
-
     /// None of the encodings that the client accepts can be written.
     pub(crate) fn not_acceptable() -> Self {
         let message = "406: Not Acceptable\n\nAvailable representations: application/json, \
@@ -350,17 +325,6 @@ impl Refusal {
             offered.join(", ")
         );
         Self::new(415, "UnsupportedMediaType", message)
-    }
-
-    /// The body is larger than the server reads.
-    pub(crate) fn too_large(limit: usize) -> Self {
-        Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
-    }
-
-    /// The object has, or would have, more values than are accepted.
-    pub(crate) fn too_many_values() -> Self {
-        let message = format!("Request entity too large: at most {} values are accepted", values::LIMIT);
-        Self::new(413, "RequestEntityTooLarge", message)
     }
 
     /// The version asked for lies ahead of all writes.
@@ -465,15 +429,6 @@ impl Refusal {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    /// The server is asked to do more than it wants to.
-    pub(crate) fn too_many_requests(retry_after: Option<i32>) -> Self {
-        let refusal = Self::new(429, "TooManyRequests", "Too many requests, please try again later.");
-        match retry_after {
-            Some(seconds) => refusal.retry_after(seconds),
-            None => refusal,
-        }
-    }
-
     /// A disruption budget can't bear an eviction; `message` is for people.
     pub(crate) fn over_budget(message: String, retry_after: Option<i32>) -> Self {
         let what = "Cannot evict pod as it would violate the pod's disruption budget.";
@@ -501,15 +456,5 @@ impl Refusal {
             ..StatusDetails::default()
         });
         refusal
-    }
-
-    /// Others got ahead again and again.
-    pub(crate) fn took_too_long(why: impl std::fmt::Display, retry_after: i32) -> Self {
-        Self::new(504, "Timeout", format!("Timeout: {why}")).retry_after(retry_after)
-    }
-
-    /// The server gave up waiting.
-    pub(crate) fn timed_out() -> Self {
-        Self::new(504, "Timeout", "Timeout: request did not complete within the allotted timeout")
     }
 }
