@@ -17,7 +17,7 @@ pub trait Controller: Send + Sync + 'static {
     /// The queue's keys; usually `ObjectKey`.
     type Key: Clone + Eq + Hash + Display + Debug + Send + Sync + 'static;
     /// The state that [`plan`](Self::plan) decides from, with the results of the steps so far.
-    type Observed: Send;
+    type Observed: Send + Sync;
     /// An action, usually a write.
     type Step: Debug + Send + Sync;
     /// The result of a step that succeeded.
@@ -39,13 +39,15 @@ pub trait Controller: Send + Sync + 'static {
     /// Decides on the next steps. A pure function, which contains all of the controller's policy.
     fn plan(&self, observed: &Self::Observed, now: Time) -> Plan<Self::Step>;
 
-    /// Carries out one step.
+    /// Carries out one step of a plan for `observed`. Steps of one batch may run at the same time; all see the state from
+    /// before the batch.
     ///
     /// # Errors
     /// The call failed. The controller must remember whether the call may have had an effect all the same.
     fn act(
         &self,
         key: &Self::Key,
+        observed: &Self::Observed,
         step: &Self::Step,
     ) -> impl Future<Output = Result<Self::Outcome, SyncError>> + Send;
 
@@ -60,7 +62,18 @@ pub trait Controller: Send + Sync + 'static {
 
     /// The runner calls this at the end of each sync, whether it succeeded, failed or panicked. It does not call this after
     /// [`Observation::Behind`], nor if the sync is dropped under way.
-    fn finished(&self, _key: &Self::Key, _result: Result<(), &SyncError>) {}
+    fn finished(&self, _key: &Self::Key, _sync: FinishedSync<'_, Self::Observed>) {}
+}
+
+/// A sync that has ended.
+#[derive(Debug)]
+pub struct FinishedSync<'a, O> {
+    /// The time from the sync's beginning, before [`Controller::observe`].
+    pub took: Duration,
+    /// The state that the sync observed, with the results of its steps. `None` if [`Controller::observe`] returned none.
+    pub observed: Option<O>,
+    /// Whether the sync succeeded.
+    pub result: Result<(), &'a SyncError>,
 }
 
 /// The result of [`Controller::observe`].

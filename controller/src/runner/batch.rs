@@ -12,6 +12,7 @@ use crate::plan::Pace;
 pub(super) async fn carry_out<C: Controller>(
     controller: &C,
     key: &C::Key,
+    observed: &C::Observed,
     steps: &[C::Step],
     pace: Pace,
     done: impl Fn() + Sync,
@@ -29,7 +30,7 @@ pub(super) async fn carry_out<C: Controller>(
         let mut under_way = FuturesUnordered::new();
         loop {
             while begun < end && under_way.len() < at_once {
-                under_way.push(carry_out_one(controller, key, begun, &steps[begun]));
+                under_way.push(carry_out_one(controller, key, observed, begun, &steps[begun]));
                 begun += 1;
             }
             let Some((index, result)) = under_way.next().await else { break };
@@ -60,8 +61,9 @@ enum Then {
 async fn carry_out_one<C: Controller>(
     controller: &C,
     key: &C::Key,
+    observed: &C::Observed,
     index: usize,
     step: &C::Step,
 ) -> (usize, StepResult<C::Outcome>) {
-    (index, controller.act(key, step).await.map_or_else(StepResult::Failed, StepResult::Done))
+    (index, controller.act(key, observed, step).await.map_or_else(StepResult::Failed, StepResult::Done))
 }

@@ -5,9 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use futures::FutureExt;
+use tokio::time::Instant;
 
 use super::{Running, batch::carry_out};
-use crate::controller::{Controller, Observation, StepResult, SyncError};
+use crate::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
 use crate::plan::{OnFailure, Plan};
 
 /// Maximum number of plans in one sync. If policy still wants more, it will hardly ever be done, and the sync fails. A
@@ -42,14 +43,19 @@ pub(super) async fn sync<C: Controller>(
         tracing::error!(%error, "Observed a panic");
         failed(error)
     };
-    let driven = AssertUnwindSafe(drive(controller, key, running, progress)).catch_unwind().await;
+    let begun = Instant::now();
+    let mut observed = None;
+    let drive = drive(controller, key, running, progress, &mut observed);
+    let driven = AssertUnwindSafe(drive).catch_unwind().await;
     let ended = driven.unwrap_or_else(panicked);
-    let told = catch_unwind(AssertUnwindSafe(|| match &ended {
+    let result = match &ended {
         // The sync did not begin, so it did not end either.
-        Synced::Behind(_) => {}
-        Synced::Done { .. } => controller.finished(key, Ok(())),
-        Synced::Failed { error, .. } => controller.finished(key, Err(error)),
-    }));
+        Synced::Behind(_) => return ended,
+        Synced::Done { .. } => Ok(()),
+        Synced::Failed { error, .. } => Err(error),
+    };
+    let finished = FinishedSync { took: begun.elapsed(), observed, result };
+    let told = catch_unwind(AssertUnwindSafe(|| controller.finished(key, finished)));
     told.map_or_else(panicked, |()| ended)
 }
 
@@ -63,14 +69,16 @@ fn failed(error: SyncError) -> Synced {
     Synced::Failed { error, requeue_after: None }
 }
 
+/// `slot` gets what was observed, so that it outlives a panic.
 async fn drive<C: Controller>(
     controller: &C,
     key: &C::Key,
     running: &Running,
     progress: impl Fn() + Sync,
+    slot: &mut Option<C::Observed>,
 ) -> Synced {
-    let mut observed = match controller.observe(key).await {
-        Ok(Observation::Ready(observed)) => observed,
+    let observed = match controller.observe(key).await {
+        Ok(Observation::Ready(observed)) => slot.insert(observed),
         Ok(Observation::Behind(at_most)) => return Synced::Behind(at_most),
         Ok(Observation::Nothing) => return Synced::Done { requeue_after: None },
         Err(error) => return failed(error),
@@ -78,7 +86,7 @@ async fn drive<C: Controller>(
     progress();
     let mut first_error = None;
     for _ in 0..MAX_ROUNDS {
-        let batch = match (controller.plan(&observed, running.clock.now()), first_error) {
+        let batch = match (controller.plan(observed, running.clock.now()), first_error) {
             (Plan::Done { requeue_after }, Some(error)) => return Synced::Failed { error, requeue_after },
             (Plan::Done { requeue_after }, None) => return Synced::Done { requeue_after },
             (Plan::Act(batch), error) => {
@@ -86,13 +94,13 @@ async fn drive<C: Controller>(
                 batch
             }
         };
-        let results = carry_out(controller, key, &batch.steps, batch.pace, &progress).await;
+        let results = carry_out(controller, key, observed, &batch.steps, batch.pace, &progress).await;
         let mut first_of_batch = None;
         for (step, result) in batch.steps.into_iter().zip(results) {
             if let (StepResult::Failed(error), None) = (&result, &first_of_batch) {
                 first_of_batch = Some(error.clone());
             }
-            controller.absorb(&mut observed, step, result);
+            controller.absorb(observed, step, result);
         }
         match (first_of_batch, batch.on_failure) {
             (Some(error), OnFailure::Stop) => return failed(error),

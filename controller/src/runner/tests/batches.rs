@@ -6,7 +6,8 @@ use super::*;
 /// What came of each step, and the most that were under way at once.
 async fn carried(steps: &[Step], pace: Pace) -> (String, usize) {
     let toy = Toy::new([]);
-    let results = carry_out(&*toy, &"key".to_owned(), steps, pace, || {}).await;
+    let observed = Observed { plans: Vec::new(), endless: false };
+    let results = carry_out(&*toy, &"key".to_owned(), &observed, steps, pace, || {}).await;
     let letters = results.iter().map(|result| match result {
         StepResult::Done(_) => 'd',
         StepResult::Failed(_) => 'f',

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::context::Clock;
-use crate::controller::{Controller, Observation, StepResult, SyncError};
+use crate::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
 use crate::plan::{Batch, OnFailure, Pace, Plan};
 
 mod batches;
@@ -132,7 +132,7 @@ impl Controller for Toy {
         }
     }
 
-    async fn act(&self, _key: &String, step: &Step) -> Result<Step, SyncError> {
+    async fn act(&self, _key: &String, _observed: &Observed, step: &Step) -> Result<Step, SyncError> {
         {
             let mut at_once = self.at_once.lock();
             at_once.0 += 1;
@@ -171,8 +171,8 @@ impl Controller for Toy {
         }
     }
 
-    fn finished(&self, key: &String, result: Result<(), &SyncError>) {
-        self.note(Happened::Finished(result.map_err(ToString::to_string)));
+    fn finished(&self, key: &String, sync: FinishedSync<'_, Observed>) {
+        self.note(Happened::Finished(sync.result.map_err(ToString::to_string)));
         assert_ne!(key, "trap", "as a test wants");
     }
 }

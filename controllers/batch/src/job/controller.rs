@@ -1,19 +1,17 @@
 //! Syncs of jobs: where observations come from, and how steps are carried out.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::Method;
 use k8s_openapi::api::core::v1::ObjectReference;
-use parking_lot::Mutex;
 use steersman_api::{
     ArcStr, GroupVersionKind, LabelSelector, Meta, ObjectKey, OwnerReference, ResourceVersion, Time, Uid,
 };
 use steersman_client::events::{EventType, Recorder, reference};
-use steersman_informer::wire::{Group, Object};
+use steersman_informer::wire::{Group, Object, Opaque};
 use steersman_informer::{Index, IndexValue, Lister, Unreadable, View};
-use tokio::time::Instant;
 
 use super::backoff::Backoff;
 use super::live::{LiveReads, job_path};
@@ -26,7 +24,7 @@ use super::status::{Announcement, Status, StatusWrite};
 use super::wanted::{Completions, Wanted};
 use super::{SyncedJob, TrackedPod};
 use steersman_controller::call::{Call, Content, MERGE_PATCH};
-use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
+use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
 use steersman_controller::own_writes::{Freshness, Gone, Listing, OwnWrites};
 use steersman_controller::plan::Plan;
 use steersman_controller::pod_control::{Changed, Made, PodControl, PodRef};
@@ -60,20 +58,6 @@ pub struct JobController {
     pub(super) metrics: Metrics,
     pub(super) own_writes: OwnWrites<2>,
     pub(super) memory: Memory,
-    /// The syncs that are under way.
-    pub(super) syncs: Mutex<HashMap<ObjectKey, Arc<Sync>>>,
-}
-
-/// What the steps of a sync need beside what policy looks at.
-pub(super) struct Sync {
-    job: Arc<CachedJob>,
-    /// How events name the job.
-    reference: ObjectReference,
-    /// `None` if the job is refused: then nothing is counted.
-    completions: Option<Completions>,
-    begun: Instant,
-    /// Unset before the sync has come so far as to decide about pods.
-    action: OnceLock<Action>,
 }
 
 /// A job and its pods, from wherever.
@@ -109,6 +93,12 @@ impl JobController {
         Ok(Some(Found { job: Arc::clone(job.object()), pods, gone }))
     }
 
+    /// How many pods of a job must succeed, if the cache has the job and the controller does not refuse it.
+    fn cached_completions(&self, key: &ObjectKey) -> Option<Completions> {
+        let job = self.jobs.get(key).ok()??;
+        Wanted::of(spec(job.object())).ok().map(|wanted| wanted.completions)
+    }
+
     /// What the API server holds.
     async fn read(&self, key: &ObjectKey) -> Result<Option<Found>, SyncError> {
         let Some(job) = self.live.job(key).await? else { return Ok(None) };
@@ -137,15 +127,6 @@ impl JobController {
             Err(refusal) => (None, Some(refusal)),
         };
         let status = Status::of(status(&job));
-        let sync = Sync {
-            reference: reference(&GroupVersionKind::new("batch", "v1", "Job"), job.meta()),
-            completions: wanted.as_ref().map(|wanted| wanted.completions),
-            begun: Instant::now(),
-            action: OnceLock::new(),
-            job: Arc::clone(&job),
-        };
-        self.syncs.lock().insert(key.clone(), Arc::new(sync));
-
         let selector = selector(&job)?;
         let pods: Vec<Pod> = pods
             .iter()
@@ -161,10 +142,16 @@ impl JobController {
         Ok(Some(Observed {
             backoff: remembered.unwrap_or_else(|| Backoff::recall(&status, &pods)),
             grounds: self.grounds(job.meta(), &status).await?,
-            job: Job { meta: job.meta().clone(), wanted: wanted.unwrap_or_default(), status },
+            job: Job {
+                meta: job.meta().clone(),
+                wanted: wanted.unwrap_or_default(),
+                status,
+                template: template(&job).clone(),
+            },
             refusal,
             pods,
             done: Done::default(),
+            action: OnceLock::new(),
         }))
     }
 
@@ -187,24 +174,16 @@ impl JobController {
         Ok(Grounds::Sure)
     }
 
-    fn sync(&self, key: &ObjectKey) -> Arc<Sync> {
-        let sync = self.syncs.lock().get(key).cloned();
-        sync.expect("a job must have been observed before anything is done about it")
-    }
-
     async fn create(
         &self,
         key: &ObjectKey,
+        job: &Job,
         index: Option<u32>,
         reason: CreationReason,
     ) -> Result<Outcome, SyncError> {
-        let sync = self.sync(key);
-        let template = JobTemplate::of(&sync.job).expect("the template of a synced job must be kept");
         let attempt = self.own_writes.attempt(key);
-        let made = self
-            .pod_control
-            .create(&sync.reference, &draft(sync.job.meta(), index), &template.template)
-            .await;
+        let made =
+            self.pod_control.create(&job_reference(&job.meta), &draft(&job.meta, index), &job.template).await;
         match made {
             Ok(Made::Pod(pod)) => {
                 self.metrics.pod_created(reason, Success::Yes);
@@ -256,13 +235,16 @@ impl JobController {
         result
     }
 
-    async fn delete(&self, key: &ObjectKey, pod: &PodRef) -> Result<Outcome, SyncError> {
-        let sync = self.sync(key);
-        self.change(key, self.pod_control.delete(&sync.reference, pod)).await
+    async fn delete(&self, key: &ObjectKey, job: &Meta, pod: &PodRef) -> Result<Outcome, SyncError> {
+        self.change(key, self.pod_control.delete(&job_reference(job), pod)).await
     }
 
-    async fn write_status(&self, key: &ObjectKey, write: &StatusWrite) -> Result<Outcome, SyncError> {
-        let sync = self.sync(key);
+    async fn write_status(
+        &self,
+        key: &ObjectKey,
+        observed: &Observed,
+        write: &StatusWrite,
+    ) -> Result<Outcome, SyncError> {
         let call = Call {
             what: format!("writing the status of job {key}"),
             method: Method::PATCH,
@@ -280,10 +262,11 @@ impl JobController {
         };
         attempt.wrote(JOBS, version);
         self.memory.set_backoff(key, &write.uid, write.backoff);
-        if let Some(completions) = sync.completions {
+        if let Some(completions) = observed.counted_completions() {
             self.metrics.status_written(completions, write);
         }
-        write.announcements.iter().for_each(|announcement| self.announce(&sync.reference, announcement));
+        let job = job_reference(&observed.job.meta);
+        write.announcements.iter().for_each(|announcement| self.announce(&job, announcement));
         Ok(Outcome::Written(version))
     }
 
@@ -315,7 +298,6 @@ impl Controller for JobController {
     fn term_begins(&self) {
         self.own_writes.clear();
         self.memory.clear();
-        self.syncs.lock().clear();
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
@@ -340,16 +322,17 @@ impl Controller for JobController {
         let Decision { plan, action } = decide(observed, now);
         if let Some(action) = action {
             // Pods are managed once a sync, so that the first one counts.
-            self.sync(&observed.job.meta.key).action.get_or_init(|| action);
+            observed.action.get_or_init(|| action);
         }
         plan
     }
 
-    async fn act(&self, key: &ObjectKey, step: &Step) -> Result<Outcome, SyncError> {
+    async fn act(&self, key: &ObjectKey, observed: &Observed, step: &Step) -> Result<Outcome, SyncError> {
+        let job = &observed.job;
         match step {
             Step::Refuse(refusal) => {
-                let (job, message) = (&self.sync(key).reference, refusal.to_string());
-                self.recorder.event(job, EventType::Warning, refusal.reason(), message);
+                let (job, message) = (job_reference(&job.meta), refusal.to_string());
+                self.recorder.event(&job, EventType::Warning, refusal.reason(), message);
                 Ok(Outcome::Done)
             }
             Step::Confirm => {
@@ -357,26 +340,25 @@ impl Controller for JobController {
                 Ok(Outcome::Reread(self.consider(key, found).await?.map(Box::new)))
             }
             Step::CheckAlive => {
-                self.live.check_alive(key, &self.sync(key).job.meta().uid).await?;
+                self.live.check_alive(key, &job.meta.uid).await?;
                 Ok(Outcome::Done)
             }
             Step::Adopt(pod) => {
-                let owner = owner(self.sync(key).job.meta());
+                let owner = owner(&job.meta);
                 self.change(key, self.pod_control.adopt(&key.namespace, pod, &owner, TRACKING_FINALIZER))
                     .await
             }
             Step::Disown(pod) => {
-                let owner = self.sync(key).job.meta().uid.clone();
-                let write = self.pod_control.release(&key.namespace, pod, &owner, TRACKING_FINALIZER);
+                let write = self.pod_control.release(&key.namespace, pod, &job.meta.uid, TRACKING_FINALIZER);
                 self.change(key, write).await
             }
-            Step::Create { index, reason } => self.create(key, *index, *reason).await,
+            Step::Create { index, reason } => self.create(key, job, *index, *reason).await,
             Step::Discard(pod) => match self.remove_finalizer(key, pod).await? {
                 Outcome::Gone => Ok(Outcome::Gone),
-                _ => self.delete(key, pod).await,
+                _ => self.delete(key, &job.meta, pod).await,
             },
-            Step::Delete(pod) => self.delete(key, pod).await,
-            Step::WriteStatus(write) => self.write_status(key, write).await,
+            Step::Delete(pod) => self.delete(key, &job.meta, pod).await,
+            Step::WriteStatus(write) => self.write_status(key, observed, write).await,
             Step::Release(pod) => self.remove_finalizer(key, pod).await,
         }
     }
@@ -389,11 +371,17 @@ impl Controller for JobController {
         observed.absorb(step, result);
     }
 
-    fn finished(&self, key: &ObjectKey, result: Result<(), &SyncError>) {
-        let Some(sync) = self.syncs.lock().remove(key) else { return };
-        if let Some(completions) = sync.completions {
-            let action = sync.action.get().copied().unwrap_or(Action::Reconciling);
-            self.metrics.synced(completions.mode(), Success::of(&result), action, sync.begun.elapsed());
+    fn finished(&self, key: &ObjectKey, sync: FinishedSync<'_, Observed>) {
+        let completions = match &sync.observed {
+            Some(observed) => observed.counted_completions(),
+            // There was nothing to do.
+            None if sync.result.is_ok() => None,
+            None => self.cached_completions(key),
+        };
+        if let Some(completions) = completions {
+            let action = sync.observed.and_then(|observed| observed.action.into_inner());
+            let action = action.unwrap_or(Action::Reconciling);
+            self.metrics.synced(completions.mode(), Success::of(&sync.result), action, sync.took);
         }
     }
 }
@@ -427,6 +415,15 @@ fn index_variable() -> FieldVariable {
         name: "JOB_COMPLETION_INDEX".into(),
         field_path: format!("metadata.labels['{COMPLETION_INDEX}']").into(),
     }
+}
+
+/// How events name a job.
+fn job_reference(job: &Meta) -> ObjectReference {
+    reference(&GroupVersionKind::new("batch", "v1", "Job"), job)
+}
+
+fn template(job: &CachedJob) -> &Opaque {
+    &JobTemplate::of(job).expect("the template of a synced job must be kept").template
 }
 
 fn owner(job: &Meta) -> OwnerReference {

@@ -21,11 +21,9 @@
 //! - a pod that could not be made is counted in `job_pods_creation_total` as failed, and not as succeeded too;
 //! - a sync that waits for its cache is counted in `stale_sync_skips_total` once, and not at each attempt.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use steersman_informer::index::{BY_CONTROLLER, BY_NAMESPACE, by_controller, by_namespace};
 use steersman_informer::work_queue::{ItemExponential, Key, OncePerWindow, QueueConfig};
 use steersman_informer::{IndexValue, View, keep};
@@ -162,7 +160,6 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         metrics,
         own_writes: OwnWrites::new(controller::PATIENCE),
         memory: memory::Memory::default(),
-        syncs: Mutex::new(HashMap::new()),
     };
     let workers = options.concurrent_syncs.0;
     Ok(Construction::new(

@@ -1,12 +1,16 @@
 //! What is known of a job during a sync.
 
+use std::sync::OnceLock;
+
 use steersman_api::Meta;
+use steersman_informer::wire::Opaque;
 
 use super::backoff::Backoff;
+use super::metrics::Action;
 use super::plan::{Outcome, Step};
 use super::pods::{Claim, Deletion, Pod};
 use super::status::Status;
-use super::wanted::{Refusal, Wanted};
+use super::wanted::{Completions, Refusal, Wanted};
 use steersman_controller::controller::StepResult;
 
 /// All that policy looks at: a job and its pods as they were found, and as this sync has changed them since.
@@ -24,6 +28,8 @@ pub struct Observed {
     pub grounds: Grounds,
     /// What this sync has done already.
     pub done: Done,
+    /// What the sync counts as in the metrics: set by its first decision about pods, unset before.
+    pub(super) action: OnceLock<Action>,
 }
 
 /// A job.
@@ -35,6 +41,8 @@ pub struct Job {
     pub wanted: Wanted,
     /// As it is stored.
     pub status: Status,
+    /// What its pods are made from.
+    pub template: Opaque,
 }
 
 /// What an observation is good for.
@@ -70,6 +78,11 @@ impl Observed {
     /// The pods that are the job's own.
     pub(super) fn owned(&self) -> impl Iterator<Item = &Pod> + Clone {
         self.pods.iter().filter(|pod| pod.claim == Claim::Owned)
+    }
+
+    /// How many pods must succeed, for the metrics; `None` for a refused job, whose syncs no metric counts.
+    pub(super) fn counted_completions(&self) -> Option<Completions> {
+        self.refusal.is_none().then_some(self.job.wanted.completions)
     }
 
     /// Takes in what came of a step.

@@ -168,7 +168,12 @@ impl Controller for OrphanController {
         orphans.plan()
     }
 
-    async fn act(&self, _: &OrphanKey, step: &OrphanStep) -> Result<Self::Outcome, SyncError> {
+    async fn act(
+        &self,
+        _: &OrphanKey,
+        _: &Self::Observed,
+        step: &OrphanStep,
+    ) -> Result<Self::Outcome, SyncError> {
         match step {
             OrphanStep::ReadOwner(job, uid) => self.live.owning(job, uid).await.map(Some),
             OrphanStep::Release(namespace, pod) => {

@@ -48,7 +48,7 @@ use self::plan::{CONTROLLER_NAME, Observed, Step, is_served, plan};
 use self::trigger_time::Triggers;
 use steersman_controller::call::{Call, Content, JSON, PROTOBUF};
 use steersman_controller::context::ControllerContext;
-use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
+use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
 use steersman_controller::options;
 use steersman_controller::options::Workers;
 use steersman_controller::own_writes::{Freshness, OwnWrites};
@@ -180,14 +180,8 @@ pub struct EndpointsController {
     services_by_selector: Index<RoutedService>,
     endpoints: Lister<WrittenEndpoints>,
     own_writes: OwnWrites<1>,
-    /// Of each service that is served: at its last sync that succeeded, and at the one under way.
-    triggers: Mutex<HashMap<ObjectKey, Remembered>>,
-}
-
-#[derive(Default)]
-struct Remembered {
-    synced: Option<Triggers>,
-    under_way: Option<Triggers>,
+    /// What the last successful sync of each served service saw.
+    triggers: Mutex<HashMap<ObjectKey, Triggers>>,
 }
 
 impl EndpointsController {
@@ -255,15 +249,6 @@ impl EndpointsController {
         let spared = |uid: &Uid| current.as_ref().is_some_and(|now| now.meta().uid == *uid);
         self.own_writes.reread(key, [version], spared);
         Ok(current)
-    }
-
-    /// What the annotation should say if this sync writes.
-    fn trigger(&self, key: &ObjectKey, now: Triggers) -> Option<Time> {
-        let mut triggers = self.triggers.lock();
-        let remembered = triggers.entry(key.clone()).or_default();
-        let trigger = now.since(remembered.synced.as_ref());
-        remembered.under_way = Some(now);
-        trigger
     }
 
     async fn write(&self, key: &ObjectKey, call: Call) -> Result<(), SyncError> {
@@ -371,11 +356,13 @@ impl Controller for EndpointsController {
         };
         // After the read: a service that was made meanwhile keeps its endpoints.
         let service = self.services.get(key).map_err(unreadable)?;
-        let (mut pods, mut trigger) = (Vec::new(), None);
+        let (mut pods, mut trigger, mut triggers) = (Vec::new(), None, None);
         match &service {
             Some(service) if is_served(service) => {
                 pods = self.selected(service)?;
-                trigger = self.trigger(key, Triggers::of(service, &pods));
+                let seen = Triggers::of(service, &pods);
+                trigger = seen.since(self.triggers.lock().get(key));
+                triggers = Some(seen);
             }
             Some(_) => {}
             None => {
@@ -386,14 +373,14 @@ impl Controller for EndpointsController {
                 }
             }
         }
-        Ok(Observation::Ready(Observed { service, pods, current, trigger, written: false }))
+        Ok(Observation::Ready(Observed { service, pods, current, trigger, triggers, written: false }))
     }
 
     fn plan(&self, observed: &Observed, _now: Time) -> Plan<Step> {
         plan(observed)
     }
 
-    async fn act(&self, key: &ObjectKey, step: &Step) -> Result<(), SyncError> {
+    async fn act(&self, key: &ObjectKey, _observed: &Observed, step: &Step) -> Result<(), SyncError> {
         match step {
             Step::Create(manifest) => self.create(key, manifest).await,
             Step::Update(manifest) => self.update(key, manifest).await,
@@ -405,12 +392,10 @@ impl Controller for EndpointsController {
         observed.written = matches!(result, StepResult::Done(()));
     }
 
-    fn finished(&self, key: &ObjectKey, result: Result<(), &SyncError>) {
-        if let Some(remembered) = self.triggers.lock().get_mut(key) {
-            let under_way = remembered.under_way.take();
-            if result.is_ok() && under_way.is_some() {
-                remembered.synced = under_way;
-            }
+    fn finished(&self, key: &ObjectKey, sync: FinishedSync<'_, Observed>) {
+        let seen = sync.observed.and_then(|observed| observed.triggers);
+        if let (Ok(()), Some(seen)) = (sync.result, seen) {
+            self.triggers.lock().insert(key.clone(), seen);
         }
     }
 }

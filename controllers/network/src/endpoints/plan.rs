@@ -9,6 +9,7 @@ use super::capacity::{Fit, truncate};
 use super::manifest::Manifest;
 use super::offers::offer;
 use super::repack::repack;
+use super::trigger_time::Triggers;
 use super::{RoutedService, ServedPod};
 use steersman_controller::plan::Plan;
 use steersman_kinds::endpoints::{Content, Endpoints, Subset};
@@ -38,6 +39,8 @@ pub struct Observed {
     pub current: Option<Arc<Endpoints>>,
     /// What [`LAST_CHANGE_TRIGGER_TIME`] should say, if something is written.
     pub trigger: Option<Time>,
+    /// The times of changes that `trigger` was chosen from. The next sync compares its own with them.
+    pub triggers: Option<Triggers>,
     /// Whether this sync has done its write.
     pub written: bool,
 }

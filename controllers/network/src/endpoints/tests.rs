@@ -67,7 +67,14 @@ fn observed(
     pods: Vec<View<ServedPod>>,
     current: impl Into<Option<Arc<Endpoints>>>,
 ) -> Observed {
-    Observed { service: service.into(), pods, current: current.into(), trigger: None, written: false }
+    Observed {
+        service: service.into(),
+        pods,
+        current: current.into(),
+        trigger: None,
+        triggers: None,
+        written: false,
+    }
 }
 
 fn step(observed: &Observed) -> Option<Step> {

@@ -221,7 +221,7 @@ impl Controller for PodGc {
         plan(observed, now)
     }
 
-    async fn act(&self, _key: &Self::Key, step: &Step) -> Result<Outcome, SyncError> {
+    async fn act(&self, _key: &Self::Key, _observed: &Observed, step: &Step) -> Result<Outcome, SyncError> {
         match step {
             Step::Quarantine(node) => {
                 self.quarantine.add_after(node.clone(), QUARANTINE);

@@ -1,10 +1,12 @@
 //! Objects in, plan out. A whole sync is told as a list of lines, one for each batch of steps, under the assumption that all
 //! of them succeed.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use steersman_api::condition::{Condition, ConditionStatus};
 use steersman_api::{Meta, ObjectKey, ResourceVersion, Time, Uid};
+use steersman_informer::wire::Opaque;
 
 use super::backoff::Backoff;
 use super::observed::{Done, Grounds, Job, Observed};
@@ -64,12 +66,14 @@ fn job() -> Observed {
                 uncounted: Some(Uncounted::default()),
                 ..Status::default()
             },
+            template: Opaque::default(),
         },
         refusal: None,
         pods: Vec::new(),
         backoff: Backoff::default(),
         grounds: Grounds::Sure,
         done: Done::default(),
+        action: OnceLock::new(),
     }
 }
 

@@ -234,8 +234,10 @@ impl World {
             resource_version: ResourceVersion(*version),
             ..Meta::default()
         };
-        let job = Job { meta, wanted: self.wanted.clone(), status: status.clone() };
-        Observed { job, refusal: None, pods, backoff, grounds, done: Done::default() }
+        let job =
+            Job { meta, wanted: self.wanted.clone(), status: status.clone(), template: Opaque::default() };
+        let (done, action) = (Done::default(), OnceLock::new());
+        Observed { job, refusal: None, pods, backoff, grounds, done, action }
     }
 
     fn observe(&self) -> Option<Observed> {
