@@ -104,7 +104,7 @@ async fn a_server_on_a_full_disk_answers_and_starts_and_has_space_again_after_de
     for name in &names {
         delete(&server, &format!("{MAPS}/{name}"), Value::Null).await.expect(200);
     }
-    // The disk stays full; the space is that of the deleted objects.
+    // The disk stays full: the server uses the space of the deleted objects.
     let taken = async {
         while post(&server, MAPS, map("more", "a")).await.code != 201 {
             tokio::task::yield_now().await;

@@ -70,7 +70,8 @@ pub trait Controller: Send + Sync + 'static {
 pub struct FinishedSync<'a, O> {
     /// The time from the sync's beginning, before [`Controller::observe`].
     pub took: Duration,
-    /// The state that the sync observed, with the results of its steps. `None` if [`Controller::observe`] returned none.
+    /// The state that the sync observed, with the results of its steps. `None` if [`Controller::observe`] did
+    /// not return [`Observation::Ready`].
     pub observed: Option<O>,
     /// Whether the sync succeeded.
     pub result: Result<(), &'a SyncError>,

@@ -103,8 +103,8 @@ impl Content {
         }
     }
 
-    /// Adds a hash to the sum, which does not depend on the order. Since the hashes are keyed, nobody can construct two
-    /// lists with one sum.
+    /// Adds a hash to the sum, which does not depend on the order. The hashes are keyed, so an attacker can't construct two
+    /// lists with the same sum.
     fn add_hash(&mut self, hash: [u64; 2]) {
         self.0 = std::array::from_fn(|at| self.0[at].wrapping_add(hash[at]));
     }

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 /// Asks the work on a pod to end early. All clones are the same interrupt.
 ///
 /// [`run`](Self::run) drops the work at whatever it awaits. Dropping a call to the runtime in the middle cancels it there,
-/// and the runtime then may leave a network, a name or a container behind that nobody knows of. The work therefore wraps
-/// such calls in [`whole`](Self::whole): it is dropped right after the call instead.
+/// and the runtime may then leave a network, a name or a container behind that the agent does not know. The work therefore
+/// wraps such calls in [`whole`](Self::whole), and `run` drops the work right after the call instead.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     shared: Arc<Shared>,

@@ -20,8 +20,8 @@ pub struct ContainerMounts {
     pub mounts: Vec<Mount>,
 }
 
-/// Where the `wanted` volumes are, by name. Leaves out volumes that no container mounts as a whole, and paths outside of
-/// `pod_folder`: only those that a kubelet made for this pod are certain to be the volume.
+/// Where the `wanted` volumes are, by name. Leaves out volumes that no container mounts as a whole. Also leaves out
+/// paths outside of `pod_folder`, because the kubelet may not have made them for this pod.
 pub(super) fn volumes(
     pod: &Pod,
     wanted: &[String],

@@ -8,7 +8,7 @@ use steersman_api::ObjectKey;
 use super::database::FORMAT;
 use crate::store::TableId;
 
-/// Why a data folder can't be used. Each is one line for whoever starts the server.
+/// The reason why the server can't use its data folder. Each message is one line, for the administrator.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The folder can't be made, or its mode not be set.

@@ -1,7 +1,7 @@
 //! A chain of certificates that costs its verifier all it is willing to spend.
 //!
-//! All certificates have one subject and one issuer, and each has a key of its own. Whoever builds a path from the first
-//! certificate to an authority finds that any of the others could come next, in any order.
+//! All certificates have the same subject and issuer, and each has its own key. A verifier that builds a path from the first
+//! certificate to an authority must therefore try all the others at each place, in any order.
 
 use bytes::Bytes;
 use clap::Args;

@@ -183,8 +183,8 @@ fn next(observed: &Observed, now: Time) -> Decision {
     Decision { plan, action }
 }
 
-/// What a sync counts as, as upstream's `manageJob` has it: also one that waits to make pods counts as making them, and
-/// that of a suspended job as deleting them though there may be none.
+/// The metrics' label for a sync, as upstream's `manageJob` chooses it. A sync that waits before it creates pods counts as
+/// creating them, and a sync of a suspended job counts as deleting them, even if there are none.
 fn action(managed: Managed, work: &Work, suspended: bool) -> Action {
     match (managed, work) {
         (Managed::Otherwise, _) => Action::Reconciling,

@@ -64,7 +64,7 @@ impl ClientCa {
         *self.verifier.write() = verifier;
     }
 
-    /// The user that the certificates of a connection name, by common name and organizations; `None` if they name nobody.
+    /// Returns the user that the subject of a client's certificate names, or `None` if the subject has no common name.
     /// The client has proved in its handshake that it holds the key.
     ///
     /// Verifies the certificates on the first call for a connection, and again only once the verdict has expired or the
