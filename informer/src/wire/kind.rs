@@ -18,6 +18,18 @@ pub trait Group: FieldValue {
     fn of(object: &Self::Kind) -> Option<&Self>;
 }
 
+/// A kind that [`kind!`](crate::kind) declares: its names in the API.
+pub trait Kind: Object {
+    /// The API group, such as `apps`. Empty for the core group.
+    const GROUP: &'static str;
+    /// The API version, such as `v1`.
+    const VERSION: &'static str;
+    /// The resource in URLs, such as `replicasets`.
+    const RESOURCE: &'static str;
+    /// The kind in objects and owner references, such as `ReplicaSet`.
+    const KIND: &'static str;
+}
+
 /// What one user of a cache reads of a kind: declared with [`keep!`](crate::keep).
 pub trait Selection: Send + Sync + 'static {
     /// The kind.
@@ -174,6 +186,13 @@ macro_rules! kind {
                 fn from(wire: Wire) -> Self {
                     Self { meta: wire.meta.into(), $( $field: wire.$field, )* }
                 }
+            }
+
+            impl $crate::wire::Kind for $name {
+                const GROUP: &'static str = $group;
+                const VERSION: &'static str = $version;
+                const RESOURCE: &'static str = $resource;
+                const KIND: &'static str = ::std::stringify!($name);
             }
 
             impl $crate::wire::Object for $name {

@@ -20,7 +20,7 @@ pub mod whole;
 mod tests;
 
 pub use json::{Key, Nullable, member};
-pub use kind::{Group, Keeps, Selection, View};
+pub use kind::{Group, Keeps, Kind, Selection, View};
 pub use object::{DecodeError, Decoded, Encoding, Object};
 pub use opaque::Opaque;
 pub use steersman_api::wire::{Field, Reader, WireError, Writer};
