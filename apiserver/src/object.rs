@@ -1,6 +1,7 @@
 //! Reading and changing objects in their JSON form.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use steersman_api::condition;
 
 /// What is at a path of member names (`spec.nodeName`), as text; empty if nothing is.
 pub(crate) fn text_at(object: &Value, path: &str) -> String {
@@ -84,6 +85,15 @@ pub(crate) fn carry_over(to: &mut Value, from: &Value, name: &str) {
         None => {
             members(to).remove(name);
         }
+    }
+}
+
+/// Sets a condition in a status. The condition keeps the transition time of the one that it replaces, unless the status
+/// changes: see [`condition::set`].
+pub(crate) fn set_condition(status: &mut Map<String, Value>, condition: Value) {
+    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    if let Value::Array(conditions) = conditions {
+        condition::set(conditions, condition);
     }
 }
 

@@ -50,8 +50,8 @@ pub(crate) fn cleaned_up(definition: &Value, now: Timestamp) -> Option<Value> {
         metadata.insert("finalizers".to_owned(), rest.into());
     }
     let at = meta::stamp(now);
-    set_condition(
-        &mut cleaned,
+    object::set_condition(
+        members_at(&mut cleaned, "status"),
         condition(TERMINATING, "False", "InstanceDeletionCompleted", "removed all instances", &at),
     );
     Some(cleaned)
@@ -63,16 +63,6 @@ fn is_going(definition: &Value) -> bool {
 
 fn condition(name: &str, status: &str, reason: &str, message: &str, at: &str) -> Value {
     json!({"type": name, "status": status, "lastTransitionTime": at, "reason": reason, "message": message})
-}
-
-/// Puts a condition in, in the place of the one of its type.
-fn set_condition(definition: &mut Value, condition: Value) {
-    let conditions = members_at(definition, "status").entry("conditions").or_insert_with(|| json!([]));
-    let Value::Array(conditions) = conditions else { return };
-    match conditions.iter_mut().find(|old| old["type"] == condition["type"]) {
-        Some(old) => *old = condition,
-        None => conditions.push(condition),
-    }
 }
 
 /// The rules of definitions.
@@ -178,7 +168,8 @@ impl Strategy for Definition {
         metadata.remove("deletionGracePeriodSeconds");
         let since = object::text_at(definition, "metadata.deletionTimestamp");
         let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-        set_condition(definition, condition(TERMINATING, "True", "InstanceDeletionPending", message, &since));
+        let terminating = condition(TERMINATING, "True", "InstanceDeletionPending", message, &since);
+        object::set_condition(members_at(definition, "status"), terminating);
     }
 }
 

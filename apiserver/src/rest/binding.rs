@@ -95,18 +95,8 @@ fn check_said_of(resource: &Resource, binding: &Value, pod: &Value) -> Result<()
     Ok(())
 }
 
-/// Notes on a pod that it has a node, since `now` unless it had one before.
+/// Sets the pod's condition `PodScheduled` to `True`.
 fn note_scheduled(pod: &mut Value, now: &str) {
-    let conditions = object::members_at(pod, "status").entry("conditions").or_insert_with(|| json!([]));
-    let Some(conditions) = conditions.as_array_mut() else { return };
-    let mut noted = json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now});
-    match conditions.iter_mut().find(|condition| condition["type"] == "PodScheduled") {
-        None => conditions.push(noted),
-        Some(old) => {
-            if old["status"] == "True" {
-                object::carry_over(&mut noted, old, "lastTransitionTime");
-            }
-            *old = noted;
-        }
-    }
+    let scheduled = json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now});
+    object::set_condition(object::members_at(pod, "status"), scheduled);
 }

@@ -275,45 +275,30 @@ fn is_ready(pod: &Value) -> bool {
     conditions.any(|of| text_at(of, "type") == "Ready" && text_at(of, "status") == "True")
 }
 
-/// Notes in a budget's status that nothing more can go.
+/// Sets the condition `DisruptionAllowed` in a budget's status to `False`.
 fn note_exhausted(status: &mut Value, now: Timestamp) {
-    let observed = status["observedGeneration"].clone();
-    let mut condition = json!({
+    let condition = json!({
         "type": "DisruptionAllowed",
         "status": "False",
         "reason": "InsufficientPods",
         "message": "",
-        "observedGeneration": observed,
+        "observedGeneration": status["observedGeneration"],
+        "lastTransitionTime": meta::stamp(now),
     });
-    set_condition(status, &mut condition, now);
+    object::set_condition(object::members(status), condition);
 }
 
-/// Notes on a pod that it is evicted.
+/// Sets the pod's condition `DisruptionTarget` to `True`.
 fn note_disruption(pod: &mut Value, now: Timestamp) {
-    let mut condition = json!({
+    let condition = json!({
         "type": "DisruptionTarget",
         "status": "True",
         "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",
         "lastProbeTime": null,
+        "lastTransitionTime": meta::stamp(now),
     });
-    set_condition(pod.get_mut("status").unwrap_or(&mut Value::Null), &mut condition, now);
-}
-
-/// Puts a condition in the place of the one of its type; it keeps the time if it is what that was.
-fn set_condition(status: &mut Value, condition: &mut Value, now: Timestamp) {
-    let conditions = object::members(status).entry("conditions").or_insert_with(|| json!([]));
-    let Some(conditions) = conditions.as_array_mut() else { return };
-    let before = conditions.iter_mut().find(|before| before["type"] == condition["type"]);
-    let since = match &before {
-        Some(before) if before["status"] == condition["status"] => before["lastTransitionTime"].clone(),
-        _ => meta::stamp(now).into(),
-    };
-    condition["lastTransitionTime"] = since;
-    match before {
-        Some(before) => *before = condition.take(),
-        None => conditions.push(condition.take()),
-    }
+    object::set_condition(object::members_at(pod, "status"), condition);
 }
 
 #[cfg(test)]

@@ -59,7 +59,10 @@ pub fn is_true(status: &PodStatus, kind: &str) -> bool {
     condition(status, kind).is_some_and(|condition| condition.status == "True")
 }
 
-/// Puts a condition in the place of the one of its type, or at the end.
+/// Replaces the condition of `new`'s type, or appends `new` if the list has none.
+///
+/// Leaves the transition time alone, unlike `steersman_api::condition::set`: the kubelet compares the status with that
+/// of the previous status, not with that of the condition that it replaces (see `merge::set_transition_time`).
 pub fn replace_or_append(conditions: &mut Vec<PodCondition>, new: PodCondition) {
     match conditions.iter_mut().find(|condition| condition.type_ == new.type_) {
         Some(old) => *old = new,

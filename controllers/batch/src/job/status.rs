@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use steersman_api::condition::{Condition, ConditionStatus, is_true};
+use steersman_api::condition::{self, ConditionStatus, is_true};
 use steersman_api::{ArcStr, ResourceVersion, Time, Uid};
 
 use super::backoff::Backoff;
@@ -53,6 +53,43 @@ pub struct Uncounted {
     /// Those that failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Uid>,
+}
+
+/// One of a job's conditions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// The type, such as `Complete`.
+    #[serde(rename = "type")]
+    pub kind: ArcStr,
+    /// Whether the condition holds.
+    pub status: ConditionStatus,
+    /// When the controller last changed the condition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_probe_time: Option<Time>,
+    /// The same time, as upstream sets it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Time>,
+    /// Why the status is what it is: one word, for programs.
+    #[serde(skip_serializing_if = "ArcStr::is_empty")]
+    pub reason: ArcStr,
+    /// The same in a sentence, for people.
+    #[serde(skip_serializing_if = "ArcStr::is_empty")]
+    pub message: ArcStr,
+}
+
+impl condition::Entry for Condition {
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    fn status(&self) -> &str {
+        self.status.as_str()
+    }
+
+    fn keep_transition_time(&mut self, old: &Self) {
+        self.last_transition_time = old.last_transition_time;
+    }
 }
 
 /// A status to be written.
@@ -149,8 +186,10 @@ impl Status {
         self.uncounted.as_ref().map_or((&[], &[]), |uncounted| (&uncounted.succeeded, &uncounted.failed))
     }
 
-    /// Sees to it that a condition is as given, and says whether it had to be changed. One that never was does not come
-    /// into being by not holding. Upstream's `ensureJobConditionStatus`.
+    /// Sets a condition, and returns whether that changed the list. Appends no condition whose status is `False`.
+    ///
+    /// The rules are those of upstream's `ensureJobConditionStatus`, which differ from those of [`condition::set`]: whatever
+    /// changes (the status, the reason or the message), both times become `now`.
     pub(super) fn ensure(
         &mut self,
         kind: &str,

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use steersman_api::condition::{Condition, ConditionStatus};
+use steersman_api::condition::ConditionStatus;
 use steersman_api::{Meta, ObjectKey, ResourceVersion, Time, Uid};
 use steersman_informer::wire::Opaque;
 
@@ -12,7 +12,7 @@ use super::backoff::Backoff;
 use super::observed::{Done, Grounds, Job, Observed};
 use super::plan::{Outcome, Step, decide};
 use super::pods::{Claim, Deletion, Phase, Pod};
-use super::status::{Status, Uncounted};
+use super::status::{Condition, Status, Uncounted};
 use super::wanted::{Completions, Restarts, Wanted};
 use steersman_controller::controller::StepResult;
 use steersman_controller::plan::Plan;
