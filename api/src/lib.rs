@@ -6,6 +6,7 @@ pub mod condition;
 pub mod duration;
 pub mod gvk;
 pub mod key;
+pub mod merge_patch;
 pub mod meta;
 pub mod names;
 pub mod owner;

@@ -1,9 +1,9 @@
 //! A job's status, and how it is written.
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use steersman_api::condition::{self, ConditionStatus, is_true};
-use steersman_api::{ArcStr, ResourceVersion, Time, Uid};
+use steersman_api::{ArcStr, ResourceVersion, Time, Uid, merge_patch};
 
 use super::backoff::Backoff;
 use steersman_kinds::job::{JobStatus, UncountedTerminatedPods};
@@ -223,33 +223,13 @@ impl Status {
 impl StatusWrite {
     /// The merge patch of the `status` subresource.
     pub fn patch(&self) -> Value {
-        let members = |status: &Status| match serde_json::to_value(status) {
-            Ok(Value::Object(members)) => members,
-            _ => unreachable!("a status must be an object in JSON"),
-        };
+        let value = |status| serde_json::to_value::<&Status>(status).expect("a status must serialize");
+        let changes = merge_patch::diff(&value(&self.was), &value(&self.is));
         json!({
             "metadata": {"uid": self.uid, "resourceVersion": self.resource_version},
-            "status": difference(&members(&self.was), &members(&self.is)),
+            "status": changes.unwrap_or_else(|| json!({})),
         })
     }
-}
-
-/// The merge patch from one object to another.
-fn difference(was: &Map<String, Value>, is: &Map<String, Value>) -> Map<String, Value> {
-    let mut patch = Map::new();
-    for (name, value) in is {
-        match (was.get(name), value) {
-            (Some(old), new) if old == new => {}
-            (Some(Value::Object(old)), Value::Object(new)) => {
-                patch.insert(name.clone(), difference(old, new).into());
-            }
-            (_, new) => _ = patch.insert(name.clone(), new.clone()),
-        }
-    }
-    for name in was.keys().filter(|name| !is.contains_key(*name)) {
-        patch.insert(name.clone(), Value::Null);
-    }
-    patch
 }
 
 #[cfg(test)]
