@@ -49,11 +49,8 @@ async fn pods(cluster: &Cluster, mode: ListMode, page: u32) -> (SharedInformerFa
 }
 
 fn pod(name: &str) -> FullPod {
-    serde_json::from_value(json!({
-        "metadata": { "name": name, "labels": { "app": "web" } },
-        "spec": { "containers": [{ "name": "main", "image": "busybox" }] },
-    }))
-    .expect("it is a pod")
+    let pod = steersman_testing::pod(name).label("app", "web").build();
+    serde_json::from_value(pod).expect("the builder must make a pod")
 }
 
 async fn follows(mode: ListMode, page: u32) {

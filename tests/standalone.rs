@@ -516,7 +516,7 @@ async fn simulated_containers_end_with_the_process_and_a_second_start_restarts_t
     let data = folder.path().join("data");
     let mut all = Standalone::start(&data).await;
     let pods = Api::<Pod>::namespaced(client(&data).await, "default");
-    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "busybox"}]}});
+    let pod = steersman_testing::pod("p").build();
     pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
     let running = || async { (pods.get("p").await.ok()?.status?.phase? == "Running").then_some(()) };
     eventually("the pod runs", running).await;

@@ -8,13 +8,13 @@ use std::time::Duration;
 use common::{Events, MERGE_PATCH, delete, get, names, patch, post, put};
 use serde_json::{Value, json};
 use steersman_apiserver::TestServer;
+use steersman_testing::pod;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 async fn pod_on(server: &TestServer, name: &str, node: &str) -> Value {
-    let spec = json!({"nodeName": node, "containers": [{"name": "c", "image": "i"}]});
-    post(server, PODS, json!({"metadata": {"name": name}, "spec": spec})).await.expect(201)
+    post(server, PODS, pod(name).on(node).build()).await.expect(201)
 }
 
 #[tokio::test]

@@ -11,12 +11,9 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 
 async fn pod(server: &TestServer, name: &str, phase: &str) {
-    let pod = json!({
-        "metadata": {"name": name, "labels": {"app": "a"}},
-        "spec": {"nodeName": "n", "containers": [{"name": "a", "image": "i"}]},
-    });
+    let pod = steersman_testing::pod(name).label("app", "a").on("n").phase(phase).ready().build();
+    let status = json!({"status": pod["status"]});
     post(server, PODS, pod).await.expect(201);
-    let status = json!({"status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True"}]}});
     patch(server, MERGE_PATCH, &format!("{PODS}/{name}/status"), status).await.expect(200);
 }
 

@@ -9,6 +9,7 @@ use common::{Events, PROTOBUF, begin, get, post, request, send};
 use serde_json::{Value, json};
 use steersman_api::{GroupVersionResource, ObjectKey, schema};
 use steersman_apiserver::{Calls, Failure, TestServer, Verb};
+use steersman_testing::pod;
 use tokio::time::Instant;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -126,8 +127,7 @@ async fn a_spoiled_object_keeps_its_metadata_and_nothing_else_can_be_read() {
     let server = TestServer::start().await;
     let pods = "/api/v1/namespaces/default/pods";
     for name in ["a", "b"] {
-        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-        post(&server, pods, pod).await.expect(201);
+        post(&server, pods, pod(name).build()).await.expect(201);
     }
     server.faults().spoil(Calls::to("pods"), "a");
     let list = get(&server, pods).await.expect(200);

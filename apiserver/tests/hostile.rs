@@ -9,6 +9,7 @@ use common::{JSON, JSON_PATCH, MERGE_PATCH, PROTOBUF, STRATEGIC_PATCH, get, patc
 use serde_json::{Value, json};
 use steersman_api::schema;
 use steersman_apiserver::TestServer;
+use steersman_testing::pod;
 use tokio::time::Instant;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -285,8 +286,7 @@ const FAR_TOO_MANY: usize = 750_000;
 async fn a_protobuf_body_of_another_kind_is_refused_before_it_is_decoded() {
     let server = with_map().await;
     let pods = "/api/v1/namespaces/default/pods";
-    let spec = json!({"containers": [{"name": "c", "image": "i"}]});
-    post(&server, pods, json!({"metadata": {"name": "p"}, "spec": spec})).await.expect(201);
+    post(&server, pods, pod("p").build()).await.expect(201);
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     post(&server, accounts, json!({"metadata": {"name": "s"}})).await.expect(201);
     // A decoder that looks into it fails, and says so.

@@ -6,6 +6,7 @@ mod common;
 use common::{MERGE_PATCH, delete, get, patch, post, put};
 use serde_json::{Value, json};
 use steersman_apiserver::TestServer;
+use steersman_testing::pod;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
@@ -379,8 +380,7 @@ async fn replicas_are_read_and_written_as_a_scale() {
 #[tokio::test]
 async fn a_binding_puts_a_pod_on_a_node_once() {
     let server = TestServer::start().await;
-    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-    post(&server, PODS, pod).await.expect(201);
+    post(&server, PODS, pod("p").build()).await.expect(201);
     let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
     let path = format!("{PODS}/p/binding");
     assert_eq!(post(&server, &path, binding.clone()).await.expect(201)["status"], "Success");

@@ -7,6 +7,7 @@ use common::{MERGE_PATCH, begin, delete, get, names, patch, post, request, send}
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use steersman_apiserver::TestServer;
+use steersman_testing::pod;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -43,8 +44,7 @@ async fn selectors_take_what_they_name() {
 async fn pods_nodes_and_events_are_selected_by_their_own_fields() {
     let server = TestServer::start().await;
     for (name, node) in [("a", "n1"), ("b", "n2"), ("c", "")] {
-        let spec = json!({"nodeName": node, "containers": [{"name": "c", "image": "i"}]});
-        post(&server, PODS, json!({"metadata": {"name": name}, "spec": spec})).await.expect(201);
+        post(&server, PODS, pod(name).on(node).build()).await.expect(201);
     }
     let running = json!({"status": {"phase": "Running", "podIPs": [{"ip": "1.2.3.4"}]}});
     patch(&server, MERGE_PATCH, &format!("{PODS}/b/status"), running).await.expect(200);

@@ -6,6 +6,7 @@ mod common;
 use common::{MERGE_PATCH, delete, get, patch, post, put};
 use serde_json::{Value, json};
 use steersman_apiserver::TestServer;
+use steersman_testing::pod;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -20,10 +21,6 @@ fn assert_no_space(answer: &common::Answer) {
 
 fn map(name: &str, bytes: usize) -> Value {
     json!({"metadata": {"name": name}, "data": {"k": "v".repeat(bytes)}})
-}
-
-fn pod(name: &str) -> Value {
-    json!({"metadata": {"name": name}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}})
 }
 
 /// Makes maps of 40 KB until one is refused, and says how many there are.
@@ -42,7 +39,7 @@ async fn fill_up(server: &TestServer) -> usize {
 async fn growth_is_refused_in_etcds_words_and_reads_deletes_and_all_else_go_on() {
     let server = TestServer::builder().quota_backend_bytes(800_000).start().await;
     for name in ["going", "staying"] {
-        post(&server, PODS, pod(name)).await.expect(201);
+        post(&server, PODS, pod(name).on("n").build()).await.expect(201);
     }
     let made = fill_up(&server).await;
     let one = format!("{MAPS}/map-0");

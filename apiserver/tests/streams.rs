@@ -17,6 +17,7 @@ use kube::{Api, Client, Config};
 use node::Node;
 use serde_json::{Value, json};
 use steersman_apiserver::{Options, Server, Settings, TestServer};
+use steersman_testing::pod;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -24,18 +25,12 @@ use tokio::time::timeout;
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn pod(name: &str, containers: &[&str], node: Option<&str>) -> Value {
-    let containers: Vec<Value> =
-        containers.iter().map(|container| json!({"name": container, "image": "i"})).collect();
-    json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": containers}})
-}
-
-/// A server with that node, and a pod for each container that has a name of its own.
+/// Starts a server with that node. For each name in `containers`, it has a pod and a container of that name.
 async fn with(node: &Node, containers: &[&str]) -> TestServer {
     let server = TestServer::start().await;
     post(&server, "/api/v1/nodes", node.object("n")).await.expect(201);
     for container in containers {
-        post(&server, PODS, pod(container, &[container], Some("n"))).await.expect(201);
+        post(&server, PODS, pod(container).containers(&[container]).on("n").build()).await.expect(201);
     }
     server
 }
@@ -48,7 +43,7 @@ async fn a_log_is_what_the_node_says() {
     assert_eq!(answer.headers["content-type"], "text/plain");
     let line = "GET /containerLogs/default/a/a?follow=true&tailLines=3 HTTP/1.1";
     assert_eq!((answer.code, answer.text().as_str()), (200, line));
-    let unplaced = pod("unplaced", &["a"], None);
+    let unplaced = pod("unplaced").containers(&["a"]).build();
     post(&server, PODS, unplaced).await.expect(201);
     assert_eq!(get(&server, &format!("{PODS}/unplaced/log")).await.code, 204);
 }
@@ -108,10 +103,10 @@ async fn who_can_not_be_asked_is_named() {
     });
     post(&server, "/api/v1/nodes", nowhere).await.expect(201);
     post(&server, "/api/v1/nodes", json!({"metadata": {"name": "mute"}})).await.expect(201);
-    for (name, node) in [("p", Some("nowhere")), ("q", Some("mute")), ("r", Some("gone")), ("s", None)] {
-        post(&server, PODS, pod(name, &["a"], node)).await.expect(201);
+    for (name, node) in [("p", "nowhere"), ("q", "mute"), ("r", "gone"), ("s", "")] {
+        post(&server, PODS, pod(name).containers(&["a"]).on(node).build()).await.expect(201);
     }
-    post(&server, PODS, pod("two", &["a", "b"], Some("gone"))).await.expect(201);
+    post(&server, PODS, pod("two").containers(&["a", "b"]).on("gone").build()).await.expect(201);
     let refused = "dial tcp 127.0.0.1:1: connect: connection refused";
     for (path, code, message) in [
         ("p/log", 500, format!("Get \"https://127.0.0.1:1/containerLogs/default/p/a\": {refused}")),
@@ -229,7 +224,7 @@ async fn place(client: &Client, node: &Node) -> Api<Pod> {
     let nodes: Api<NodeObject> = Api::all(client.clone());
     nodes.create(&Default::default(), &serde_json::from_value(node.object("n")).unwrap()).await.unwrap();
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
-    let pod = serde_json::from_value(pod("a", &["a"], Some("n"))).unwrap();
+    let pod = serde_json::from_value(pod("a").containers(&["a"]).on("n").build()).unwrap();
     pods.create(&Default::default(), &pod).await.unwrap();
     pods
 }
@@ -296,7 +291,7 @@ async fn streams_take_the_right_to_create_however_they_are_asked_for() {
 async fn a_service_leads_to_no_pods_of_other_namespaces() {
     let server = TestServer::start().await;
     let pods = "/api/v1/namespaces/kube-system/pods";
-    post(&server, pods, pod("p", &["a"], Some("n"))).await.expect(201);
+    post(&server, pods, pod("p").containers(&["a"]).on("n").build()).await.expect(201);
     let status = json!({"status": {"podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}]}});
     patch(&server, MERGE_PATCH, &format!("{pods}/p/status"), status).await.expect(200);
     let target = json!({"kind": "Pod", "namespace": "kube-system", "name": "p"});
@@ -312,7 +307,7 @@ async fn a_service_leads_to_no_pods_of_other_namespaces() {
 #[tokio::test]
 async fn a_service_leads_to_no_address_that_a_pod_may_not_be_reached_at() {
     let server = TestServer::start().await;
-    post(&server, PODS, pod("p", &["a"], Some("n"))).await.expect(201);
+    post(&server, PODS, pod("p").containers(&["a"]).on("n").build()).await.expect(201);
     // Whatever a node says of its pods, and whoever writes endpoints.
     for ip in ["127.0.0.1", "169.254.169.254", "::1"] {
         let status = json!({"status": {"podIP": ip, "podIPs": [{"ip": ip}]}});

@@ -303,11 +303,9 @@ fn note_disruption(pod: &mut Value, now: Timestamp) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use steersman_testing::pod;
 
-    fn pod(ready: &str) -> Value {
-        json!({"metadata": {"name": "p"}, "status": {"conditions": [{"type": "Ready", "status": ready}]}})
-    }
+    use super::*;
 
     fn budget(allowed: i64, healthy: i64, desired: i64) -> Value {
         json!({
@@ -371,7 +369,7 @@ mod tests {
                     .to_owned(),
             ),
         ] {
-            assert_eq!(verdict(&pod("True"), &budget), said, "{budget}");
+            assert_eq!(verdict(&pod("p").ready().build(), &budget), said, "{budget}");
         }
     }
 
@@ -392,13 +390,15 @@ mod tests {
             (budget(0, 0, 0), needs(0)),
             (budget(2, 0, 1), "1 left".to_owned()),
         ] {
-            assert_eq!(verdict(&pod("False"), &budget), said, "{budget}");
+            assert_eq!(verdict(&pod("p").unready().build(), &budget), said, "{budget}");
         }
     }
 
     #[test]
     fn the_last_disruption_is_noted_as_such() {
-        let Ok(Verdict::Costs(status)) = judge(&pod("True"), &budget(1, 2, 1), Timestamp::UNIX_EPOCH) else {
+        let Ok(Verdict::Costs(status)) =
+            judge(&pod("p").ready().build(), &budget(1, 2, 1), Timestamp::UNIX_EPOCH)
+        else {
             panic!("it must be allowed")
         };
         let epoch = "1970-01-01T00:00:00Z";

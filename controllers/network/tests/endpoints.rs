@@ -7,6 +7,7 @@ use steersman_apiserver::{Calls, Failure, Verb};
 use steersman_controller::options::OptionSet;
 use steersman_controller::testing::{Cluster, eventually, settle};
 use steersman_controllers_network::endpoints::{EndpointsOptions, construct};
+use steersman_testing::{Pod, pod};
 use tokio::time::Instant;
 
 fn service(name: &str) -> Value {
@@ -16,21 +17,14 @@ fn service(name: &str) -> Value {
     })
 }
 
-fn pod(name: &str, app: &str, ip: &str, ready: bool) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"namespace": "default", "name": name, "labels": {"app": app}},
-        "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]},
-        "status": running(ip, ready),
-    })
+fn running(name: &str, app: &str, ip: &str) -> Pod {
+    pod(name).namespace("default").label("app", app).on("n1").phase("Running").ip(ip)
 }
 
-fn running(ip: &str, ready: bool) -> Value {
-    let ready = if ready { "True" } else { "False" };
-    json!({
-        "phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
-        "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-    })
+/// The status of a running pod whose condition `Ready` is `ready`.
+fn status(ready: &str) -> Value {
+    let since = "2026-01-01T00:00:00Z";
+    json!({"conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": since}]})
 }
 
 /// The addresses that an object lists, ready ones and others.
@@ -57,12 +51,12 @@ async fn lists(cluster: &Cluster, name: &str, ready: &[&str], others: &[&str]) -
 async fn endpoints_follow_their_service_and_the_readiness_of_its_pods() {
     let cluster = Cluster::start().await;
     cluster.create(&service("web")).await;
-    cluster.create(&pod("a", "web", "10.0.0.1", false)).await;
-    cluster.create(&pod("b", "other", "10.0.0.2", true)).await;
+    cluster.create(&running("a", "web", "10.0.0.1").unready().build()).await;
+    cluster.create(&running("b", "other", "10.0.0.2").ready().build()).await;
     let controller = cluster.run(construct);
 
     lists(&cluster, "web", &[], &["10.0.0.1"]).await;
-    cluster.patch_status("Pod", "default/a", running("10.0.0.1", true)).await;
+    cluster.patch_status("Pod", "default/a", status("True")).await;
     let endpoints = lists(&cluster, "web", &["10.0.0.1"], &[]).await;
     assert_eq!(
         endpoints["metadata"]["labels"],
@@ -85,7 +79,7 @@ async fn nothing_is_written_where_nothing_changes_also_by_the_next_to_lead() {
     let cluster = Cluster::start().await;
     for name in ["web", "db"] {
         cluster.create(&service(name)).await;
-        cluster.create(&pod(name, name, "10.0.0.1", true)).await;
+        cluster.create(&running(name, name, "10.0.0.1").ready().build()).await;
     }
     let first = cluster.run(construct);
     lists(&cluster, "web", &["10.0.0.1"], &[]).await;
@@ -102,7 +96,7 @@ async fn nothing_is_written_where_nothing_changes_also_by_the_next_to_lead() {
     settle().await;
     assert_eq!(recording.count(&by_controller), 0, "{:?}", recording.writes());
 
-    cluster.patch_status("Pod", "default/web", running("10.0.0.1", false)).await;
+    cluster.patch_status("Pod", "default/web", status("False")).await;
     lists(&cluster, "web", &[], &["10.0.0.1"]).await;
     settle().await;
     assert_eq!(recording.count(&by_controller), 1, "{:?}", recording.matching(&by_controller));
@@ -142,7 +136,7 @@ async fn a_cache_that_lags_costs_neither_conflicts_nor_writes_too_many() {
     cluster.create(&service("web")).await;
     for at in 1..=5 {
         let (name, ip) = (format!("p{at}"), format!("10.0.0.{at}"));
-        cluster.create(&pod(&name, "web", &ip, true)).await;
+        cluster.create(&running(&name, "web", &ip).ready().build()).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     lists(&cluster, "web", &["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"], &[]).await;
@@ -206,7 +200,7 @@ async fn pods_that_change_within_a_batch_period_cost_one_write() {
     lists(&cluster, "web", &[], &[]).await;
     let recording = cluster.server.record();
     for at in 1..=4 {
-        cluster.create(&pod(&format!("p{at}"), "web", &format!("10.0.0.{at}"), true)).await;
+        cluster.create(&running(&format!("p{at}"), "web", &format!("10.0.0.{at}")).ready().build()).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
     lists(&cluster, "web", &["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"], &[]).await;
@@ -248,9 +242,9 @@ async fn a_pod_that_cannot_be_read_stops_the_services_that_select_it_and_no_othe
     cluster.server.faults().spoil(Calls::to("pods"), "bad");
     for (name, ip) in [("web", "10.0.0.1"), ("db", "10.0.0.2")] {
         cluster.create(&service(name)).await;
-        cluster.create(&pod(name, name, ip, true)).await;
+        cluster.create(&running(name, name, ip).ready().build()).await;
     }
-    cluster.create(&pod("bad", "db", "10.0.0.3", true)).await;
+    cluster.create(&running("bad", "db", "10.0.0.3").ready().build()).await;
     let controller = cluster.run(construct);
     lists(&cluster, "web", &["10.0.0.1"], &[]).await;
     settle().await;

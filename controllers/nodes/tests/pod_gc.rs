@@ -7,15 +7,11 @@ use steersman_apiserver::{Calls, Failure, Verb};
 use steersman_controller::options::OptionSet;
 use steersman_controller::testing::{Cluster, eventually};
 use steersman_controllers_nodes::pod_gc::{PodGcOptions, construct};
+use steersman_testing::Pod;
 use tokio::time::Instant;
 
-fn pod(name: &str, node: &str, phase: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"namespace": "default", "name": name},
-        "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]},
-        "status": {"phase": phase},
-    })
+fn pod(name: &str) -> Pod {
+    steersman_testing::pod(name).namespace("default")
 }
 
 fn node(name: &str) -> Value {
@@ -44,8 +40,8 @@ fn counted(metrics: &prometheus::Registry, family: &str) -> Vec<(String, f64)> {
 async fn an_orphan_fails_and_goes_once_its_node_has_been_missing_for_the_quarantine() {
     let cluster = Cluster::start().await;
     cluster.create(&node("n1")).await;
-    cluster.create(&pod("fine", "n1", "Running")).await;
-    cluster.create(&pod("orphan", "lost", "Running")).await;
+    cluster.create(&pod("fine").on("n1").phase("Running").build()).await;
+    cluster.create(&pod("orphan").on("lost").phase("Running").build()).await;
     let recording = cluster.server.record();
     let began = Instant::now();
     let controller = cluster.run(construct);
@@ -75,7 +71,7 @@ async fn an_orphan_fails_and_goes_once_its_node_has_been_missing_for_the_quarant
 #[tokio::test(start_paused = true)]
 async fn a_node_that_turns_up_within_the_quarantine_keeps_its_pods() {
     let cluster = Cluster::start().await;
-    cluster.create(&pod("early", "slow", "Running")).await;
+    cluster.create(&pod("early").on("slow").phase("Running").build()).await;
     let recording = cluster.server.record();
     let controller = cluster.run(construct);
     tokio::time::sleep(Duration::from_secs(30)).await;
@@ -93,7 +89,7 @@ async fn a_node_that_the_cache_does_not_show_but_the_server_does_keeps_its_pods(
     tokio::time::sleep(Duration::from_secs(5)).await;
     cluster.server.faults().delay_watches(Calls::to("nodes"), Duration::from_secs(3600));
     cluster.create(&node("unseen")).await;
-    cluster.create(&pod("a", "unseen", "Running")).await;
+    cluster.create(&pod("a").on("unseen").phase("Running").build()).await;
     let recording = cluster.server.record();
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(is_there(&cluster, "a"));
@@ -106,7 +102,7 @@ async fn terminated_pods_beyond_the_threshold_go() {
     let cluster = Cluster::start().await;
     cluster.create(&node("n1")).await;
     for at in 0..5 {
-        cluster.create(&pod(&format!("p{at}"), "n1", "Succeeded")).await;
+        cluster.create(&pod(&format!("p{at}")).on("n1").phase("Succeeded").build()).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let options = OptionSet::default().with(PodGcOptions { terminated_pod_threshold: 2 });
@@ -123,9 +119,8 @@ async fn terminated_pods_beyond_the_threshold_go() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_held_by_a_finalizer_fails_once_and_is_then_left_alone() {
     let cluster = Cluster::start().await;
-    let mut held = pod("held", "", "Pending");
-    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
-    cluster.create(&held).await;
+    let held = pod("held").with(json!({"metadata": {"finalizers": ["example.com/hold"]}}));
+    cluster.create(&held.build()).await;
     cluster.delete("Pod", "default/held").await;
     let recording = cluster.server.record();
     let controller = cluster.run(construct);
@@ -144,7 +139,7 @@ async fn a_deletion_that_fails_is_counted_and_tried_again_and_hinders_no_other()
     let cluster = Cluster::start().await;
     cluster.create(&node("n1")).await;
     for name in ["a", "b"] {
-        cluster.create(&pod(name, "n1", "Failed")).await;
+        cluster.create(&pod(name).on("n1").phase("Failed").build()).await;
     }
     let deletes = Calls::to("pods").verb(Verb::Delete).name("a");
     cluster.server.faults().fail(1, deletes, Failure::InternalError);
@@ -161,16 +156,15 @@ async fn pods_that_cannot_be_deleted_keep_nobody_behind_them_from_being_reached(
     let cluster = Cluster::start().await;
     cluster.create(&node("n1")).await;
     for at in 0..600 {
-        let mut stuck = pod(&format!("stuck-{at}"), "n1", "Failed");
-        stuck["metadata"]["namespace"] = json!("kube-public");
-        cluster.create(&stuck).await;
+        let stuck = pod(&format!("stuck-{at}")).namespace("kube-public").on("n1").phase("Failed");
+        cluster.create(&stuck.build()).await;
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
     for name in ["terminated", "youngest"] {
-        cluster.create(&pod(name, "n1", "Failed")).await;
+        cluster.create(&pod(name).on("n1").phase("Failed").build()).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
-    cluster.create(&pod("orphan", "lost", "Running")).await;
+    cluster.create(&pod("orphan").on("lost").phase("Running").build()).await;
     let deletes = Calls::to("pods").verb(Verb::Delete).namespace("kube-public");
     cluster.server.faults().fail(usize::MAX, deletes, Failure::InternalError);
     let options = OptionSet::default().with(PodGcOptions { terminated_pod_threshold: 1 });

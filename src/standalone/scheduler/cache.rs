@@ -182,17 +182,22 @@ fn read(change: &Change<Whole<Pod>>) -> Option<Option<Arc<Pod>>> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use steersman_testing as testing;
 
     use super::*;
 
-    fn pod(uid: &str, node: Option<&str>, phase: &str) -> Option<Arc<Pod>> {
-        let pod = json!({
-            "metadata": {"name": "p", "namespace": "default", "uid": uid},
-            "spec": {"containers": [], "nodeName": node},
-            "status": {"phase": phase},
-        });
-        Some(Arc::new(serde_json::from_value(pod).unwrap()))
+    /// A pod without a node.
+    fn waiting(uid: &str) -> testing::Pod {
+        testing::pod("p").namespace("default").uid(uid).phase("Pending")
+    }
+
+    /// A pod on this node.
+    fn here(uid: &str, phase: &str) -> testing::Pod {
+        waiting(uid).on("n").phase(phase)
+    }
+
+    fn shown(pod: testing::Pod) -> Option<Arc<Pod>> {
+        Some(Arc::new(serde_json::from_value(pod.build()).unwrap()))
     }
 
     fn key() -> ObjectKey {
@@ -214,21 +219,21 @@ mod tests {
     #[test]
     fn a_pod_takes_room_from_when_it_is_assumed_until_it_has_ended_whatever_comes_late() {
         let cache = Cache::default();
-        let first = pod("1", None, "Pending");
+        let first = shown(waiting("1"));
         cache.see_homeless(&key(), first.clone());
         assert_eq!(state(&cache), are("1", &[], 0));
         cache.assume(&first.unwrap());
         assert_eq!(state(&cache), are("", &["1"], 0));
         // An older state, and that it has no longer no node.
-        cache.see_homeless(&key(), pod("1", None, "Pending"));
+        cache.see_homeless(&key(), shown(waiting("1")));
         cache.see_homeless(&key(), None);
         assert_eq!(state(&cache), are("", &["1"], 0));
-        cache.see_here(&key(), pod("1", Some("n"), "Running"));
+        cache.see_here(&key(), shown(here("1", "Running")));
         assert_eq!(state(&cache), are("", &["1"], 0));
         // Another pod of the name is there before the end of the first is told.
-        cache.see_homeless(&key(), pod("2", None, "Pending"));
+        cache.see_homeless(&key(), shown(waiting("2")));
         assert_eq!(state(&cache), are("2", &["1"], 0));
-        cache.see_here(&key(), pod("1", Some("n"), "Succeeded"));
+        cache.see_here(&key(), shown(here("1", "Succeeded")));
         assert_eq!(state(&cache), are("2", &[], 1));
         cache.see_here(&key(), None);
         assert_eq!(state(&cache), are("2", &[], 1));
@@ -237,10 +242,10 @@ mod tests {
     #[test]
     fn a_pod_that_came_and_went_while_it_was_bound_leaves_nothing() {
         let cache = Cache::default();
-        let first = pod("1", None, "Pending");
+        let first = shown(waiting("1"));
         cache.see_homeless(&key(), first.clone());
         cache.assume(&first.unwrap());
-        cache.see_here(&key(), pod("1", Some("n"), "Pending"));
+        cache.see_here(&key(), shown(here("1", "Pending")));
         assert_eq!(state(&cache), are("", &["1"], 0), "it does not wait again");
         cache.see_here(&key(), None);
         assert_eq!(state(&cache), are("", &[], 1));
@@ -251,7 +256,7 @@ mod tests {
     #[test]
     fn a_pod_that_was_not_bound_waits_again() {
         let cache = Cache::default();
-        let first = pod("1", None, "Pending");
+        let first = shown(waiting("1"));
         cache.see_homeless(&key(), first.clone());
         cache.assume(first.as_ref().unwrap());
         cache.give_up(&first.unwrap());
@@ -261,7 +266,7 @@ mod tests {
     #[test]
     fn a_pod_that_nobody_tells_of_after_it_was_bound_counts_for_a_while() {
         let cache = Cache::default();
-        cache.assume(&pod("1", None, "Pending").unwrap());
+        cache.assume(&shown(waiting("1")).unwrap());
         let until = cache.known().next_expiry().unwrap();
         cache.0.known.lock().expire(until - Duration::from_secs(1));
         assert_eq!(state(&cache), are("", &["1"], 0));

@@ -99,9 +99,7 @@ mod tests {
     use super::*;
 
     fn pod(spec: Value) -> Pod {
-        let mut full = json!({"containers": [{"name": "a"}]});
-        full.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-        serde_json::from_value(json!({"metadata": {"name": "p", "uid": "u"}, "spec": full})).unwrap()
+        serde_json::from_value(steersman_testing::pod("p").uid("u").spec(spec).build()).unwrap()
     }
 
     fn node(spec: Value) -> Node {

@@ -131,16 +131,8 @@ mod tests {
 
     /// A ready pod with an address and the label `app: a`, changed by `patch`.
     fn pod(patch: &Value) -> View<ServedPod> {
-        let mut pod = json!({
-            "metadata": {"namespace": "ns", "name": "a", "uid": "u", "labels": {"app": "a"}},
-            "spec": {"nodeName": "n", "containers": []},
-            "status": {
-                "phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
-                "conditions": [{"type": "Ready", "status": "True"}],
-            },
-        });
-        json_patch::merge(&mut pod, patch);
-        View::from_json(&pod)
+        let pod = steersman_testing::pod("a").namespace("ns").uid("u").label("app", "a").on("n");
+        View::from_json(&pod.phase("Running").ip("10.0.0.1").ready().with(patch.clone()).build())
     }
 
     /// Each label of the pod stands for a service that selects it.

@@ -6,6 +6,7 @@ use steersman_informer::wire::Encoding;
 use super::plan::{IS_HEADLESS, LAST_CHANGE_TRIGGER_TIME, MANAGED_BY, OVER_CAPACITY};
 use super::*;
 use steersman_controller::plan::Batch;
+use steersman_testing::{Pod, pod};
 
 /// A service `ns/web` that selects `app: web`, with one port, changed by `patch`.
 fn service(patch: Value) -> View<RoutedService> {
@@ -20,25 +21,17 @@ fn service(patch: Value) -> View<RoutedService> {
     View::from_json(&service)
 }
 
-/// A ready pod on node `n1`, whose uid is its name, changed by `patch`.
-fn pod(name: &str, ip: &str, patch: Value) -> View<ServedPod> {
-    let mut pod = json!({
-        "metadata": {"namespace": "ns", "name": name, "uid": name, "labels": {"app": "web"}},
-        "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
-        "status": {
-            "phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    });
-    json_patch::merge(&mut pod, &patch);
-    View::from_json(&pod)
+/// A running pod on node `n1` without an address, with the label `app: web`, whose uid is its name.
+fn waiting(name: &str) -> Pod {
+    pod(name).namespace("ns").uid(name).label("app", "web").on("n1").phase("Running").ready()
 }
 
-fn unready() -> Value {
-    json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}})
+/// Such a pod with an address, and ready.
+fn serving(name: &str, ip: &str) -> Pod {
+    waiting(name).ip(ip)
 }
 
-/// The address of a pod that [`pod`] makes.
+/// The address of a pod that [`serving`] makes.
 fn address(name: &str, ip: &str) -> Value {
     let target = json!({"kind": "Pod", "namespace": "ns", "name": name, "uid": name});
     json!({"ip": ip, "nodeName": "n1", "targetRef": target})
@@ -64,12 +57,12 @@ fn stored(subsets: Value, patch: Value) -> Arc<Endpoints> {
 
 fn observed(
     service: impl Into<Option<View<RoutedService>>>,
-    pods: Vec<View<ServedPod>>,
+    pods: Vec<Pod>,
     current: impl Into<Option<Arc<Endpoints>>>,
 ) -> Observed {
     Observed {
         service: service.into(),
-        pods,
+        pods: pods.into_iter().map(|pod| View::from_json(&pod.build())).collect(),
         current: current.into(),
         trigger: None,
         triggers: None,
@@ -96,7 +89,7 @@ fn written(observed: &Observed) -> Value {
 }
 
 /// The subsets written for a service that has none yet.
-fn subsets(service: View<RoutedService>, pods: Vec<View<ServedPod>>) -> Value {
+fn subsets(service: View<RoutedService>, pods: Vec<Pod>) -> Value {
     written(&observed(service, pods, None)).get("subsets").cloned().unwrap_or(json!([]))
 }
 
@@ -105,7 +98,7 @@ fn a_new_object_carries_the_labels_of_its_service_and_says_who_wrote_it_and_when
     let labelled = service(json!({"metadata": {"labels": {"team": "a"}}}));
     let observed = Observed {
         trigger: Some(Time::from_seconds(1_767_225_600)),
-        ..observed(labelled, vec![pod("a", "10.0.0.1", json!({}))], None)
+        ..observed(labelled, vec![serving("a", "10.0.0.1")], None)
     };
     assert!(matches!(step(&observed), Some(Step::Create(_))));
     assert_eq!(
@@ -129,7 +122,7 @@ fn a_service_without_pods_has_endpoints_without_subsets() {
 
 #[test]
 fn pods_are_listed_by_readiness() {
-    let both = vec![pod("a", "10.0.0.1", json!({})), pod("b", "10.0.0.2", unready())];
+    let both = vec![serving("a", "10.0.0.1"), serving("b", "10.0.0.2").unready()];
     assert_eq!(
         subsets(service(json!({})), both.clone()),
         json!([{
@@ -145,17 +138,16 @@ fn pods_are_listed_by_readiness() {
 
 #[test]
 fn pods_that_can_never_serve_again_are_left_out() {
-    let terminating = || json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     let all = || {
         vec![
-            pod("done", "10.0.0.1", json!({"status": {"phase": "Succeeded"}})),
-            pod("failed", "10.0.0.2", json!({"status": {"phase": "Failed"}})),
-            pod("waiting", "", json!({"status": {"podIP": null, "podIPs": null}})),
-            pod("ending", "10.0.0.3", terminating()),
+            serving("done", "10.0.0.1").phase("Succeeded"),
+            serving("failed", "10.0.0.2").phase("Failed"),
+            waiting("waiting"),
+            serving("ending", "10.0.0.3").terminating("2026-01-01T00:00:00Z", 30),
         ]
     };
     assert_eq!(subsets(service(json!({})), all()), json!([]));
-    // Of such a service only those that have ended for good, or were never reached.
+    // Such a service leaves out only pods that have ended, or that have no address.
     assert_eq!(
         subsets(service(json!({"spec": {"publishNotReadyAddresses": true}})), all()),
         json!([{"addresses": [address("ending", "10.0.0.3")], "ports": http()}])
@@ -164,16 +156,16 @@ fn pods_that_can_never_serve_again_are_left_out() {
 
 #[test]
 fn the_primary_family_decides_which_address_is_listed() {
-    let dual = || {
-        vec![pod("a", "10.0.0.1", json!({"status": {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "FD00:0::01"}]}}))]
+    let with_both = |first: &str, second: &str| {
+        vec![serving("a", first).with(json!({"status": {"podIPs": [{"ip": first}, {"ip": second}]}}))]
     };
-    let first =
-        || vec![pod("a", "fd00::1", json!({"status": {"podIPs": [{"ip": "fd00::1"}, {"ip": "10.0.0.1"}]}}))];
+    let dual = || with_both("10.0.0.1", "FD00:0::01");
+    let first = || with_both("fd00::1", "10.0.0.1");
     let guess = |cluster_ip: &str| json!({"spec": {"ipFamilies": null, "clusterIP": cluster_ip}});
     for (patch, pods, ip) in [
         (json!({}), dual(), Some("10.0.0.1")),
         (json!({"spec": {"ipFamilies": ["IPv6", "IPv4"]}}), dual(), Some("fd00::1")),
-        (json!({"spec": {"ipFamilies": ["IPv6"]}}), vec![pod("a", "10.0.0.1", json!({}))], None),
+        (json!({"spec": {"ipFamilies": ["IPv6"]}}), vec![serving("a", "10.0.0.1")], None),
         (guess("fd00:96::1"), dual(), Some("fd00::1")),
         (guess("10.96.0.1"), first(), Some("10.0.0.1")),
         (guess("None"), first(), Some("fd00::1")),
@@ -184,9 +176,9 @@ fn the_primary_family_decides_which_address_is_listed() {
     }
 }
 
-/// A pod whose containers, and sidecars, have these ports.
-fn with_ports(name: &str, ip: &str, containers: Value, init: Value) -> View<ServedPod> {
-    pod(name, ip, json!({"spec": {"containers": containers, "initContainers": init}}))
+/// A pod with these containers and init containers.
+fn with_ports(name: &str, ip: &str, containers: Value, init: Value) -> Pod {
+    serving(name, ip).spec(json!({"containers": containers, "initContainers": init}))
 }
 
 #[test]
@@ -226,7 +218,7 @@ fn a_ports_name_is_looked_up_in_each_pod_among_containers_then_sidecars() {
 #[test]
 fn headless_services_are_marked_and_may_have_no_ports() {
     let headless = service(json!({"spec": {"clusterIP": "None", "ports": null}}));
-    let both = vec![pod("a", "10.0.0.1", json!({})), pod("b", "10.0.0.2", unready())];
+    let both = vec![serving("a", "10.0.0.1"), serving("b", "10.0.0.2").unready()];
     let written = written(&observed(headless, both, None));
     assert_eq!(written["metadata"]["labels"], json!({MANAGED_BY: CONTROLLER_NAME, IS_HEADLESS: ""}));
     assert_eq!(
@@ -234,10 +226,7 @@ fn headless_services_are_marked_and_may_have_no_ports() {
         json!([{"addresses": [address("a", "10.0.0.1")], "notReadyAddresses": [address("b", "10.0.0.2")]}])
     );
     // With an address of its own a service without ports leads nowhere.
-    assert_eq!(
-        subsets(service(json!({"spec": {"ports": null}})), vec![pod("a", "10.0.0.1", json!({}))]),
-        json!([])
-    );
+    assert_eq!(subsets(service(json!({"spec": {"ports": null}})), vec![serving("a", "10.0.0.1")]), json!([]));
 }
 
 #[test]
@@ -247,7 +236,7 @@ fn a_pod_has_its_name_in_the_domain_of_the_service_that_is_its_subdomain() {
         (json!({"hostname": "a", "subdomain": "other"}), None),
         (json!({"subdomain": "web"}), None),
     ] {
-        let subsets = subsets(service(json!({})), vec![pod("a", "10.0.0.1", json!({"spec": spec}))]);
+        let subsets = subsets(service(json!({})), vec![serving("a", "10.0.0.1").spec(spec.clone())]);
         assert_eq!(subsets[0]["addresses"][0]["hostname"].as_str(), hostname, "{spec}");
     }
 }
@@ -275,7 +264,7 @@ fn endpoints_go_with_their_service_once() {
 
 #[test]
 fn what_says_already_what_it_should_is_not_written() {
-    let pods = || vec![pod("a", "10.0.0.1", json!({})), pod("b", "10.0.0.2", json!({}))];
+    let pods = || vec![serving("a", "10.0.0.1"), serving("b", "10.0.0.2")];
     let labelled = || service(json!({"metadata": {"labels": {"team": "a"}}}));
     let same = json!([{"addresses": [address("a", "10.0.0.1"), address("b", "10.0.0.2")], "ports": http()}]);
     let split = json!([
@@ -324,7 +313,7 @@ fn an_update_keeps_what_is_not_this_controllers_to_change() {
         }}),
     );
     assert_eq!(
-        written(&observed(service(json!({})), vec![pod("a", "10.0.0.1", json!({}))], current)),
+        written(&observed(service(json!({})), vec![serving("a", "10.0.0.1")], current)),
         json!({
             "apiVersion": "v1", "kind": "Endpoints",
             "metadata": {
@@ -341,7 +330,7 @@ fn an_update_keeps_what_is_not_this_controllers_to_change() {
 #[test]
 fn beyond_a_thousand_addresses_the_object_is_truncated_once() {
     let pods: Vec<_> = (0..1001_u16)
-        .map(|at| pod(&format!("p{at}"), &format!("10.0.{}.{}", at / 250, at % 250 + 1), json!({})))
+        .map(|at| serving(&format!("p{at}"), &format!("10.0.{}.{}", at / 250, at % 250 + 1)))
         .collect();
     let first = written(&observed(service(json!({})), pods.clone(), None));
     assert_eq!(first["metadata"]["annotations"], json!({OVER_CAPACITY: "truncated"}));

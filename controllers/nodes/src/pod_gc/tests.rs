@@ -1,11 +1,12 @@
 //! Pods and nodes in, steps out.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use steersman_api::{ObjectKey, Uid};
 
 use super::collection::Reason;
 use super::*;
 use steersman_controller::plan::{Batch, OnFailure, Pace};
+use steersman_testing::{Pod, pod};
 
 const NOW: &str = "2026-01-02T00:00:00Z";
 
@@ -13,30 +14,19 @@ fn now() -> Time {
     serde_json::from_value(json!(NOW)).unwrap()
 }
 
-/// A running pod on `n1`, created in the first hour, whose uid is its name, changed by `patch`.
-fn pod(name: &str, patch: Value) -> View<CollectedPod> {
-    let mut pod = json!({
-        "metadata": {"namespace": "ns", "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
-        "spec": {"nodeName": "n1"},
-        "status": {"phase": "Running"},
-    });
-    json_patch::merge(&mut pod, &patch);
-    View::from_json(&pod)
+/// A running pod on `n1`, created in the first hour, whose uid is its name.
+fn running(name: &str) -> Pod {
+    pod(name).namespace("ns").uid(name).created_at("2026-01-01T00:00:00Z").on("n1").phase("Running")
 }
 
-fn phase(phase: &str) -> Value {
-    json!({"status": {"phase": phase}})
+/// Such a pod on `node`, deleted with a grace period of 30 seconds.
+fn terminating(name: &str, node: &str) -> Pod {
+    running(name).on(node).terminating(NOW, 30)
 }
 
-fn on(node: &str) -> Value {
-    json!({"spec": {"nodeName": node}})
-}
-
-fn terminating(node: &str) -> Value {
-    json!({
-        "metadata": {"deletionTimestamp": NOW, "deletionGracePeriodSeconds": 30},
-        "spec": {"nodeName": node},
-    })
+/// The pods as the cache shows them.
+fn views(pods: Vec<Pod>) -> Vec<View<CollectedPod>> {
+    pods.into_iter().map(|pod| View::from_json(&pod.build())).collect()
 }
 
 fn node(ready: &str, taint: &str) -> Option<View<CollectedNode>> {
@@ -47,10 +37,10 @@ fn node(ready: &str, taint: &str) -> Option<View<CollectedNode>> {
     })))
 }
 
-/// These pods, and one healthy node, `n1`.
-fn observed(pods: Vec<View<CollectedPod>>) -> Observed {
+/// An observation of `pods` and of one healthy node, `n1`.
+fn observed(pods: Vec<Pod>) -> Observed {
     let nodes = [("n1".into(), node("True", "x"))].into();
-    Observed { pods, nodes, ..Observed::default() }
+    Observed { pods: views(pods), nodes, ..Observed::default() }
 }
 
 fn steps(observed: &Observed) -> Vec<Step> {
@@ -61,7 +51,7 @@ fn steps(observed: &Observed) -> Vec<Step> {
     }
 }
 
-/// Who is collected, and why.
+/// The names of the pods that the plan collects, each with the reason.
 fn collected(observed: &Observed) -> Vec<(String, Reason)> {
     let all = steps(observed).into_iter().map(|step| match step {
         Step::Collect(pod) => (pod.key.name.to_string(), pod.reason),
@@ -78,22 +68,17 @@ fn names(collected: &[(String, Reason)]) -> Vec<&str> {
 fn terminated_pods_beyond_the_threshold_go_evicted_ones_first_then_the_oldest_then_by_name() {
     let ended = |name, hour: u8, reason: &str| {
         let created = format!("2026-01-01T{hour:02}:00:00Z");
-        pod(
-            name,
-            json!({
-                "metadata": {"creationTimestamp": created}, "status": {"phase": "Failed", "reason": reason},
-            }),
-        )
+        running(name).created_at(&created).phase("Failed").with(json!({"status": {"reason": reason}}))
     };
     let pods = vec![
         ended("new", 9, ""),
         ended("old-b", 1, ""),
         ended("old-a", 1, "NodeLost"),
         ended("evicted", 9, "Evicted"),
-        pod("succeeded", phase("Succeeded")),
-        pod("running", json!({})),
-        pod("pending", phase("Pending")),
-        pod("unknown", phase("Unknown")),
+        running("succeeded").phase("Succeeded"),
+        running("running"),
+        running("pending").phase("Pending"),
+        running("unknown").phase("Unknown"),
     ];
     let order = ["evicted", "succeeded", "old-a", "old-b", "new"];
     for threshold in 0..=6_usize {
@@ -116,11 +101,8 @@ fn terminating_pods_go_from_nodes_that_are_not_ready_and_out_of_service() {
         (Some(View::from_json(&json!({"spec": {"taints": [{"key": out}]}}))), &["ending"]),
         (None, &[]),
     ] {
-        let pods = vec![
-            pod("ending", terminating("down")),
-            pod("running", on("down")),
-            pod("else", terminating("n1")),
-        ];
+        let pods =
+            vec![terminating("ending", "down"), running("running").on("down"), terminating("else", "n1")];
         let mut observed = observed(pods);
         observed.nodes.insert("down".into(), node.clone());
         assert_eq!(names(&collected(&observed)), expected, "{node:?}");
@@ -129,13 +111,13 @@ fn terminating_pods_go_from_nodes_that_are_not_ready_and_out_of_service() {
 
 #[test]
 fn terminating_pods_that_were_never_scheduled_go() {
-    let pods = vec![pod("ending", terminating("")), pod("waiting", on("")), pod("else", terminating("n1"))];
+    let pods = vec![terminating("ending", ""), running("waiting").on(""), terminating("else", "n1")];
     assert_eq!(collected(&observed(pods)), [("ending".to_owned(), Reason::Unscheduled)]);
 }
 
 #[test]
 fn an_unknown_node_is_quarantined_then_asked_for_and_its_pods_go_only_if_it_is_gone() {
-    let pods = || vec![pod("orphan", on("lost")), pod("waiting", on("")), pod("fine", json!({}))];
+    let pods = || vec![running("orphan").on("lost"), running("waiting").on(""), running("fine")];
     assert_eq!(steps(&observed(pods())), [Step::Quarantine("lost".into())]);
 
     let mut due = Observed { out_of_quarantine: ["lost".into(), "n1".into()].into(), ..observed(pods()) };
@@ -164,7 +146,8 @@ fn only(observed: &Observed) -> Collection {
     }
 }
 
-fn orphaned(pod: View<CollectedPod>) -> Observed {
+/// An observation of `pod`, whose node `lost` is gone.
+fn orphaned(pod: Pod) -> Observed {
     let mut observed = Observed { probed: true, ..observed(vec![pod]) };
     observed.absorb(Step::ReadNode("lost".into()), &StepResult::Done(Outcome::NodeIsGone));
     observed
@@ -172,7 +155,7 @@ fn orphaned(pod: View<CollectedPod>) -> Observed {
 
 #[test]
 fn an_orphan_is_marked_as_disrupted_and_failed_before_it_goes() {
-    let plain = json!({"metadata": {"generation": 3}, "spec": {"nodeName": "lost"}});
+    let plain = running("a").on("lost").with(json!({"metadata": {"generation": 3}}));
     let condition = |since: &str| {
         json!([{
             "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
@@ -180,7 +163,7 @@ fn an_orphan_is_marked_as_disrupted_and_failed_before_it_goes() {
             "lastProbeTime": null, "lastTransitionTime": since,
         }])
     };
-    let collection = only(&orphaned(pod("a", plain.clone())));
+    let collection = only(&orphaned(plain.clone()));
     assert_eq!((&collection.key, &collection.uid), (&ObjectKey::new("ns", "a"), &Uid::from("a")));
     assert_eq!(
         collection.failure,
@@ -189,43 +172,37 @@ fn an_orphan_is_marked_as_disrupted_and_failed_before_it_goes() {
             "status": {"phase": "Failed", "observedGeneration": 3, "conditions": condition(NOW)},
         }))
     );
-    // The stamp of a condition that held already stays.
+    // A condition that was `True` before keeps its transition time.
     for (status, since) in [("True", "2026-01-01T05:00:00Z"), ("False", NOW)] {
-        let mut disrupted = plain.clone();
-        disrupted["status"]["conditions"] = json!([
+        let disrupted = plain.clone().with(json!({"status": {"conditions": [
             {"type": "DisruptionTarget", "status": status, "lastTransitionTime": "2026-01-01T05:00:00Z"},
-        ]);
-        let failure = only(&orphaned(pod("a", disrupted))).failure.unwrap();
+        ]}}));
+        let failure = only(&orphaned(disrupted)).failure.unwrap();
         assert_eq!(failure["status"]["conditions"], condition(since));
     }
 }
 
 #[test]
 fn others_fail_without_a_condition_and_what_has_ended_is_not_marked() {
-    let unscheduled = only(&observed(vec![pod("a", terminating(""))]));
+    let unscheduled = only(&observed(vec![terminating("a", "")]));
     assert_eq!(unscheduled.failure, Some(json!({"metadata": {"uid": "a"}, "status": {"phase": "Failed"}})));
     for ended in ["Succeeded", "Failed"] {
-        let mut patch = on("lost");
-        patch["status"]["phase"] = json!(ended);
-        assert_eq!(only(&orphaned(pod("a", patch))).failure, None);
+        assert_eq!(only(&orphaned(running("a").on("lost").phase(ended))).failure, None);
     }
 }
 
 #[test]
 fn a_pod_that_something_else_holds_is_not_deleted_again_and_again() {
-    let mut held = terminating("");
-    held["metadata"]["deletionGracePeriodSeconds"] = json!(0);
-    assert_eq!(names(&collected(&observed(vec![pod("a", held.clone())]))), ["a"], "it has to fail first");
-    held["status"]["phase"] = json!("Failed");
-    let held = Observed { terminated_threshold: Some(0), ..observed(vec![pod("a", held)]) };
+    let held = running("a").on("").terminating(NOW, 0);
+    assert_eq!(names(&collected(&observed(vec![held.clone()]))), ["a"], "it has to fail first");
+    let held = Observed { terminated_threshold: Some(0), ..observed(vec![held.phase("Failed")]) };
     assert!(collected(&held).is_empty());
 }
 
 #[test]
 fn a_pod_is_collected_once_for_the_first_reason_there_is_whatever_becomes_of_it() {
-    let mut patch = terminating("");
-    patch["status"]["phase"] = json!("Failed");
-    let mut observed = Observed { terminated_threshold: Some(0), ..observed(vec![pod("a", patch)]) };
+    let failed = terminating("a", "").phase("Failed");
+    let mut observed = Observed { terminated_threshold: Some(0), ..observed(vec![failed]) };
     assert_eq!(collected(&observed), [("a".to_owned(), Reason::Terminated)]);
     let step = steps(&observed).remove(0);
     observed.absorb(step, &StepResult::Failed(SyncError::Failed("deleting".to_owned())));
@@ -234,12 +211,12 @@ fn a_pod_is_collected_once_for_the_first_reason_there_is_whatever_becomes_of_it(
 
 #[test]
 fn a_flood_is_collected_in_portions_and_each_pod_is_tried_once_a_round() {
-    let pods = || (0..1200).map(|at| pod(&format!("p{at:04}"), phase("Failed"))).collect::<Vec<_>>();
+    let pods = || (0..1200).map(|at| running(&format!("p{at:04}")).phase("Failed")).collect::<Vec<_>>();
     let mut round = Round::default();
     let mut tried = Vec::new();
     // Nothing can be deleted: the cache shows all of them throughout.
     for portion in [500, 500, 200] {
-        let (next, gone) = round.go_on(&pods());
+        let (next, gone) = round.go_on(&views(pods()));
         assert!(gone.is_empty());
         let mut observed = Observed { terminated_threshold: Some(0), round: next, ..observed(pods()) };
         let steps = steps(&observed);
@@ -260,19 +237,19 @@ fn a_flood_is_collected_in_portions_and_each_pod_is_tried_once_a_round() {
 #[test]
 fn a_round_forgets_the_pods_that_are_gone() {
     let all = |pods| Observed { terminated_threshold: Some(0), ..observed(pods) };
-    let failed = |name| pod(name, phase("Failed"));
+    let failed = |name| running(name).phase("Failed");
     let mut first = all(vec![failed("stuck"), failed("goes")]);
     for step in steps(&first) {
         first.absorb(step, &StepResult::Done(Outcome::Collected));
     }
-    let (round, _) = first.round.go_on(&[failed("stuck")]);
+    let (round, _) = first.round.go_on(&views(vec![failed("stuck")]));
     let next = Observed { round, ..all(vec![failed("stuck"), failed("goes")]) };
     assert_eq!(names(&collected(&next)), ["goes"]);
 }
 
 #[test]
 fn a_node_that_is_gone_is_asked_for_anew_as_its_round_goes_on() {
-    let mut observed = orphaned(pod("orphan", on("lost")));
+    let mut observed = orphaned(running("orphan").on("lost"));
     assert_eq!(names(&collected(&observed)), ["orphan"]);
     let (round, gone) = std::mem::take(&mut observed.round).go_on(&observed.pods);
     let mut next = Observed { probed: false, out_of_quarantine: gone, round, ..observed };
