@@ -122,12 +122,13 @@ pub fn is_true<C: Entry>(conditions: &[C], kind: &str) -> bool {
 /// Replaces the condition of `new`'s type, or appends `new` if the list has none. Returns whether the list changed.
 ///
 /// The caller fills in the transition time, which is usually the current time. `set` overwrites it with that of the old
-/// condition if the status stays the same. All other fields become those of `new`, and a difference in any of them counts
-/// as a change. The place in the list stays.
+/// condition if the status stays the same. All other fields become those of `new`, and a difference in any of them
+/// counts as a change. The place in the list stays.
 ///
-/// These are the rules of upstream's `meta.SetStatusCondition`, and of the API server's `podutil.UpdatePodCondition` and
-/// `SetCRDCondition`. Some controllers have other rules, and can't use this function: `ensureJobConditionStatus` renews
-/// the time with the reason; `SetDeploymentCondition` ignores a new message, and moves what it changes to the end.
+/// These are the rules of upstream's `meta.SetStatusCondition`, and of the API server's `podutil.UpdatePodCondition`
+/// and `SetCRDCondition`. Some controllers have other rules, and can't use this function: `ensureJobConditionStatus`
+/// renews the time with the reason; `SetDeploymentCondition` ignores a new message, and moves what it changes to the
+/// end.
 pub fn set<C: Entry>(conditions: &mut Vec<C>, mut new: C) -> bool {
     let Some(old) = conditions.iter_mut().find(|old| old.kind() == new.kind()) else {
         conditions.push(new);

@@ -6,40 +6,40 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A duration in Go's notation, in configuration as a string. Negative ones are refused: no setting means anything by one.
+/// A duration in Go's notation; a string in JSON. Parsing refuses negative durations, since no setting accepts one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GoDuration(pub Duration);
 
 impl GoDuration {
-    /// So many seconds.
+    /// A duration of whole seconds.
     pub const fn seconds(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 }
 
-/// Why a text is no duration. The words are those of Go's `time` package, where it has some.
+/// Why a text is not a duration. The messages are those of Go's `time` package, except that for negative durations.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDuration {
-    /// It is not a sequence of numbers with units, or too long a time.
+    /// The text is not a sequence of numbers with units, or the duration exceeds Go's 292 years.
     #[error("time: invalid duration {0:?}")]
     Invalid(String),
-    /// A number stands alone.
+    /// A number has no unit.
     #[error("time: missing unit in duration {0:?}")]
     MissingUnit(String),
-    /// A unit that there is not.
+    /// Go has no such unit.
     #[error("time: unknown unit {unit:?} in duration {text:?}")]
     UnknownUnit {
-        /// The unit.
+        /// The unknown unit.
         unit: String,
-        /// All of it.
+        /// The whole text.
         text: String,
     },
-    /// Time does not run backwards here.
+    /// The duration is negative.
     #[error("duration {0:?} must not be negative")]
     Negative(String),
 }
 
-/// The units, in nanoseconds.
+/// The units, each with its length in nanoseconds.
 const UNITS: [(&str, u128); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -51,7 +51,7 @@ const UNITS: [(&str, u128); 8] = [
     ("h", 3_600 * 1_000_000_000),
 ];
 
-/// Go keeps nanoseconds in 64 bits: some 292 years.
+/// The longest duration in nanoseconds, about 292 years: Go keeps them in 64 bits.
 const MOST: u128 = i64::MAX as u128;
 
 impl FromStr for GoDuration {
@@ -88,7 +88,7 @@ impl FromStr for GoDuration {
             })?;
             let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| invalid())? };
             nanos = whole.checked_mul(size).and_then(|more| nanos.checked_add(more)).ok_or_else(invalid)?;
-            // Digits beyond a nanosecond's part of any unit change nothing.
+            // 18 digits suffice: even of an hour, later digits are less than a nanosecond.
             let mut digit_size = size;
             for digit in fraction.bytes().take(18) {
                 nanos += u128::from(digit - b'0') * digit_size / 10;
@@ -106,7 +106,7 @@ impl FromStr for GoDuration {
     }
 }
 
-/// Before and from the first character that fits.
+/// Splits the text before the first character for which `fits` is true.
 fn split_at_first(text: &str, fits: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(fits).unwrap_or(text.len()))
 }

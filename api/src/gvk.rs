@@ -1,25 +1,26 @@
-//! Which kind, and which resource.
+//! Group versions, kinds and resources.
 
 use std::fmt;
 
 use arcstr::ArcStr;
 
-/// An API group in one version. The core group is the empty text.
+/// A version of an API group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct GroupVersion {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: ArcStr,
-    /// Such as `v1`.
+    /// The version, such as `v1`.
     pub version: ArcStr,
 }
 
 impl GroupVersion {
-    /// Group and version of an `apiVersion`: `apps/v1` is (`apps`, `v1`), `v1` is (``, `v1`).
+    /// Splits an `apiVersion` into group and version: `apps/v1` into `apps` and `v1`, `v1` into the empty group and
+    /// `v1`.
     pub fn split(api_version: &str) -> (&str, &str) {
         api_version.rsplit_once('/').unwrap_or(("", api_version))
     }
 
-    /// From an `apiVersion`.
+    /// Parses an `apiVersion`, such as `apps/v1`.
     pub fn parse(api_version: &str) -> Self {
         let (group, version) = Self::split(api_version);
         Self { group: group.into(), version: version.into() }
@@ -36,24 +37,24 @@ fn write_group_version(f: &mut fmt::Formatter<'_>, group: &str, version: &str) -
     if group.is_empty() { f.write_str(version) } else { write!(f, "{group}/{version}") }
 }
 
-/// A kind: what an object says it is.
+/// A kind in one version of its group. Objects name theirs in `apiVersion` and `kind`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct GroupVersionKind {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: ArcStr,
-    /// Such as `v1`.
+    /// The version, such as `v1`.
     pub version: ArcStr,
-    /// Such as `Pod`.
+    /// The kind, such as `Pod`.
     pub kind: ArcStr,
 }
 
 impl GroupVersionKind {
-    /// Of these parts.
+    /// Makes the value from its three parts. The core group is the empty text.
     pub fn new(group: impl Into<ArcStr>, version: impl Into<ArcStr>, kind: impl Into<ArcStr>) -> Self {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// `apiVersion` as objects carry it.
+    /// The `apiVersion` of objects of this kind, such as `apps/v1`.
     pub fn api_version(&self) -> String {
         GroupVersion { group: self.group.clone(), version: self.version.clone() }.to_string()
     }
@@ -66,24 +67,25 @@ impl fmt::Display for GroupVersionKind {
     }
 }
 
-/// A resource: where objects of a kind are served.
+/// A resource: the API server serves the objects of a kind under its path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct GroupVersionResource {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: ArcStr,
-    /// Such as `v1`.
+    /// The version, such as `v1`.
     pub version: ArcStr,
-    /// The plural in lower case, such as `pods`.
+    /// The plural name in lower case, such as `pods`.
     pub resource: ArcStr,
 }
 
 impl GroupVersionResource {
-    /// Of these parts.
+    /// Makes the value from its three parts. The core group is the empty text.
     pub fn new(group: impl Into<ArcStr>, version: impl Into<ArcStr>, resource: impl Into<ArcStr>) -> Self {
         Self { group: group.into(), version: version.into(), resource: resource.into() }
     }
 
-    /// The path of the collection: `/api/v1/namespaces/{namespace}/pods`, or without a namespace all of the cluster.
+    /// The HTTP path of the collection: `/api/v1/namespaces/{namespace}/pods`. With an empty namespace, the path of the
+    /// whole cluster's collection, `/api/v1/pods`.
     pub fn path(&self, namespace: &str) -> String {
         let mut path = if self.group.is_empty() {
             format!("/api/{}", self.version)
@@ -100,7 +102,7 @@ impl GroupVersionResource {
     }
 }
 
-/// As metrics and logs name a resource: `pods`, `jobs.batch`.
+/// Writes the name that metrics and logs use: `pods`, `jobs.batch`.
 impl fmt::Display for GroupVersionResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.group.is_empty() {

@@ -1,29 +1,29 @@
-//! What an object is called within its kind.
+//! The namespace and name of an object.
 
 use std::fmt;
 use std::str::FromStr;
 
 use arcstr::ArcStr;
 
-/// Namespace and name: how caches and work queues name an object of a known kind.
+/// Namespace and name of an object. Identifies it among the objects of its kind, in caches and work queues.
 ///
-/// The namespace is empty for cluster-scoped objects. Written `namespace/name`, or just `name` without a namespace,
-/// as client-go's `MetaNamespaceKeyFunc` does. Cloning is cheap: both parts are shared.
+/// Displays as `namespace/name`, or as `name` without a namespace, as client-go's `MetaNamespaceKeyFunc` does. Cloning
+/// is cheap: clones share both texts.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ObjectKey {
-    /// Empty for cluster-scoped objects.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: ArcStr,
-    /// Never empty for an object that exists.
+    /// The name; never empty for an object that exists.
     pub name: ArcStr,
 }
 
 impl ObjectKey {
-    /// A namespaced object's key (or a cluster-scoped one's, with an empty namespace).
+    /// The key of a namespaced object; with an empty namespace, that of a cluster-scoped object.
     pub fn new(namespace: impl Into<ArcStr>, name: impl Into<ArcStr>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// A cluster-scoped object's key.
+    /// The key of a cluster-scoped object.
     pub fn cluster(name: impl Into<ArcStr>) -> Self {
         Self { namespace: ArcStr::new(), name: name.into() }
     }
@@ -45,7 +45,7 @@ impl fmt::Debug for ObjectKey {
     }
 }
 
-/// A text that is not `name` or `namespace/name`.
+/// The error for a text that is neither `name` nor `namespace/name`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unexpected key format: {0:?}")]
 pub struct InvalidKey(pub String);

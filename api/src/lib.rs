@@ -1,6 +1,7 @@
-//! Pure types of the Kubernetes API, without I/O: what every other crate of Steersman speaks in.
+//! Types of the Kubernetes API that all crates of Steersman share: keys, metadata, selectors, quantities, conditions,
+//! `Status`, the protobuf encoding, and the schema of the built-in kinds.
 //!
-//! Nothing here waits, connects or allocates behind the caller's back. Names are upstream's.
+//! This crate does no I/O and starts no tasks. Its names are those of upstream Kubernetes.
 
 pub mod condition;
 pub mod duration;

@@ -1,70 +1,71 @@
-//! What every object has, whatever its kind.
+//! The metadata that all cached objects have.
 
 use arcstr::ArcStr;
 
 use crate::{ObjectKey, OwnerReference, ResourceVersion, Time, Uid};
 
-/// The part of `metadata` that every cached object carries.
+/// The part of `metadata` that every cached object has.
 ///
-/// Annotations, managed fields and the like are not here: who needs an annotation declares it in a projection.
+/// It lacks annotations and managed fields, to save memory. A controller that reads an annotation declares it in a
+/// projection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Tells two objects of one name apart.
+    /// The uid, which tells an object from a later one of the same name.
     pub uid: Uid,
-    /// The version of this state.
+    /// The version of this state of the object.
     pub resource_version: ResourceVersion,
-    /// Counts changes of what is wanted (`spec`); zero for kinds that do not count.
+    /// Number of changes of the desired state (`spec`); zero for kinds without generations.
     pub generation: i64,
-    /// Ordered by key.
+    /// The labels.
     pub labels: Labels,
-    /// Who it belongs to.
+    /// The owner references.
     pub owners: Box<[OwnerReference]>,
-    /// What must be done before it may go.
+    /// The finalizers. The API server removes the object only once this list is empty.
     pub finalizers: Box<[ArcStr]>,
-    /// When it was created.
+    /// The creation timestamp.
     pub created: Option<Time>,
-    /// When its deletion becomes due: set once deletion was asked for.
+    /// The deletion timestamp: when the grace period ends. `None` until a client deletes the object.
     pub deleted: Option<Time>,
-    /// The grace of that deletion in seconds.
+    /// The grace period of the deletion, in seconds.
     pub deletion_grace: Option<i64>,
 }
 
 impl Meta {
-    /// The managing owner, as upstream's `GetControllerOf`.
+    /// Returns the owner reference of the managing controller. Upstream's `GetControllerOf`.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owners.iter().find(|owner| owner.is_controller())
     }
 
-    /// Whether `uid` manages this object, as upstream's `IsControlledBy`.
+    /// Whether the owner with this uid is the managing controller. Upstream's `IsControlledBy`.
     pub fn is_controlled_by(&self, uid: &Uid) -> bool {
         self.controller().is_some_and(|owner| &owner.uid == uid)
     }
 
-    /// Whether deletion was asked for.
+    /// Whether the object has a deletion timestamp.
     pub fn is_deleting(&self) -> bool {
         self.deleted.is_some()
     }
 
-    /// Whether that finalizer holds the object.
+    /// Whether the object has this finalizer.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|f| f == finalizer)
     }
 }
 
-/// Labels, ordered by key and each key once.
+/// Labels, sorted by key. Each key occurs once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(Box<[(ArcStr, ArcStr)]>);
 
 impl Labels {
-    /// The value of a label.
+    /// Returns the value of a label.
     pub fn get(&self, key: &str) -> Option<&ArcStr> {
         let at = self.0.binary_search_by(|(k, _)| k.as_str().cmp(key)).ok()?;
         Some(&self.0[at].1)
     }
 
-    /// Sets a label.
+    /// Sets a label, and replaces its old value.
     pub fn insert(&mut self, key: ArcStr, value: ArcStr) {
         let mut pairs = std::mem::take(&mut self.0).into_vec();
         match pairs.binary_search_by(|(k, _)| k.cmp(&key)) {
@@ -77,23 +78,23 @@ impl Labels {
         self.0 = pairs.into_boxed_slice();
     }
 
-    /// All of them, by key.
+    /// Iterates over keys and values, sorted by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&ArcStr, &ArcStr)> {
         self.0.iter().map(|(k, v)| (k, v))
     }
 
-    /// How many there are.
+    /// Number of labels.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no labels.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Of a key that comes twice the last value is kept, as a protobuf map is read.
+/// Keeps the last value of a key that occurs twice, as protobuf maps do.
 impl FromIterator<(ArcStr, ArcStr)> for Labels {
     fn from_iter<I: IntoIterator<Item = (ArcStr, ArcStr)>>(pairs: I) -> Self {
         let mut pairs: Vec<_> = pairs.into_iter().collect();

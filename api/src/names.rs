@@ -1,5 +1,5 @@
-//! What may be a name, a label and the like: each function says what is wrong with a text, in upstream's words, and nothing
-//! if it is fine.
+//! Validation of names, labels and the like. Each function returns upstream's messages about what is wrong with a text;
+//! an empty list means that the text is valid.
 
 const LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
     and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation \
@@ -23,7 +23,7 @@ const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or cons
     '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', \
     regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// What is wrong with an RFC 1123 label.
+/// Validates an RFC 1123 label.
 pub fn label(name: &str) -> Vec<String> {
     let pattern = if name.split('.').all(is_label) { "must not contain dots" } else { LABEL_MESSAGE };
     let long = (name.len() > 63).then_some("must be no more than 63 characters");
@@ -31,7 +31,7 @@ pub fn label(name: &str) -> Vec<String> {
     long.into_iter().chain(odd).map(str::to_owned).collect()
 }
 
-/// What is wrong with an RFC 1035 label.
+/// Validates an RFC 1035 label.
 pub fn label_1035(name: &str) -> Vec<String> {
     let fits = is_label(name) && name.starts_with(|first: char| first.is_ascii_lowercase());
     let long = (name.len() > 63).then_some("must be no more than 63 characters");
@@ -39,7 +39,7 @@ pub fn label_1035(name: &str) -> Vec<String> {
     long.into_iter().chain(odd).map(str::to_owned).collect()
 }
 
-/// What is wrong with an RFC 1123 subdomain.
+/// Validates an RFC 1123 subdomain.
 pub fn subdomain(name: &str) -> Vec<String> {
     let long = (name.len() > 253).then_some("must be no more than 253 characters");
     let odd = (!name.split('.').all(is_label)).then_some(SUBDOMAIN_MESSAGE);
@@ -54,7 +54,7 @@ fn is_label(name: &str) -> bool {
         && bytes.iter().all(|byte| fits(*byte) || *byte == b'-')
 }
 
-/// What is wrong with a label's key, or with an annotation's.
+/// Validates the key of a label or of an annotation.
 pub fn qualified_name(name: &str) -> Vec<String> {
     let (prefix, local) = match name.split_once('/') {
         Some((_, local)) if local.contains('/') => return vec![SLASHES_MESSAGE.to_owned()],
@@ -82,14 +82,14 @@ pub fn qualified_name(name: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a label's value.
+/// Validates the value of a label.
 pub fn label_value(value: &str) -> Vec<String> {
     let long = (value.len() > 63).then_some("must be no more than 63 bytes");
     let odd = (!value.is_empty() && !is_loose(value)).then_some(LABEL_VALUE_MESSAGE);
     long.into_iter().chain(odd).map(str::to_owned).collect()
 }
 
-/// What is wrong with a key of a config map or a secret.
+/// Validates a key in the data of a config map or a secret.
 pub fn data_key(key: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if key.len() > 253 {
@@ -107,7 +107,7 @@ pub fn data_key(key: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with the name of a port.
+/// Validates the name of a port.
 pub fn port_name(name: &str) -> Vec<String> {
     let bytes = name.as_bytes();
     let mut errors = Vec::new();

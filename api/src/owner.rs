@@ -1,11 +1,11 @@
-//! Who an object belongs to.
+//! Owner references.
 
 use arcstr::ArcStr;
 use serde::{Deserialize, Serialize};
 
 use crate::{GroupVersion, Uid};
 
-/// A `metadata.ownerReferences` entry. The owner is in the same namespace, or cluster-scoped.
+/// An entry of `metadata.ownerReferences`. The owner is in the object's namespace, or cluster-scoped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
@@ -15,18 +15,18 @@ pub struct OwnerReference {
     pub kind: ArcStr,
     /// The owner's name.
     pub name: ArcStr,
-    /// The owner's uid: a later object of the same name is another owner.
+    /// The owner's uid. A later object of the same name has another uid, and is not this owner.
     pub uid: Uid,
-    /// Whether this owner manages the object; at most one does.
+    /// Whether this owner is the managing controller. At most one owner of an object is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
-    /// Whether the owner, deleted in the foreground, waits for this object's end.
+    /// Whether a foreground deletion of the owner waits until this object is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }
 
 impl OwnerReference {
-    /// The reference that a controller puts on what it creates, as upstream's `NewControllerRef`.
+    /// The reference that a controller puts on objects that it creates. Upstream's `NewControllerRef`.
     pub fn controller(api_version: &str, kind: &str, name: impl Into<ArcStr>, uid: Uid) -> Self {
         Self {
             api_version: api_version.into(),
@@ -43,7 +43,7 @@ impl OwnerReference {
         GroupVersion::split(&self.api_version).0
     }
 
-    /// Whether this is the managing owner.
+    /// Whether this owner is the managing controller.
     pub fn is_controller(&self) -> bool {
         self.controller == Some(true)
     }

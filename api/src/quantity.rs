@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A `resource.Quantity`: an exact amount, in steps of a billionth, and the notation it was written in.
+/// A `resource.Quantity`: an amount in billionths, and its notation (binary, decimal or exponent).
 ///
-/// Equality and order are of the amount alone. Amounts are capped at 2^63-1 (and rounded up to a billionth), as upstream
-/// caps what it reads.
+/// Equality and order ignore the notation. As upstream, parsing rounds amounts up to a billionth and caps them at
+/// 2^63-1.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quantity {
     nanos: i128,
@@ -26,10 +26,10 @@ enum Format {
 const NANO: i128 = 1_000_000_000;
 const MAX: i128 = i64::MAX as i128 * NANO;
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-/// By exponent of a thousand, from nano upwards.
+/// Suffixes of powers of a thousand, from nano (10^-9) to exa (10^18).
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 
-/// A text that is no quantity.
+/// The error for a text that is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$', which {0:?} does not"
@@ -42,7 +42,7 @@ impl Quantity {
         Self { nanos: i128::from(amount) * NANO, format: Format::DecimalSi }
     }
 
-    /// So many thousandths, as processor time is counted.
+    /// An amount in thousandths, such as millicores.
     pub fn from_milli(thousandths: i64) -> Self {
         Self { nanos: i128::from(thousandths) * (NANO / 1000), format: Format::DecimalSi }
     }
@@ -93,7 +93,7 @@ impl Ord for Quantity {
     }
 }
 
-/// The sum keeps the notation of the first that is not zero.
+/// Keeps the notation of the first summand that is not zero.
 impl std::ops::Add for Quantity {
     type Output = Self;
     fn add(self, other: Self) -> Self {
@@ -135,7 +135,7 @@ fn parse(text: &str) -> Option<Quantity> {
     Some(Quantity { nanos: if negative { -nanos } else { nanos }, format })
 }
 
-/// What a suffix multiplies by: a factor, and a power of ten.
+/// The factor and the power of ten that a suffix stands for.
 fn scale(suffix: &str) -> Option<(i128, i32, Format)> {
     if let Some(at) = BINARY.iter().position(|s| *s == suffix).filter(|at| *at > 0) {
         return Some((1 << (10 * at), 0, Format::BinarySi));
@@ -147,10 +147,10 @@ fn scale(suffix: &str) -> Option<(i128, i32, Format)> {
     Some((1, exponent.parse().ok()?, Format::DecimalExponent))
 }
 
-/// The digits times the scale, in billionths, rounded up, capped.
+/// Multiplies digits by the scale. Returns billionths, rounded up and capped.
 fn nanos_of(whole: &str, fraction: &str, multiplier: i128, power: i32) -> i128 {
     let digits = whole.bytes().chain(fraction.bytes()).map(|b| i128::from(b - b'0'));
-    // Digits beyond these can't change a capped amount, but must be counted for their places.
+    // Further digits can't change a capped amount, but each multiplies the digits before it by ten.
     let mut number: i128 = 0;
     let mut dropped = 0_i32;
     let mut inexact = false;
@@ -220,7 +220,7 @@ impl Serialize for Quantity {
 
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Upstream also takes a bare JSON number.
+        // Upstream also accepts a JSON number.
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Form<'a> {

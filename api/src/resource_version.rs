@@ -1,29 +1,30 @@
-//! Versions of objects and of lists.
+//! Resource versions of objects and of lists.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A `resourceVersion`: where an object or a list stands in the order of all writes to its resource.
+/// A `resourceVersion`: the position of an object's or a list's state in the order of all writes to its resource.
 ///
-/// Kubernetes promises since 1.35 that versions of one resource compare as integers, whatever object they belong to.
-/// Zero means "any" in requests, and "unknown" on objects.
+/// Since Kubernetes 1.35, versions of one resource are comparable as integers, across objects. Zero means "any version"
+/// in requests and "unknown" on objects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ResourceVersion(pub u64);
 
 impl ResourceVersion {
-    /// No version known; in a list request: whatever the server's cache holds.
+    /// An unknown version. In a list request: any state that the server has in its cache.
     pub const ANY: Self = Self(0);
 
-    /// Reads the decimal text of the API. The empty text is [`ANY`](Self::ANY).
+    /// Parses the API's decimal text. The empty text is [`ANY`](Self::ANY).
     ///
     /// # Errors
-    /// Anything but decimal digits: some aggregated API servers give out opaque versions, which can't be compared.
+    /// The text has other characters than decimal digits. Some aggregated API servers have such opaque versions, which
+    /// are not comparable.
     pub fn parse(text: &str) -> Result<Self, InvalidResourceVersion> {
         if text.is_empty() {
             return Ok(Self::ANY);
         }
-        // `u64::from_str` takes a leading plus, which is no version.
+        // `u64::from_str` accepts a leading plus, which versions don't have.
         match text.parse() {
             Ok(number) if text.as_bytes()[0].is_ascii_digit() => Ok(Self(number)),
             _ => Err(InvalidResourceVersion(text.to_owned())),
@@ -31,7 +32,7 @@ impl ResourceVersion {
     }
 }
 
-/// A text that is not a decimal number.
+/// The error for a text that is not a decimal number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("resourceVersion {0:?} is not a decimal number")]
 pub struct InvalidResourceVersion(pub String);

@@ -1,23 +1,23 @@
-//! `metav1.Status`: how the API server says that something failed, and why.
+//! `metav1.Status`: the API server's answer to a request that failed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{self, Reader, WireError, Writer};
 
-/// An answer that is not an object: mostly an error.
+/// A `metav1.Status`: the result of a request that returns no object. Mostly an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
     /// `Success` or `Failure`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// For people.
+    /// A sentence for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// For programs: `NotFound`, `AlreadyExists`, `Conflict`, `Expired`, ...
+    /// One word for programs: `NotFound`, `AlreadyExists`, `Conflict`, `Expired`, ...
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What it is about.
+    /// The object that the request named, and further details.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
     /// The HTTP code.
@@ -25,7 +25,7 @@ pub struct Status {
     pub code: i32,
 }
 
-/// What a [`Status`] is about.
+/// Details of a [`Status`]: the object that the request named, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusDetails {
@@ -35,28 +35,28 @@ pub struct StatusDetails {
     /// The object's group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The object's resource (upstream calls the field kind).
+    /// The object's resource or kind. Despite the field's name, the API server mostly sets the resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// The object's uid.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Each thing that is wrong.
+    /// Single errors, such as one for each invalid field.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
-    /// When to try again, in seconds; zero if not said.
+    /// Seconds after which the client should retry; zero if the server names none.
     #[serde(skip_serializing_if = "is_zero")]
     pub retry_after_seconds: i32,
 }
 
-/// One thing that is wrong.
+/// One error among the [`StatusDetails`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusCause {
-    /// For programs: `FieldValueInvalid`, `NamespaceTerminating`, ...
+    /// One word for programs: `FieldValueInvalid`, `NamespaceTerminating`, ...
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// For people.
+    /// A sentence for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The path of the field, such as `spec.ports[0].port`.
@@ -70,7 +70,7 @@ fn is_zero(number: &i32) -> bool {
 }
 
 impl Status {
-    /// A failure.
+    /// A failure without details.
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Self {
             status: "Failure".to_owned(),
@@ -81,25 +81,25 @@ impl Status {
         }
     }
 
-    /// Whether a list or watch must begin anew because its version is no longer known.
+    /// Whether the server no longer has the requested version, so that the client must list anew.
     pub fn is_expired(&self) -> bool {
         self.code == 410 || self.reason == "Expired" || self.reason == "Gone"
     }
 
-    /// When to try again, where the server says so.
+    /// After how long the client should retry, if the server says so.
     pub fn retry_after(&self) -> Option<std::time::Duration> {
         let seconds = u64::try_from(self.details.as_ref()?.retry_after_seconds).ok().filter(|s| *s > 0)?;
         Some(std::time::Duration::from_secs(seconds))
     }
 
-    /// Whether any cause has that reason.
+    /// Whether any cause has this reason.
     pub fn has_cause(&self, reason: &str) -> bool {
         self.details.as_ref().is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
-    /// From the body of an answer, in either encoding.
+    /// Decodes the body of a response, in JSON or in protobuf.
     ///
-    /// Proxies answer with pages of their own: what is no Status gives `None`, and the HTTP code must do.
+    /// Returns `None` for any other body, such as a proxy's HTML page. The caller then only has the HTTP status code.
     pub fn from_body(body: &[u8]) -> Option<Self> {
         if body.starts_with(wire::MAGIC) {
             let envelope = wire::unwrap(body).ok()?;
@@ -117,10 +117,10 @@ impl Status {
             .map(|typed| typed.status)
     }
 
-    /// From the bytes of a bare message, without the envelope.
+    /// Decodes a protobuf message without envelope.
     ///
     /// # Errors
-    /// Bytes that are no Status.
+    /// The bytes are not a Status.
     pub fn from_protobuf(raw: &[u8]) -> Result<Self, WireError> {
         let mut status = Self::default();
         let mut reader = Reader::new(raw);
@@ -137,7 +137,7 @@ impl Status {
         Ok(status)
     }
 
-    /// As a bare message, without the envelope.
+    /// Encodes the status as a protobuf message without envelope.
     pub fn to_protobuf(&self) -> Vec<u8> {
         let mut writer = Writer::new();
         writer.message(1, |_list_meta| {});

@@ -1,25 +1,25 @@
-//! Stamps of the wall clock, as the API writes them.
+//! Timestamps of the API.
 
 use std::fmt;
 use std::num::NonZeroI64;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A `metav1.Time`: a moment in whole seconds, written `2006-01-02T15:04:05Z`.
+/// A `metav1.Time`: a timestamp in whole seconds, written `2006-01-02T15:04:05Z`.
 ///
-/// The API drops fractions from most stamps; the few that keep them are `MicroTime`, for which `jiff::Timestamp` serves.
+/// For the few fields of type `metav1.MicroTime`, which keep fractions of seconds, use `jiff::Timestamp`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
-    /// Seconds since the one before the earliest that can be written. Never zero, so that an `Option` of a stamp, of which
-    /// caches hold several an object, takes no more room than a stamp.
+    /// Seconds since [`ORIGIN`]. Never zero, so that `Option<Time>` is no larger than `Time`: caches hold several of
+    /// them for each object.
     since_origin: NonZeroI64,
 }
 
-/// The second before the beginning of year -9999, the earliest that jiff can write.
+/// The second before the earliest one that jiff can represent (the beginning of the year -9999), in seconds since 1970.
 const ORIGIN: i64 = -377_705_023_202;
 
 impl Time {
-    /// From seconds since 1970; moments outside the years -9999 to 9999 become the nearest one within.
+    /// Makes a timestamp from seconds since 1970. Clamps it to the years -9999 to 9999.
     pub fn from_seconds(seconds: i64) -> Self {
         let seconds = seconds.clamp(jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
         let since_origin = NonZeroI64::new(seconds - ORIGIN).expect("the origin must lie before all stamps");
@@ -31,12 +31,12 @@ impl Time {
         self.since_origin.get() + ORIGIN
     }
 
-    /// What the wall clock says. Policy takes `now` as a parameter; this is for the place that owns the clock.
+    /// The current time of the wall clock. Policy functions take `now` as a parameter instead of calling this.
     pub fn now() -> Self {
         jiff::Timestamp::now().into()
     }
 
-    /// How long ago `earlier` was; zero if it lies ahead.
+    /// The time from `earlier` to this; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> std::time::Duration {
         std::time::Duration::from_secs(u64::try_from(self.seconds() - earlier.seconds()).unwrap_or(0))
     }

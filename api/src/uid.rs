@@ -1,12 +1,12 @@
-//! Object identity.
+//! Uids of objects.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An object's `metadata.uid`: two objects of one name, one after the other, differ in it.
+/// An object's `metadata.uid`. It tells an object from a later one of the same name.
 ///
-/// API servers give out UUIDs, so those are kept as their sixteen bytes; any other text is kept as it is.
+/// Holds a UUID, which is what API servers assign, in sixteen bytes, and any other text as it is.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uid(Repr);
 
@@ -17,12 +17,12 @@ enum Repr {
 }
 
 impl Uid {
-    /// True for the absent uid (the empty text).
+    /// Whether this is the empty text, which stands for a missing uid.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Repr::Text(text) if text.is_empty())
     }
 
-    /// A new random one.
+    /// Makes a random uid.
     pub fn random() -> Self {
         Self(Repr::Uuid(uuid::Uuid::new_v4().into_bytes()))
     }
@@ -36,7 +36,7 @@ impl Default for Uid {
 
 impl From<&str> for Uid {
     fn from(text: &str) -> Self {
-        // Only the form that Display writes may be packed, or the text would not survive.
+        // Packs only the form that `Display` writes, so that any other text stays as it is.
         let canonical = |byte: u8| byte == b'-' || byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         match uuid::Uuid::try_parse(text) {
             Ok(uuid) if text.len() == 36 && text.bytes().all(canonical) => {

@@ -1,33 +1,33 @@
-//! What the Go structs' tags say about the fields of a message.
+//! Parses the tags of upstream's Go structs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::Error;
 
-/// Structs by the full name of their message.
+/// The structs, by the full name of their message.
 pub(crate) type Structs = BTreeMap<String, Struct>;
 
 /// One struct.
 #[derive(Debug, Default)]
 pub(crate) struct Struct {
-    /// It stands on its own and tells its kind.
+    /// Whether the struct embeds `TypeMeta`, so that it is a kind.
     pub(crate) has_type_meta: bool,
-    /// Fields that protobuf knows, by number.
+    /// The fields with a protobuf tag, by field number.
     pub(crate) fields: BTreeMap<u32, Tag>,
 }
 
-/// What a struct says of one field.
+/// The tags and the Go type of one field.
 #[derive(Debug)]
 pub(crate) struct Tag {
-    /// The name in JSON; None where the field's own fields stand in its place.
+    /// The name in JSON; `None` for an inlined field.
     pub(crate) json: Option<String>,
     pub(crate) pointer: bool,
     pub(crate) omit_empty: bool,
     pub(crate) omit_zero: bool,
 }
 
-/// Reads the hand-written Go files of one package.
+/// Parses the hand-written Go files of one package.
 pub(crate) fn parse_folder(folder: &Path, package: &str, structs: &mut Structs) -> Result<(), Error> {
     let failed = |source| Error::File { path: folder.to_owned(), source };
     for entry in std::fs::read_dir(folder).map_err(failed)? {

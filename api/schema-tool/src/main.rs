@@ -1,10 +1,10 @@
 //! Writes `api/src/schema/table.txt`, the schema table of the built-in kinds.
 //!
-//! Three sources, each for what only it knows:
-//! - a running API server, asked through kubectl: discovery (groups, resources, verbs) and `/openapi/v3` (required
-//!   fields, defaults, enums, list types, patch strategies, which schema is which kind);
-//! - `generated.proto`: the fields' protobuf types;
-//! - the Go structs beside it: JSON names by field number, and whether a field is a pointer, inlined, `omitempty`.
+//! It combines three sources:
+//! - a running API server, through kubectl: discovery (groups, resources, verbs) and `/openapi/v3` (required fields,
+//!   defaults, enums, list types, patch strategies, the kind of each schema);
+//! - `generated.proto`: the protobuf types of fields;
+//! - the Go structs beside it: JSON names by field number, and whether a field is a pointer, inlined or `omitempty`.
 //!
 //! ```text
 //! cargo run -p steersman-schema-tool -- --kubectl kubectl --out api/src/schema/table.txt \
@@ -12,9 +12,9 @@
 //!   --module $GOMODCACHE/k8s.io/apiextensions-apiserver@v0.36.3 --module $GOMODCACHE/k8s.io/kube-aggregator@v0.36.3
 //! ```
 //!
-//! kubectl finds the server as it always does (`KUBECONFIG`); it must be a fresh one, since custom resources have no
-//! protobuf definition. The output depends on nothing but the sources: the same
-//! server gives the same bytes. The format is described on `steersman_api::schema::Table`.
+//! kubectl takes the server from `KUBECONFIG`, as always. The server must have no custom resources, since these have no
+//! protobuf definition. The same sources give the same output, byte for byte. `steersman_api::schema::Table` documents
+//! the format.
 
 mod go;
 mod proto;
@@ -29,27 +29,27 @@ use clap::Parser;
 /// Writes the schema table from a running API server and the published sources.
 #[derive(Parser)]
 struct Options {
-    /// The kubectl that reaches the server whose schema is wanted.
+    /// The kubectl program, configured for the API server.
     #[arg(long, default_value = "kubectl")]
     kubectl: PathBuf,
-    /// A Go module's folder with `generated.proto` files; repeatable.
+    /// The folder of a Go module with `generated.proto` files; repeatable.
     #[arg(long = "module", required = true)]
     modules: Vec<PathBuf>,
-    /// Where the table goes.
+    /// The file to write.
     #[arg(long)]
     out: PathBuf,
 }
 
-/// Why no table was written. None passes by itself: mend the named source and run again.
+/// The error if no table was written. The user must correct the named source, and run the program again.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    /// A source or the output can't be read or written.
+    /// A source can't be read, or the output can't be written.
     #[error("{path}: {source}")]
     File { path: PathBuf, source: std::io::Error },
-    /// kubectl does not run, or the server refused.
+    /// kubectl does not start, or the server refused the request.
     #[error("kubectl get --raw {path}: {reason}")]
     Get { path: String, reason: String },
-    /// The sources contradict each other, or say what the tool does not know.
+    /// The sources contradict each other, or have something that this program does not support.
     #[error("{what}: {reason}")]
     Source { what: String, reason: String },
 }

@@ -1,17 +1,17 @@
-//! What `generated.proto` files say: messages, their fields' numbers and types.
+//! Parses `generated.proto` files: messages with the numbers and types of their fields.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// Messages by full name, such as `io.k8s.api.core.v1.Pod` (the name by which OpenAPI knows them).
+/// The messages, by their full name in OpenAPI, such as `io.k8s.api.core.v1.Pod`.
 pub(crate) type Messages = BTreeMap<String, Message>;
 
 /// One message.
 #[derive(Debug, Default)]
 pub(crate) struct Message {
-    /// In the order of their numbers.
+    /// The fields, sorted by number.
     pub(crate) fields: Vec<Field>,
 }
 
@@ -19,14 +19,14 @@ pub(crate) struct Message {
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) number: u32,
-    /// As protobuf calls it; JSON may know it by another name.
+    /// The name in protobuf, which may differ from that in JSON.
     pub(crate) name: String,
     pub(crate) shape: Shape,
-    /// A scalar's name, or a message's full name.
+    /// The name of a scalar type, or the full name of a message.
     pub(crate) ty: String,
 }
 
-/// How often a field's type stands in it.
+/// Whether a field has one value, a list or a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Single,
@@ -34,7 +34,7 @@ pub(crate) enum Shape {
     Map,
 }
 
-/// All definitions below a module's folder, in the order of their paths.
+/// Returns the paths of all definitions below the folder of a module, sorted.
 pub(crate) fn definitions(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::File { path: folder.to_owned(), source };
     let mut found = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn definitions(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// Reads one file; gives its package in OpenAPI's spelling.
+/// Parses one file. Returns its package, spelt as in OpenAPI.
 pub(crate) fn parse(file: &Path, messages: &mut Messages) -> Result<String, Error> {
     let text =
         std::fs::read_to_string(file).map_err(|source| Error::File { path: file.to_owned(), source })?;
@@ -96,7 +96,7 @@ fn parse_field(line: &str, package: &str) -> Option<Field> {
     Some(Field { number: number.parse().ok()?, name: name.to_owned(), shape, ty })
 }
 
-/// `k8s.io.kube_aggregator.pkg.X` is `io.k8s.kube-aggregator.pkg.X` to OpenAPI.
+/// Converts a protobuf package to OpenAPI's spelling: `k8s.io.kube_aggregator.pkg.X` is `io.k8s.kube-aggregator.pkg.X`.
 fn openapi_name(name: &str) -> String {
     let rest = name.strip_prefix("k8s.io.").unwrap_or(name);
     format!("io.k8s.{}", rest.replace('_', "-"))

@@ -1,4 +1,4 @@
-//! What a running API server publishes: discovery and OpenAPI.
+//! Reads discovery and OpenAPI from a running API server.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,28 +8,28 @@ use serde_json::Value;
 
 use crate::Error;
 
-/// All that was asked of the server.
+/// What the API server publishes.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// Such as `v1.36.3`.
+    /// The server's version, such as `v1.36.3`.
     pub(crate) version: String,
-    /// Group versions in the server's order: of groups, and within a group the preferred version first.
+    /// The group versions, in the server's order of groups. Within a group, the preferred version comes first.
     pub(crate) group_versions: Vec<GroupVersion>,
-    /// Schemas by name, such as `io.k8s.api.core.v1.Pod`.
+    /// The schemas, by name, such as `io.k8s.api.core.v1.Pod`.
     pub(crate) schemas: BTreeMap<String, Value>,
 }
 
-/// One group version's APIResourceList.
+/// The `APIResourceList` of one group version.
 #[derive(Debug)]
 pub(crate) struct GroupVersion {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) resources: Vec<Value>,
 }
 
 impl Server {
-    /// Asks for everything.
+    /// Reads everything through kubectl.
     pub(crate) fn ask(kubectl: &Path) -> Result<Self, Error> {
         let get = |path: &str| get(kubectl, path);
         let version = text(&get("/version")?, "gitVersion").to_owned();
@@ -66,17 +66,17 @@ fn get(kubectl: &Path, path: &str) -> Result<Value, Error> {
     serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
 }
 
-/// A member that is text, or "" where there is none.
+/// Returns a member that is a text, or the empty text.
 pub(crate) fn text<'a>(value: &'a Value, member: &str) -> &'a str {
     value[member].as_str().unwrap_or_default()
 }
 
-/// A member that is a list, or none.
+/// Returns a member that is a list, or the empty list.
 pub(crate) fn list<'a>(value: &'a Value, member: &str) -> &'a [Value] {
     value[member].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A member that is a list of words, joined.
+/// Returns a member that is a list of words, joined by `separator`.
 pub(crate) fn joined(value: &Value, member: &str, separator: &str) -> String {
     list(value, member).iter().filter_map(Value::as_str).collect::<Vec<_>>().join(separator)
 }

@@ -1,4 +1,4 @@
-//! Joins the sources and writes the table.
+//! Combines the sources into the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use crate::go::{Struct, Structs, Tag};
 use crate::proto::{Field, Message, Messages, Shape};
 use crate::server::{GroupVersion, Server, joined, list, text};
 
-/// Messages with a JSON form of their own; the reader of the table knows them by these names.
+/// Messages with a JSON form of their own, and their names in the table.
 const SPECIAL: [(&str, &str); 10] = [
     ("io.k8s.apimachinery.pkg.apis.meta.v1.Time", "Time"),
     ("io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", "MicroTime"),
@@ -29,7 +29,7 @@ const SPECIAL: [(&str, &str); 10] = [
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// What every server speaks, whether or not its OpenAPI mentions it.
+/// Messages of `meta/v1` that every API server uses. Some are not in its OpenAPI.
 const META_ROOTS: [&str; 14] = [
     "APIGroupList",
     "APIResourceList",
@@ -47,10 +47,10 @@ const META_ROOTS: [&str; 14] = [
     "WatchEvent",
 ];
 
-/// The verbs of an ordinary resource, written `*`.
+/// The verbs that most resources have. The table abbreviates them to `*`.
 const ORDINARY_VERBS: &str = "create,delete,deletecollection,get,list,patch,update,watch";
 
-/// The whole table as text.
+/// Returns the text of the table.
 pub(crate) fn render(server: &Server, messages: &Messages, structs: &Structs) -> Result<String, Error> {
     let join = Join { server, messages, structs };
     let wanted = join.reachable()?;
@@ -76,7 +76,7 @@ fn line(out: &mut String, line: std::fmt::Arguments<'_>) {
     writeln!(out, "{line}").expect("a String must take what is written to it");
 }
 
-/// `io.k8s.api.core.v1.Pod` is `core.v1.Pod` in the table.
+/// Shortens a message's name to that in the table: `io.k8s.api.core.v1.Pod` to `core.v1.Pod`.
 fn short(name: &str) -> String {
     let rest = name.strip_prefix("io.k8s.api.").or_else(|| name.split_once(".apis.").map(|(_, rest)| rest));
     rest.unwrap_or(name).to_owned()
@@ -130,7 +130,7 @@ impl<'a> Join<'a> {
         self.messages.get(name).ok_or_else(|| Error::source(name, "no protobuf definition"))
     }
 
-    /// What the Go struct says of a field. Lists that had to become messages have no struct.
+    /// Returns the tags of a field's Go struct. Messages that are lists in Go have no struct.
     fn tag(&self, message: &str, field: &Field) -> Option<&'a Tag> {
         self.structs.get(message)?.fields.get(&field.number)
     }
@@ -140,7 +140,8 @@ impl<'a> Join<'a> {
             && matches!(&message.fields[..], [field] if field.name == "items" && field.shape == Shape::List)
     }
 
-    /// Published schemas, kinds that discovery names, what every server speaks, and all that these refer to.
+    /// Returns the messages that the table needs: those with a published schema, the kinds in discovery,
+    /// [`META_ROOTS`], and all messages that these refer to.
     fn reachable(&self) -> Result<BTreeSet<String>, Error> {
         let mut next: Vec<String> = META_ROOTS.iter().map(|kind| format!("{META}.{kind}")).collect();
         next.extend(self.server.schemas.keys().filter(|name| self.messages.contains_key(*name)).cloned());
@@ -159,12 +160,12 @@ impl<'a> Join<'a> {
                 next.extend(message.fields.iter().map(|f| f.ty.clone()).filter(|ty| ty.contains('.')));
             }
         }
-        // Special forms refer to it, in code.
+        // The code of `JSONSchemaPropsOr...` refers to this message.
         seen.insert("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps".to_owned());
         Ok(seen)
     }
 
-    /// Which group version the kinds of a package belong to.
+    /// Returns the packages, each with the group version of its kinds.
     fn packages(&self) -> BTreeMap<&'a str, (&'a str, &'a str)> {
         let mut packages = BTreeMap::new();
         for (name, schema) in &self.server.schemas {
@@ -179,7 +180,8 @@ impl<'a> Join<'a> {
         packages
     }
 
-    /// Schemas of messages that stand only inlined in others: their properties are published as the others' own.
+    /// Returns the schemas of messages that are only ever inlined. OpenAPI publishes their properties as those of the
+    /// outer message.
     fn inlined(&self, wanted: &BTreeSet<String>) -> Result<BTreeMap<String, &'a Value>, Error> {
         let mut found: BTreeMap<String, &Value> = BTreeMap::new();
         loop {
@@ -238,7 +240,7 @@ impl<'a> Join<'a> {
         Ok(())
     }
 
-    /// `*` for what belongs to every group.
+    /// Returns the group version in which a message is a kind; `*` for all group versions.
     fn group_version(&self, name: &str, schema: Option<&Value>) -> Result<String, Error> {
         let (package, _) = name.rsplit_once('.').unwrap_or_default();
         if package == META {
@@ -253,7 +255,7 @@ impl<'a> Join<'a> {
         }
     }
 
-    /// A property that no field accounts for would silently be lost.
+    /// Fails if OpenAPI has a property without a protobuf field, which the table would lack.
     fn check_published(&self, name: &str, message: &Message, schema: &Value) -> Result<(), Error> {
         let mut known = BTreeSet::new();
         self.json_names(name, message, &mut known)?;
@@ -307,7 +309,7 @@ fn field_row(field: &Field, tag: &Tag, schema: Option<&Value>) -> String {
     row
 }
 
-/// What OpenAPI adds to a field.
+/// Returns what OpenAPI adds to the row of a field.
 fn published(field: &Field, tag: &Tag, property: &Value) -> String {
     let mut row = String::new();
     let strategy = text(property, "x-kubernetes-patch-strategy");
@@ -345,8 +347,8 @@ fn published(field: &Field, tag: &Tag, property: &Value) -> String {
     row
 }
 
-/// The default that upstream publishes for every field of this form: the zero value of what is always there, special
-/// forms apart.
+/// Returns the default that upstream publishes for most fields of this form: the zero value if the field is always
+/// there, and none for types with a JSON form of their own.
 fn implied_default(field: &Field, tag: &Tag) -> Option<Value> {
     if tag.pointer || field.shape != Shape::Single || special(&field.ty).is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! JSON from protobuf, as upstream's Go types would render it.
+//! Converts protobuf to the JSON that upstream's Go types would write.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -15,23 +15,24 @@ use crate::wire::{self, Reader, Value as Wire};
 
 type Result<T> = std::result::Result<T, TranscodeError>;
 
-/// An object from its protobuf message (without envelope), with `apiVersion` and `kind` set to the kind's.
+/// Converts an object's protobuf message, without envelope, to JSON. Sets `apiVersion` and `kind` to those of `kind`.
 ///
-/// The JSON has the members that upstream's has: what was not set is left out, null or zero as the Go type's tags say.
-/// Protobuf can't tell an empty list or map from none; where JSON always has the member, a list kind's `items` becomes an
-/// empty list and everything else null. Field numbers that the table does not know are dropped.
+/// The JSON has the same members as upstream's: depending on the tags of the Go type, a field that is not set is left
+/// out, null or zero. Protobuf can't distinguish an empty list or map from a missing one. Where upstream's JSON always
+/// has the member, the `items` of a list kind become an empty list, and any other list or map becomes null. Fields that
+/// the table does not have are dropped.
 ///
 /// # Errors
-/// Bytes that are not this kind's message, or nested too deep.
+/// The bytes are not a message of this kind, or are nested too deeply.
 pub fn to_json(kind: &Kind, protobuf: &[u8]) -> Result<Value> {
     object(kind.message, &kind.api_version(), kind.name, protobuf, &Path::ROOT)
 }
 
-/// As [`to_json`], for bytes of strangers: decoding ends as soon as it holds more than `most` values.
+/// Like [`to_json`], for untrusted bytes: fails as soon as the object has more than `most` values.
 ///
-/// Each object, list, text, number, boolean and null counts, also what the JSON form has without having been sent: an empty
-/// item of two bytes may become dozens of values, so the length of a message says little of its size in memory. While a
-/// message is decoded its zeros count as well, those few that JSON leaves out.
+/// Each object, list, text, number, boolean and null of the JSON is a value. The length of a message does not bound
+/// their number, since JSON has members that protobuf leaves out: an empty item of two bytes may become dozens of
+/// values. While a message is being decoded, its zeros count too, even the few that its JSON leaves out in the end.
 ///
 /// # Errors
 /// As [`to_json`], and [`TranscodeError::TooManyValues`].
@@ -40,10 +41,10 @@ pub fn to_json_within(kind: &Kind, protobuf: &[u8], most: usize) -> Result<Value
     object(kind.message, &kind.api_version(), kind.name, protobuf, &Path::limited(&left))
 }
 
-/// An object from a body as it comes over the wire, with the envelope that says which kind it is.
+/// Converts a protobuf body to JSON. The body's envelope names the kind.
 ///
 /// # Errors
-/// As [`to_json`]; also a body without envelope, and an unknown kind.
+/// As [`to_json`]. Also: the body has no envelope, or its kind is not built in.
 pub fn decode(body: &[u8]) -> Result<Value> {
     decode_at(body, &Path::ROOT)
 }
@@ -58,7 +59,7 @@ pub(super) fn decode_at(body: &[u8], at: &Path<'_>) -> Result<Value> {
 }
 
 impl Message {
-    /// JSON of a message that is no kind, such as `meta.v1.WatchEvent`; see [`to_json`].
+    /// Like [`to_json`], for a message that is not a kind, such as `meta.v1.WatchEvent`.
     ///
     /// # Errors
     /// As [`to_json`].
@@ -84,7 +85,7 @@ fn object(
     Ok(Value::Object(object))
 }
 
-/// Reads a message into an object.
+/// Decodes a message into the members of an object.
 pub(super) fn fill(
     message: &'static Message,
     bytes: &[u8],
@@ -94,7 +95,8 @@ pub(super) fn fill(
     at.check_depth()?;
     let fields = message.fields();
     let wire = TranscodeError::wire(at);
-    // A message that stands there twice is the sum of both, so none is read before all have been seen.
+    // An embedded message that occurs twice is the concatenation of both, so this collects them all before it decodes
+    // any.
     let mut embedded: Vec<(&'static Field, Cow<'_, [u8]>)> = Vec::new();
     let mut reader = Reader::new(bytes);
     while let Some(found) = reader.field().map_err(&wire)? {
@@ -130,7 +132,7 @@ fn is_embedded(ty: Type) -> bool {
     !matches!(ty, Type::String | Type::Bool | Type::Int32 | Type::Int64 | Type::Double | Type::Bytes)
 }
 
-/// The member of this name, made if it is not there.
+/// Returns the member of this name. Inserts `new()` if it is missing.
 fn member<'a>(
     object: &'a mut Map<String, Value>,
     name: &str,
@@ -154,7 +156,7 @@ fn push(
     let list = member(object, field.name, &at, || Value::Array(Vec::new()))?;
     let Value::Array(list) = list else { return Ok(()) };
     match (field.ty, found) {
-        // Numbers may come packed, all in one field.
+        // A list of numbers may be packed into one field.
         (Type::Bool | Type::Int32 | Type::Int64, Wire::Bytes(packed)) => {
             let wire = TranscodeError::wire(at);
             let mut numbers = PackedVarints(packed);
@@ -208,7 +210,7 @@ fn map_entry(field: &'static Field, entry: &[u8], at: &Path<'_>) -> Result<(Stri
     Ok((key.to_owned(), entry))
 }
 
-/// One value. Messages must be complete in it.
+/// Decodes one value. A message must be complete: it must not continue in another field.
 fn value(ty: Type, found: Wire<'_>, at: &Path<'_>) -> Result<Value> {
     at.count(1)?;
     let field = wire::Field { number: 0, value: found };
@@ -216,7 +218,8 @@ fn value(ty: Type, found: Wire<'_>, at: &Path<'_>) -> Result<Value> {
     Ok(match ty {
         Type::String => {
             let bytes = field.bytes().map_err(mismatch)?;
-            let text = std::str::from_utf8(bytes).map_err(|_| TranscodeError::value(at, "not UTF-8"))?;
+            let text =
+                std::str::from_utf8(bytes).map_err(|_| TranscodeError::value(at, "the text is not UTF-8"))?;
             text.into()
         }
         Type::Bool => field.bool().map_err(mismatch)?.into(),
@@ -242,14 +245,15 @@ fn embedded_value(ty: Type, bytes: &[u8], at: &Path<'_>) -> Result<Value> {
     Ok(Value::Object(object))
 }
 
-/// Go writes a whole number without a fraction.
+/// Converts a number. As in Go, a whole number has no fraction in JSON.
 fn double_to_json(number: f64, at: &Path<'_>) -> Result<Value> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     #[allow(clippy::cast_possible_truncation)] // whole, and below 2^53
     if number.fract() == 0.0 && number.abs() < EXACT {
         return Ok((number as i64).into());
     }
-    let number = Number::from_f64(number).ok_or_else(|| TranscodeError::value(at, "not a finite number"))?;
+    let number =
+        Number::from_f64(number).ok_or_else(|| TranscodeError::value(at, "the number is not finite"))?;
     Ok(Value::Number(number))
 }
 
@@ -265,7 +269,7 @@ fn embed(field: &'static Field, bytes: &[u8], at: &Path<'_>, object: &mut Map<St
     }
 }
 
-/// The zero value that stands where a field that is no pointer was not sent.
+/// The JSON of a field that was not sent and is not a pointer in Go: its zero value.
 fn zero(ty: Type, at: &Path<'_>) -> Result<Value> {
     Ok(match ty {
         Type::String | Type::Bytes => "".into(),
@@ -275,7 +279,7 @@ fn zero(ty: Type, at: &Path<'_>) -> Result<Value> {
     })
 }
 
-/// Adds what JSON always has, drops what it has only when it is not empty.
+/// Adds the members that the JSON always has, and drops those that it leaves out when they are empty.
 fn complete(
     message: &'static Message,
     at: &Path<'_>,
@@ -306,7 +310,8 @@ fn complete(
     Ok(())
 }
 
-/// Whether JSON leaves out a value that is no pointer. What has a form of its own is never empty to Go.
+/// Whether the JSON leaves out this value of a field that is not a pointer in Go. Go's `omitempty` never leaves out
+/// values with a JSON form of their own, such as times.
 fn is_omitted(field: &Field, value: &Value) -> bool {
     match field.omit {
         Omit::Zero => value.is_null(),

@@ -1,93 +1,94 @@
-//! What discovery tells of the built-in groups.
+//! The discovery documents of the built-in groups: group versions, resources and subresources.
 
 use super::kind::Kind;
 use super::table::table;
 
-/// One version of a group, and what is served in it.
+/// One version of a group, with its resources.
 #[derive(Debug)]
 pub struct ApiGroupVersion {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: &'static str,
-    /// Such as `v1`.
+    /// The version, such as `v1`.
     pub version: &'static str,
-    /// In the order of their plurals.
+    /// The resources, sorted by plural.
     pub resources: Vec<Resource>,
 }
 
 /// One resource.
 #[derive(Debug)]
 pub struct Resource {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: &'static str,
-    /// Such as `v1`.
+    /// The version, such as `v1`.
     pub version: &'static str,
-    /// Such as `pods`.
+    /// The plural name, such as `pods`.
     pub plural: &'static str,
-    /// Such as `pod`.
+    /// The singular name, such as `pod`.
     pub singular: &'static str,
-    /// Such as `Pod`.
+    /// The kind of the objects, such as `Pod`.
     pub kind: &'static str,
-    /// Whether its objects live in namespaces.
+    /// Whether the objects are namespaced.
     pub scope: Scope,
-    /// Such as `po`.
+    /// The short names, such as `po`.
     pub short_names: Vec<&'static str>,
-    /// Such as `all`.
+    /// The categories, such as `all`.
     pub categories: Vec<&'static str>,
-    /// Such as `get`, in alphabetical order.
+    /// The verbs, such as `get`, in alphabetical order.
     pub verbs: Vec<&'static str>,
-    /// In alphabetical order.
+    /// The subresources, in alphabetical order.
     pub subresources: Vec<Subresource>,
 }
 
-/// A resource of one object of a resource, such as `pods/status`.
+/// A subresource, such as `pods/status`.
 #[derive(Debug)]
 pub struct Subresource {
-    /// Such as `status`.
+    /// The name, such as `status`.
     pub name: &'static str,
-    /// The group of its kind.
+    /// The group of `kind`.
     pub group: &'static str,
-    /// The version of its kind.
+    /// The version of `kind`.
     pub version: &'static str,
-    /// Such as `Scale`; streams such as `pods/exec` name the kind of their options.
+    /// The kind of the objects, such as `Scale`. For streams such as `pods/exec`, the kind of their options.
     pub kind: &'static str,
-    /// Such as `get`, in alphabetical order.
+    /// The verbs, such as `get`, in alphabetical order.
     pub verbs: Vec<&'static str>,
 }
 
-/// Whether a resource's objects live in namespaces.
+/// Whether the objects of a resource are namespaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// They do.
+    /// Each object is in a namespace.
     Namespaced,
-    /// There is one set of names in the whole cluster.
+    /// Names are unique in the whole cluster.
     Cluster,
 }
 
-/// The verbs of an ordinary resource.
+/// The verbs that most resources have.
 const ORDINARY_VERBS: &str = "create,delete,deletecollection,get,list,patch,update,watch";
 
 impl Resource {
-    /// The kind of its objects. None for a resource whose objects have no schema (there is none so far).
+    /// Returns the kind of the objects, or `None` if the table has no schema of it. The table of Kubernetes 1.36 has
+    /// them all.
     pub fn kind(&self) -> Option<&'static Kind> {
         table().kind(self.group, self.version, self.kind)
     }
 
-    /// The kind of its lists: `PodList`. None for a resource that can't be listed.
+    /// Returns the kind of lists, such as `PodList`, or `None` if the resource can't be listed.
     pub fn list_kind(&self) -> Option<&'static Kind> {
         table().kind(self.group, self.version, &format!("{}List", self.kind))
     }
 
-    /// One of its subresources.
+    /// Returns the subresource of this name.
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|sub| sub.name == name)
     }
 
-    /// Whether it has this verb.
+    /// Whether the resource supports this verb.
     pub fn allows(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
     }
 
-    /// From `resource PLURAL SINGULAR KIND SCOPE VERBS [short=..] [categories=..]`, without the first word.
+    /// Parses a row `resource PLURAL SINGULAR KIND SCOPE VERBS [short=..] [categories=..]`, without its first word.
     pub(super) fn parse(group: &'static str, version: &'static str, line: &'static str) -> Option<Self> {
         let mut words = line.split(' ');
         let mut resource = Self {
@@ -115,12 +116,12 @@ impl Resource {
 }
 
 impl Subresource {
-    /// The kind that is sent to it, or comes from it.
+    /// Returns the kind of the objects that the subresource accepts or returns.
     pub fn kind(&self) -> Option<&'static Kind> {
         table().kind(self.group, self.version, self.kind)
     }
 
-    /// From `sub NAME KIND[@GROUP/VERSION] VERBS`, without the first word.
+    /// Parses a row `sub NAME KIND[@GROUP/VERSION] VERBS`, without its first word.
     pub(super) fn parse(group: &'static str, version: &'static str, line: &'static str) -> Option<Self> {
         let mut words = line.split(' ');
         let name = words.next()?;

@@ -1,4 +1,4 @@
-//! Protobuf from JSON, as upstream's Go types would write it.
+//! Converts JSON to the protobuf that upstream's Go types would write.
 
 use serde_json::{Map, Value};
 
@@ -12,20 +12,21 @@ use crate::wire::{self, Writer};
 
 type Result<T> = std::result::Result<T, TranscodeError>;
 
-/// An object's protobuf message, without envelope: byte for byte what upstream writes for the same object.
+/// Converts an object's JSON to its protobuf message, without envelope. The bytes equal those of upstream.
 ///
-/// Members that the kind does not know are left out; [`super::unknown_fields`] names them. Null is "not set".
+/// Leaves out members that the kind does not have, which [`super::unknown_fields`] lists. Null means "not set".
 ///
 /// # Errors
-/// A member of another type than its field, a quantity, time or base64 text that is none, nesting too deep.
+/// A member has another type than its field; a quantity, time or base64 text is invalid; the object is nested too
+/// deeply.
 pub fn to_protobuf(kind: &Kind, object: &Value) -> Result<Vec<u8>> {
     kind.message.to_protobuf(object)
 }
 
-/// An object as a body, with the envelope that says which kind it is: by the object's own `apiVersion` and `kind`.
+/// Converts an object's JSON to a protobuf body, whose envelope has the object's `apiVersion` and `kind`.
 ///
 /// # Errors
-/// As [`to_protobuf`]; also an object of no built-in kind.
+/// As [`to_protobuf`]. Also: the object's kind is not built in.
 pub fn encode(object: &Value) -> Result<Vec<u8>> {
     let text = |member: &str| object[member].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -37,7 +38,7 @@ pub fn encode(object: &Value) -> Result<Vec<u8>> {
 }
 
 impl Message {
-    /// The bytes of a message that is no kind; see [`to_protobuf`].
+    /// Like [`to_protobuf`], for a message that is not a kind.
     ///
     /// # Errors
     /// As [`to_protobuf`].
@@ -51,7 +52,7 @@ impl Message {
     }
 }
 
-/// Writes an object as a message.
+/// Encodes the members of an object as a message.
 pub(super) fn write(
     message: &'static Message,
     object: &Map<String, Value>,
@@ -95,13 +96,14 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Upstream's generated code writes every field that is neither a pointer nor a slice, zero or not.
+/// Whether the encoding has the field even if it is zero. Upstream's generated code writes every field that is neither
+/// a pointer nor a slice.
 fn is_always_written(field: &Field) -> bool {
     let is_list = matches!(field.ty, Type::Message(of) if of.is_list());
     !field.pointer && !is_list && !matches!(field.ty, Type::Bytes)
 }
 
-/// Writes one value; null is the type's zero.
+/// Encodes one value. Null is the zero value of the type.
 fn write_value(ty: Type, number: u32, value: &Value, at: &Path<'_>, out: &mut Writer) -> Result<()> {
     let expected = |expected| TranscodeError::expected(at, expected, value);
     match (ty, value) {

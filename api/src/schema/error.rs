@@ -1,57 +1,59 @@
-//! Why an object could not be transcoded.
+//! Errors of conversions between JSON and protobuf.
 
 use serde_json::Value;
 
 use crate::wire::WireError;
 
-/// Why an object could not be transcoded. Trying again is of no use: the object is at fault, and the path says where;
-/// an empty path is the object itself. A server answers 400.
+/// The error for an object that can't be converted between JSON and protobuf.
+///
+/// The object is invalid, so the caller should not retry; a server answers 400. `path` is the place of the error within
+/// the object, and empty for the object itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TranscodeError {
-    /// No built-in kind, or an object that does not say which it is.
+    /// The kind is not built in, or the object lacks `apiVersion` or `kind`.
     #[error("no kind {kind:?} is registered for version {api_version:?}")]
     UnknownKind {
-        /// What the object says.
+        /// The object's own value; empty if it is missing.
         api_version: String,
-        /// What the object says.
+        /// The object's own value; empty if it is missing.
         kind: String,
     },
-    /// Bytes that are not the message they should be.
+    /// The bytes are not a valid message.
     #[error("{path}: {source}")]
     Wire {
-        /// The message.
+        /// The path of the message.
         path: String,
-        /// What is wrong with it.
+        /// The cause.
         source: WireError,
     },
-    /// A JSON value of another type than the field's.
+    /// A JSON value has another type than its field.
     #[error("{path}: cannot unmarshal {found} into a field of type {expected}")]
     Type {
-        /// The field.
+        /// The path of the field.
         path: String,
-        /// The type of the field.
+        /// The Go type of the field.
         expected: &'static str,
-        /// The type of the value.
+        /// The JSON type of the value, as Go's `encoding/json` calls it.
         found: &'static str,
     },
-    /// A value of the right type that means nothing there.
+    /// A value of the right type is not valid, such as a text that is not a quantity.
     #[error("{path}: {reason}")]
     Value {
-        /// The field.
+        /// The path of the field.
         path: String,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
-    /// Nested deeper than any object in earnest.
+    /// The object is nested more deeply than the limit of 127 levels.
     #[error("{path}: exceeded max depth")]
     TooDeep {
-        /// The first value that lies too deep.
+        /// The path of the first value below the limit.
         path: String,
     },
-    /// More values than the caller allows, those counted that defaults would add. A server answers 413.
+    /// The object has more values than the caller allows, members that JSON adds included. A server answers 413.
     #[error("{path}: too many values")]
     TooManyValues {
-        /// The first value too many.
+        /// The path of the first value beyond the limit.
         path: String,
     },
 }
@@ -70,7 +72,7 @@ impl TranscodeError {
     }
 }
 
-/// As encoding/json calls it.
+/// The name of a value's JSON type in Go's `encoding/json`.
 pub(super) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

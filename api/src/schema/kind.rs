@@ -1,22 +1,22 @@
-//! A kind: a message that stands on its own.
+//! Kinds: messages that are whole objects.
 
 use super::message::{Message, Type};
 
 /// A built-in kind in one group version.
 #[derive(Debug)]
 pub struct Kind {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: &'static str,
-    /// Such as `v1`.
+    /// The version, such as `v1`.
     pub version: &'static str,
-    /// Such as `Pod`.
+    /// The kind's name, such as `Pod`.
     pub name: &'static str,
-    /// What its objects consist of, apart from `apiVersion` and `kind`.
+    /// The fields of its objects, except `apiVersion` and `kind`.
     pub message: &'static Message,
 }
 
 impl Kind {
-    /// As objects carry it: `v1`, `apps/v1`.
+    /// The `apiVersion` of its objects: `v1`, `apps/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()
@@ -25,7 +25,8 @@ impl Kind {
         }
     }
 
-    /// What a list of objects consists of: `core.v1.Pod` for `PodList`. None if this kind is no list of one kind.
+    /// Returns the message of a list's items: `core.v1.Pod` for `PodList`. `None` if the kind is not a list of one
+    /// kind.
     pub fn item(&self) -> Option<&'static Message> {
         let items = self.name.ends_with("List").then(|| self.message.field("items"))??;
         match items.ty {

@@ -4,12 +4,12 @@ use std::sync::OnceLock;
 
 use super::table::table;
 
-/// A message: the fields of an object, or of a part of one.
+/// A message: the type of an object, or of a part of one.
 #[derive(Debug)]
 pub struct Message {
-    /// Its name in the table, such as `core.v1.PodSpec`.
+    /// The name in the table, such as `core.v1.PodSpec`.
     pub name: &'static str,
-    /// The package it belongs to, such as `io.k8s.api.core.v1`.
+    /// The package, such as `io.k8s.api.core.v1`.
     pub package: &'static str,
     pub(super) attributes: &'static str,
     pub(super) body: &'static str,
@@ -19,19 +19,19 @@ pub struct Message {
 /// One field of a message.
 #[derive(Debug)]
 pub struct Field {
-    /// Its name in JSON. Empty for an inlined message, whose fields stand in this one's place.
+    /// The name in JSON. Empty for an inlined message, whose fields are members of the outer object.
     pub name: &'static str,
-    /// Its number in protobuf.
+    /// The field number in protobuf.
     pub number: u32,
-    /// The type of its value, or of the values in its list or map.
+    /// The type of the value, or of the values in the list or map.
     pub ty: Type,
-    /// One value, or many.
+    /// Whether the field has one value, a list or a map.
     pub shape: Shape,
-    /// Go's pointer: it tells "not set" from zero. Fields without it are always there in protobuf.
+    /// Whether the field is a pointer in Go, so that "not set" differs from zero. Protobuf always has the other fields.
     pub pointer: bool,
-    /// When JSON leaves it out.
+    /// When JSON leaves out the field.
     pub omit: Omit,
-    /// Whether OpenAPI lists it as required.
+    /// Whether OpenAPI lists the field as required.
     pub required: bool,
     published: &'static str,
 }
@@ -41,7 +41,7 @@ pub struct Field {
 pub enum Type {
     /// Text.
     String,
-    /// A truth value.
+    /// A boolean.
     Bool,
     /// A whole number of 32 bits.
     Int32,
@@ -51,93 +51,93 @@ pub enum Type {
     Double,
     /// Bytes; base64 in JSON.
     Bytes,
-    /// A moment in whole seconds.
+    /// A timestamp in whole seconds.
     Time,
-    /// A moment in microseconds.
+    /// A timestamp in microseconds.
     MicroTime,
-    /// An amount, see [`crate::Quantity`].
+    /// An amount of a resource; see [`crate::Quantity`].
     Quantity,
-    /// A number or a name.
+    /// A number or a text, such as the number or the name of a port.
     IntOrString,
-    /// Any object, encoded on its own.
+    /// An object of any kind.
     RawExtension,
-    /// A set of fields, as server-side apply keeps it.
+    /// The set of fields that a field manager owns.
     FieldsV1,
-    /// Any JSON value, within the schema of a custom resource.
+    /// Any JSON value, such as a default in the schema of a custom resource.
     Json,
-    /// A schema or a list of schemas.
+    /// A JSON schema or a list of JSON schemas.
     SchemaOrArray,
-    /// A schema, or whether anything goes.
+    /// A JSON schema or a boolean.
     SchemaOrBool,
-    /// A schema or a list of names.
+    /// A JSON schema or a list of property names.
     SchemaOrStrings,
-    /// Fields of its own.
+    /// Another message.
     Message(&'static Message),
 }
 
-/// One value, or many.
+/// Whether the field has one value, a list or a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// One.
+    /// One value.
     Single,
-    /// A list of them.
+    /// A list of values.
     List,
-    /// A map from text to them.
+    /// A map from text to values.
     Map,
 }
 
-/// When JSON leaves a field out.
+/// When JSON leaves out a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Omit {
-    /// Never; what is not set is null or zero.
+    /// Never. A field that is not set is null or zero.
     Never,
-    /// When it is not set, zero or empty (Go's `omitempty`, by which no message is ever empty).
+    /// If it is not set, zero or empty: Go's `omitempty`, which never leaves out a message.
     Empty,
-    /// When it is zero, also as a message (Go's `omitzero`).
+    /// If it is zero: Go's `omitzero`, which leaves out messages without fields too.
     Zero,
 }
 
 /// How a strategic merge patch treats a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PatchStrategy {
-    /// A list is merged with the patch's, not replaced by it.
+    /// Merges the patch's list into the field's list, instead of replacing it.
     pub merge: bool,
-    /// A message is replaced by the patch's, not merged with it.
+    /// Replaces the field's message by the patch's, instead of merging the two.
     pub replace: bool,
-    /// What the patch does not name is dropped, if it says so.
+    /// Honours the patch's `$retainKeys`, which removes all members that it does not name.
     pub retain_keys: bool,
-    /// By which of their fields the items of two lists are the same; empty in lists of plain values.
+    /// The field that identifies the items of a merged list. Empty for lists of scalars.
     pub merge_key: &'static str,
 }
 
 /// How server-side apply treats a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListType {
-    /// As one value.
+    /// A manager owns the list as a whole.
     Atomic,
-    /// Each value belongs to whoever set it.
+    /// A manager owns single values, which are unique in the list.
     Set,
-    /// Items are the same when all these fields of theirs are.
+    /// A manager owns single items, which these key fields identify.
     Map(Vec<&'static str>),
 }
 
-/// Fields of which one at most is set.
+/// A union: fields of which at most one is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Union {
-    /// The field that says which one; empty if none does.
+    /// The field that names the one that is set; empty if the union has no such field.
     pub discriminator: &'static str,
     fields: &'static str,
 }
 
 impl Union {
-    /// Each field, and what the discriminator says when it is set.
+    /// Iterates over the fields, each with the discriminator's value for it.
     pub fn fields(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.fields.split(',').filter_map(|field| field.split_once(':'))
     }
 }
 
 impl Message {
-    /// Its fields, in the order of their numbers.
+    /// Returns the fields, sorted by number.
     pub fn fields(&'static self) -> &'static [Field] {
         self.fields.get_or_init(|| {
             let fields = self.body.lines().map(|line| {
@@ -147,7 +147,7 @@ impl Message {
         })
     }
 
-    /// The field of this JSON name, whether its own or an inlined message's.
+    /// Returns the field of this JSON name. Looks into inlined messages too.
     pub fn field(&'static self, name: &str) -> Option<&'static Field> {
         self.fields().iter().find_map(|field| match field.inlined() {
             Some(inlined) => inlined.field(name),
@@ -155,7 +155,7 @@ impl Message {
         })
     }
 
-    /// The name by which OpenAPI knows it, such as `io.k8s.api.core.v1.PodSpec`.
+    /// The name in OpenAPI, such as `io.k8s.api.core.v1.PodSpec`.
     pub fn openapi_name(&self) -> String {
         format!("{}.{}", self.package, self.short_name())
     }
@@ -165,27 +165,28 @@ impl Message {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
 
-    /// Whether objects of it carry `apiVersion` and `kind`.
+    /// Whether objects of this message have `apiVersion` and `kind`.
     pub fn has_type_meta(&self) -> bool {
         self.api_version().is_some()
     }
 
-    /// The group version it is a kind of; `*` if of every one, as `DeleteOptions` is.
+    /// The group version in which this message is a kind; `*` for kinds of all group versions, such as `DeleteOptions`.
     pub fn api_version(&self) -> Option<&'static str> {
         self.attributes.split(' ').find_map(|word| word.strip_prefix('@'))
     }
 
-    /// Whether it is but a list in JSON: protobuf has no lists within maps or that may be unset.
+    /// Whether this message is a list in JSON. Protobuf needs a message for a list in a map, and for one that may be
+    /// unset.
     pub fn is_list(&self) -> bool {
         self.attributes.split(' ').any(|word| word == "list")
     }
 
-    /// Whether server-side apply treats it as one value wherever it stands.
+    /// Whether server-side apply treats every value of this message as atomic.
     pub fn is_atomic(&self) -> bool {
         attribute(self.attributes, "map") == Some("atomic")
     }
 
-    /// Fields of it of which one at most is set.
+    /// Iterates over the message's unions.
     pub fn unions(&self) -> impl Iterator<Item = Union> + use<> {
         let unions = self.attributes.split(' ').filter_map(|word| word.strip_prefix("union="));
         unions.map(|union| {
@@ -196,7 +197,7 @@ impl Message {
 }
 
 impl Field {
-    /// The message whose fields stand in this field's place.
+    /// Returns the inlined message, if this field is one.
     pub fn inlined(&self) -> Option<&'static Message> {
         match self.ty {
             Type::Message(message) if self.name.is_empty() => Some(message),
@@ -204,7 +205,7 @@ impl Field {
         }
     }
 
-    /// How a strategic merge patch treats it.
+    /// How a strategic merge patch treats the field.
     pub fn patch_strategy(&self) -> PatchStrategy {
         let Some(strategy) = attribute(self.published, "patch") else { return PatchStrategy::default() };
         let (strategies, merge_key) = strategy.split_once(':').unwrap_or((strategy, ""));
@@ -217,12 +218,12 @@ impl Field {
         }
     }
 
-    /// How server-side apply treats its list; lists of which nothing is said are atomic.
+    /// How server-side apply treats the field's list: as atomic, unless OpenAPI says otherwise.
     pub fn list_type(&self) -> ListType {
         self.published_list_type().unwrap_or(ListType::Atomic)
     }
 
-    /// What OpenAPI says of how server-side apply treats its list.
+    /// The field's `x-kubernetes-list-type` and list map keys in OpenAPI.
     pub fn published_list_type(&self) -> Option<ListType> {
         Some(match attribute(self.published, "list")? {
             "set" => ListType::Set,
@@ -231,12 +232,12 @@ impl Field {
         })
     }
 
-    /// What OpenAPI says of how server-side apply treats its map or message: `atomic` or `granular`.
+    /// The field's `x-kubernetes-map-type` in OpenAPI: `atomic` or `granular`.
     pub fn published_map_type(&self) -> Option<&'static str> {
         attribute(self.published, "map")
     }
 
-    /// Whether server-side apply treats its map or message as one value.
+    /// Whether server-side apply treats the field's map or message as atomic.
     pub fn is_atomic_map(&self) -> bool {
         match (attribute(self.published, "map"), self.ty) {
             (Some(map_type), _) => map_type == "atomic",
@@ -245,13 +246,13 @@ impl Field {
         }
     }
 
-    /// The values it may have; empty if any.
+    /// The allowed values; empty if OpenAPI names none.
     pub fn enumeration(&self) -> Vec<&'static str> {
         attribute(self.published, "enum").map(|values| values.split('|').collect()).unwrap_or_default()
     }
 
-    /// The default that OpenAPI publishes. Such a default is a fact about the field's zero value as often as
-    /// something that a server would fill in.
+    /// The default in OpenAPI. Often it only describes the zero value, and is not a default that a server would fill
+    /// in.
     pub fn default(&self) -> Option<serde_json::Value> {
         if let Some(default) = attribute(self.published, "default") {
             return serde_json::from_str(default).ok();
@@ -269,7 +270,7 @@ impl Field {
         }
     }
 
-    /// From `NUMBER NAME [*|[]|{}]TYPE [?0!] [patch=..] [list=..] [map=..] [default=..] [enum=..]`.
+    /// Parses a row `NUMBER NAME [*|[]|{}]TYPE [?0!] [patch=..] [list=..] [map=..] [default=..] [enum=..]`.
     fn parse(line: &'static str) -> Option<Self> {
         let (number, rest) = line.split_once(' ')?;
         let (name, rest) = rest.split_once(' ')?;
@@ -326,7 +327,7 @@ impl Type {
     }
 }
 
-/// The value of `label=value` among words.
+/// Returns the value of the word `label=value`.
 fn attribute(words: &'static str, label: &str) -> Option<&'static str> {
     words.split(' ').find_map(|word| word.strip_prefix(label)?.strip_prefix('='))
 }

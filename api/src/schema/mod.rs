@@ -1,13 +1,15 @@
-//! The schema table of the built-in kinds, and what can be done with an object by its help alone.
+//! The schema table of the built-in kinds, and the functions that work on objects of every kind by means of it.
 //!
-//! [`table`] knows groups, resources, kinds and messages as Kubernetes 1.36 publishes them. On it stand: JSON from
-//! protobuf and back for every built-in kind ([`to_json`], [`to_protobuf`], and [`decode`], [`encode`] with the
-//! envelope around), fields that no kind knows or that are there twice
-//! ([`unknown_fields`], [`prune_unknown_fields`], [`strict_errors`]), strategic merge
-//! patches ([`strategic_merge`]), how many values a text has ([`count_values`]), and the form in which upstream would give an object back ([`normalize`]).
+//! [`table`] has the groups, resources, kinds and messages that Kubernetes 1.36 publishes. The functions:
+//! - [`to_json`] and [`to_protobuf`] convert objects between JSON and protobuf. [`decode`] and [`encode`] do so
+//!   with the protobuf envelope.
+//! - [`unknown_fields`], [`prune_unknown_fields`] and [`strict_errors`] find unknown and duplicate fields.
+//! - [`strategic_merge`] applies strategic merge patches.
+//! - [`normalize`] brings an object into the form in which upstream's API server would return it.
+//! - [`count_values`] bounds the memory that a JSON text would take once parsed.
 //!
-//! `table.txt` is written by `steersman-schema-tool`; see there for its sources. It is read lazily: the index when the
-//! table is first asked for, a message's fields when that message is first used.
+//! The program `steersman-schema-tool` writes `table.txt`; its documentation names the sources. This module parses the
+//! index of the table on the first call of [`table`], and the fields of a message on the first use of that message.
 
 mod decode;
 mod discovery;

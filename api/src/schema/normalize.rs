@@ -1,4 +1,4 @@
-//! The form in which upstream would give an object back.
+//! Normalizes objects to the form in which upstream's API server returns them.
 
 use serde_json::Value;
 
@@ -7,17 +7,19 @@ use super::encode::to_protobuf;
 use super::error::TranscodeError;
 use super::kind::Kind;
 
-/// The object as upstream's server would give it back after it was stored, defaulting apart: without nulls, empty lists
-/// and zeros where the Go type omits them, with quantities and times in canonical form, without unknown fields, with
-/// `apiVersion` and `kind` of the kind.
+/// Returns the object in the form in which upstream's API server would return it, except that no defaults are filled
+/// in.
+///
+/// Removes nulls, empty lists and zeros where the Go type omits them, and unknown fields. Writes quantities and times
+/// in their canonical form. Sets `apiVersion` and `kind` to those of `kind`.
 ///
 /// # Errors
-/// Values of the wrong type, and so on: what upstream could not decode.
+/// Upstream could not decode the object either; for instance, a value has the wrong type.
 pub fn normalize(kind: &Kind, object: &Value) -> Result<Value, TranscodeError> {
     to_json(kind, &to_protobuf(kind, object)?)
 }
 
-/// As [`normalize`], for objects of strangers: nothing of more than `most` values is made, see [`to_json_within`].
+/// Like [`normalize`], for untrusted objects: fails if the result has more than `most` values; see [`to_json_within`].
 ///
 /// # Errors
 /// As [`normalize`], and [`TranscodeError::TooManyValues`].

@@ -1,20 +1,20 @@
-//! The place in an object that is being read or written, and how many values may still be made of it.
+//! The path of the value that is being converted, with the limits on depth and number of values.
 
 use std::cell::Cell;
 use std::fmt;
 
 use super::error::TranscodeError;
 
-/// How deep an object may be nested, counted as JSON nests: as deep as serde_json reads.
+/// Maximum depth of an object, as JSON nests: that of serde_json.
 const MAX_DEPTH: u16 = 127;
 
-/// The way from the root to a value. Each step borrows the one before it, so that going down costs nothing.
+/// The path from the root to a value. Each step borrows the step before it, so that a step needs no allocation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
     step: Step<'a>,
     depth: u16,
-    /// How many more values the object may get; `None` for any number. All places in one object share it.
+    /// Number of values that the object may still get; `None` for no limit. All paths in one object share it.
     left: Option<&'a Cell<usize>>,
 }
 
@@ -28,24 +28,24 @@ enum Step<'a> {
 impl<'a> Path<'a> {
     pub(super) const ROOT: Path<'static> = Path { parent: None, step: Step::Root, depth: 0, left: None };
 
-    /// The root of an object that may get so many values.
+    /// The root of an object that may get `left` values.
     pub(super) fn limited(left: &'a Cell<usize>) -> Self {
         Path { left: Some(left), ..Path::ROOT }
     }
 
-    /// To a member of an object or map.
+    /// The path of a member of this object or map.
     pub(super) fn field<'b>(&'b self, name: &'b str) -> Path<'b> {
         let depth = self.depth.saturating_add(1);
         Path { parent: Some(self), step: Step::Field(name), depth, left: self.left }
     }
 
-    /// To an item of a list.
+    /// The path of an item of this list.
     pub(super) fn index(&'a self, index: usize) -> Path<'a> {
         let depth = self.depth.saturating_add(1);
         Path { parent: Some(self), step: Step::Index(index), depth, left: self.left }
     }
 
-    /// Counts values that are about to be made here.
+    /// Counts values that the caller is about to make here.
     pub(super) fn count(&self, values: usize) -> Result<(), TranscodeError> {
         let Some(left) = self.left else { return Ok(()) };
         let rest = left.get().checked_sub(values);
@@ -53,20 +53,20 @@ impl<'a> Path<'a> {
         Ok(())
     }
 
-    /// Takes back a value that was counted and is not kept.
+    /// Subtracts a value that was counted, and then dropped.
     pub(super) fn drop_one(&self) {
         if let Some(left) = self.left {
             left.set(left.get() + 1);
         }
     }
 
-    /// Refuses what lies too deep to be walked by recursion.
+    /// Fails if this path exceeds the maximum depth, since the conversions recurse.
     pub(super) fn check_depth(&self) -> Result<(), TranscodeError> {
         if self.depth > MAX_DEPTH { Err(TranscodeError::TooDeep { path: self.to_string() }) } else { Ok(()) }
     }
 }
 
-/// As upstream's strict decoding writes it: `spec.containers[0].image`.
+/// Writes the form of upstream's strict decoding: `spec.containers[0].image`.
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(parent) = self.parent else { return Ok(()) };

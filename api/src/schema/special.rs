@@ -1,4 +1,5 @@
-//! Values whose JSON is not their protobuf message field by field.
+//! Converts the types whose JSON is not an object with the fields of their protobuf message, such as times and
+//! quantities.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -15,12 +16,12 @@ use crate::wire::{self, Reader, Writer};
 
 type Result<T> = std::result::Result<T, TranscodeError>;
 
-/// The kind of message within `JSONSchemaPropsOr...`.
+/// The message of the schemas within `JSONSchemaPropsOr...`.
 fn schema_props() -> &'static Message {
     table().message("apiextensions.v1.JSONSchemaProps").expect("the schema table must have JSONSchemaProps")
 }
 
-/// JSON of a special value's message. No bytes are the value that was never set.
+/// Converts the message of a special type to JSON. An empty message is a value that is not set.
 pub(super) fn to_json(ty: Type, bytes: &[u8], at: &Path<'_>) -> Result<Value> {
     match ty {
         Type::Time | Type::MicroTime => time_to_json(ty, bytes, at),
@@ -31,13 +32,13 @@ pub(super) fn to_json(ty: Type, bytes: &[u8], at: &Path<'_>) -> Result<Value> {
     }
 }
 
-/// The message of a special value. Null is the value that was never set.
+/// Converts the JSON of a special type to its message. Null is a value that is not set.
 pub(super) fn to_protobuf(ty: Type, value: &Value, at: &Path<'_>, out: &mut Writer) -> Result<()> {
     match ty {
         Type::Time | Type::MicroTime => time_to_protobuf(ty, value, at, out),
         Type::Quantity => quantity_to_protobuf(value, at, out),
         Type::IntOrString => int_or_string_to_protobuf(value, at, out),
-        // A set of fields may be given as its text, which is more compact.
+        // The embedded API server keeps a set of fields as a text of JSON, which takes less memory.
         Type::FieldsV1 if value.as_str().is_some_and(|text| text.starts_with('{')) => {
             out.bytes(1, value.as_str().unwrap_or_default().as_bytes());
             Ok(())
@@ -52,7 +53,7 @@ pub(super) fn to_protobuf(ty: Type, value: &Value, at: &Path<'_>, out: &mut Writ
     }
 }
 
-/// Bytes from base64, whose lines may be broken.
+/// Decodes base64, and ignores line breaks.
 pub(super) fn bytes_from_text(text: &str, at: &Path<'_>) -> Result<Vec<u8>> {
     let decoded = if text.contains(['\r', '\n']) {
         BASE64.decode(text.replace(['\r', '\n'], ""))
@@ -62,12 +63,12 @@ pub(super) fn bytes_from_text(text: &str, at: &Path<'_>) -> Result<Vec<u8>> {
     decoded.map_err(|_| TranscodeError::value(at, "illegal base64 data"))
 }
 
-/// Base64 from bytes.
+/// Encodes base64.
 pub(super) fn bytes_to_text(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
 
-/// The moment that Go writes as null.
+/// Go's zero time, in seconds since 1970. Go writes it as null.
 const GO_ZERO_SECONDS: i64 = -62_135_596_800;
 
 fn time_to_json(ty: Type, bytes: &[u8], at: &Path<'_>) -> Result<Value> {
@@ -85,7 +86,7 @@ fn time_to_json(ty: Type, bytes: &[u8], at: &Path<'_>) -> Result<Value> {
         }
     }
     if !matches!(ty, Type::MicroTime) {
-        nanos = 0; // upstream ignores what a Time says below the second
+        nanos = 0; // upstream ignores the fraction of a Time
     }
     let stamp = jiff::Timestamp::new(seconds, nanos).map_err(|error| TranscodeError::value(at, error))?;
     if seconds == GO_ZERO_SECONDS && nanos == 0 {
@@ -102,10 +103,13 @@ fn time_to_protobuf(ty: Type, value: &Value, at: &Path<'_>, out: &mut Writer) ->
         other => return Err(TranscodeError::expected(at, "Time", other)),
     };
     if matches!(ty, Type::MicroTime) && !is_to_the_microsecond(text) {
-        return Err(TranscodeError::value(at, format!("{text:?} has not six digits after its seconds")));
+        return Err(TranscodeError::value(
+            at,
+            format!("{text:?} does not have six digits after the seconds"),
+        ));
     }
     let stamp: jiff::Timestamp = text.parse().map_err(|error| TranscodeError::value(at, error))?;
-    // Go counts fractions upwards also before 1970.
+    // Go's nanoseconds are positive before 1970 too.
     let (mut seconds, mut nanos) = (stamp.as_second(), stamp.subsec_nanosecond());
     if nanos < 0 {
         (seconds, nanos) = (seconds - 1, nanos + 1_000_000_000);
@@ -118,7 +122,7 @@ fn time_to_protobuf(ty: Type, value: &Value, at: &Path<'_>, out: &mut Writer) ->
     Ok(())
 }
 
-/// Upstream takes no other form.
+/// Whether the text has six digits after its seconds. Upstream accepts no other form.
 fn is_to_the_microsecond(text: &str) -> bool {
     let digits = text.split_once('.').map_or("", |(_, fraction)| fraction);
     digits.bytes().take_while(u8::is_ascii_digit).count() == 6
@@ -185,7 +189,7 @@ fn int_or_string_to_protobuf(value: &Value, at: &Path<'_>, out: &mut Writer) -> 
     Ok(())
 }
 
-/// An object encoded on its own, in JSON or (as in watch events) in protobuf with its envelope.
+/// Decodes an embedded object: JSON, or protobuf with its envelope, as in watch events.
 fn raw_to_json(bytes: &[u8], at: &Path<'_>) -> Result<Value> {
     let wire = TranscodeError::wire(at);
     let mut reader = Reader::new(bytes);
@@ -270,7 +274,7 @@ fn schema_or_to_protobuf(ty: Type, value: &Value, at: &Path<'_>, out: &mut Write
                 }
             }
         }
-        // Upstream takes anything else for "not set".
+        // Upstream treats any other value as "not set".
         _ => {}
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What strict decoding finds in a text: members that no field stands for, and members that are there twice.
+//! Strict decoding: finds unknown and duplicate fields in a text of JSON.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -12,11 +12,14 @@ use super::message::{Field, Message, Shape, Type};
 use super::path::Path;
 use super::unknown::{is_type_meta, schema_props};
 
-/// More than this is not told of. From upstream.
+/// Maximum number of errors that are returned. From upstream.
 const MOST: usize = 100;
 
-/// `unknown field "spec.imagee"`, `duplicate field "metadata.name"`, in the order of the text, each once. Without a kind
-/// nothing is unknown. Of a text that is no JSON, what was found before its error.
+/// Returns upstream's messages, such as `unknown field "spec.imagee"` and `duplicate field "metadata.name"`, in the
+/// order of the text, each once.
+///
+/// Without a kind, no field counts as unknown. If the text is not valid JSON, returns the messages up to the syntax
+/// error.
 pub fn strict_errors(kind: Option<&Kind>, json: &[u8]) -> Vec<String> {
     let found = RefCell::default();
     let sight = kind.map_or(Sight::Anything, |kind| Sight::Value(Type::Message(kind.message)));
@@ -25,7 +28,7 @@ pub fn strict_errors(kind: Option<&Kind>, json: &[u8]) -> Vec<String> {
     found.into_inner().in_order
 }
 
-/// Whether a value lacks something of the text it was read from, since of members of one name only the last stays.
+/// Whether the JSON from which `value` was parsed has duplicate members, of which a parser keeps only the last.
 pub fn has_duplicates(value: &Value, json: &[u8]) -> bool {
     members_of(value) != colons_of(json)
 }
@@ -38,7 +41,7 @@ fn members_of(value: &Value) -> usize {
     }
 }
 
-/// Outside of texts, a colon stands after every name of a member, and nowhere else.
+/// Counts the colons outside of texts: one for each member.
 fn colons_of(json: &[u8]) -> usize {
     let (mut colons, mut in_text, mut escaped) = (0, false, false);
     for byte in json {
@@ -68,20 +71,20 @@ impl Found {
     }
 }
 
-/// What is known of a value before it is seen.
+/// The schema of a value that is about to be read.
 #[derive(Clone, Copy)]
 enum Sight {
-    /// Nothing: an object may have any members.
+    /// Unknown: an object may have any members.
     Anything,
-    /// A value of that type.
+    /// One value of this type.
     Value(Type),
-    /// What that field holds: a value, a list or a map.
+    /// The value of this field: one value, a list or a map.
     Field(&'static Field),
-    /// Nobody looks into it.
+    /// Not checked, not even for duplicates.
     Opaque,
 }
 
-/// What is known of what is within a value.
+/// The schema of what an object holds: fields of a message, or values that all have the same schema.
 enum Within {
     Members(&'static Message),
     Each(Sight),

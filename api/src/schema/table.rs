@@ -1,4 +1,4 @@
-//! The table and its index.
+//! The schema table and its index.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -7,35 +7,39 @@ use super::kind::Kind;
 use super::message::Message;
 use crate::GroupVersion;
 
-/// What is known of the built-in kinds.
+/// The groups, resources, kinds and messages of Kubernetes.
 ///
-/// The text behind it has one row per line. `group`, `resource` and `sub` rows are discovery's, in its order; `message`
-/// rows are sorted by name and followed by the rows of their fields, each of which begins with a blank:
+/// It is parsed from a text with one row per line. Rows that begin with `group`, `resource` and `sub` come from
+/// discovery, in its order. A row that begins with `message` is followed by the rows of its fields, which begin with a
+/// blank; messages are sorted by name:
 ///
 /// ```text
 /// message core.v1.Pod @v1                  a kind of this group version; @* of every one
-/// message authentication.v1.ExtraValue list            a list in JSON; also map=atomic, union=DISCRIMINATOR,FIELD:VALUE
+/// message authentication.v1.ExtraValue list            a list in JSON; also map=atomic,
+/// union=DISCRIMINATOR,FIELD:VALUE
 ///  1 containers []core.v1.Container ! patch=merge:name list=map:name
 /// ^number  ^name   ^type            ^flags     ^as published
 /// ```
 ///
-/// A type may begin with `*` (a pointer in Go), `[]` (a list) or `{}` (a map from text); a name `.` inlines the message's
-/// fields; flags are `?` (`omitempty`), `0` (`omitzero`) and `!` (required). A default is given only where it differs from
-/// what follows from the type, with nothing after the `=` where none is published.
+/// A type may begin with `*` (a pointer in Go), `[]` (a list) or `{}` (a map from text). The name `.` marks an inlined
+/// message. Flags are `?` (`omitempty`), `0` (`omitzero`) and `!` (required). A row has a default only if that differs
+/// from the usual one of its type; `default=` without a value means that OpenAPI publishes none.
 #[derive(Debug)]
 pub struct Table {
     version: &'static str,
     group_versions: Vec<ApiGroupVersion>,
-    /// Sorted by name.
+    /// The messages, sorted by name.
     messages: Vec<Message>,
-    /// Sorted by group, version and name; built on first use, since kinds point at messages within the table.
+    /// The kinds, sorted by group, version and name. Built on first use, since kinds refer to messages within the
+    /// table.
     kinds: OnceLock<Vec<Kind>>,
 }
 
-/// The group that `PartialObjectMetadata` names as its own.
+/// The group in the `apiVersion` of `PartialObjectMetadata`.
 const META_GROUP: &str = "meta.k8s.io";
 
-/// The one table. The first call reads the index (well under a millisecond when optimised); messages follow as used.
+/// Returns the schema table. The first call parses the index, which takes well under a millisecond in an optimised
+/// build; the first use of a message parses its fields.
 pub fn table() -> &'static Table {
     static TABLE: LazyLock<Table> = LazyLock::new(|| {
         Table::parse(include_str!("table.txt")).expect("the schema table must be readable by its own reader")
@@ -86,28 +90,28 @@ impl Table {
         Some(table)
     }
 
-    /// The release of Kubernetes that it describes, such as `v1.36.3`.
+    /// The release of Kubernetes that the table describes, such as `v1.36.3`.
     pub fn kubernetes_version(&self) -> &'static str {
         self.version
     }
 
-    /// The group versions in the order in which discovery lists them: the core group first, and within a group the
-    /// preferred version first.
+    /// The group versions in the order of discovery: the core group first, and the preferred version first within each
+    /// group.
     pub fn group_versions(&'static self) -> &'static [ApiGroupVersion] {
         &self.group_versions
     }
 
-    /// What is served in one group version.
+    /// Returns a group version with its resources.
     pub fn group_version(&'static self, group: &str, version: &str) -> Option<&'static ApiGroupVersion> {
         self.group_versions.iter().find(|found| found.group == group && found.version == version)
     }
 
-    /// A resource by its plural.
+    /// Returns a resource by its plural name.
     pub fn resource(&'static self, group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
         self.group_version(group, version)?.resources.iter().find(|resource| resource.plural == plural)
     }
 
-    /// All kinds, sorted by group, version and name.
+    /// Returns all kinds, sorted by group, version and name.
     pub fn kinds(&'static self) -> &'static [Kind] {
         self.kinds.get_or_init(|| {
             let kinds = self.messages.iter().filter_map(|message| {
@@ -125,8 +129,7 @@ impl Table {
         })
     }
 
-    /// A kind by its group, version and name. What belongs to every group, such as `DeleteOptions` or `Status`, is
-    /// found under each.
+    /// Returns a kind by its group, version and name. Every group has the kinds `DeleteOptions`, `Status` and the like.
     pub fn kind(&'static self, group: &str, version: &str, name: &str) -> Option<&'static Kind> {
         let kinds = self.kinds();
         let find = |group, version| {
@@ -140,18 +143,18 @@ impl Table {
         })
     }
 
-    /// A kind by what an object says of itself.
+    /// Returns a kind by the `apiVersion` and `kind` of an object.
     pub fn kind_of(&'static self, api_version: &str, kind: &str) -> Option<&'static Kind> {
         let (group, version) = GroupVersion::split(api_version);
         self.kind(group, version, kind)
     }
 
-    /// All messages, sorted by name.
+    /// Returns all messages, sorted by name.
     pub fn messages(&'static self) -> &'static [Message] {
         &self.messages
     }
 
-    /// A message by its name in the table (`core.v1.Pod`) or in OpenAPI (`io.k8s.api.core.v1.Pod`).
+    /// Returns a message by its name in the table (`core.v1.Pod`) or in OpenAPI (`io.k8s.api.core.v1.Pod`).
     pub fn message(&'static self, name: &str) -> Option<&'static Message> {
         let at = self.messages.binary_search_by_key(&name, |message| message.name).ok();
         at.map(|at| &self.messages[at]).or_else(|| {

@@ -187,7 +187,7 @@ fn broken_bytes_are_refused_where_they_are() {
     let mut pod = crate::wire::Writer::new();
     pod.message(2, |spec| spec.message(2, |container| container.bytes(1, &[0xff])));
     let error = to_json(kind("v1", "Pod"), &pod.into_bytes()).unwrap_err();
-    assert_eq!(error.to_string(), "spec.containers[0].name: not UTF-8");
+    assert_eq!(error.to_string(), "spec.containers[0].name: the text is not UTF-8");
     let error = to_json(kind("v1", "Pod"), &[0x0a, 5]).unwrap_err();
     assert!(matches!(error, TranscodeError::Wire { .. }), "{error}");
     assert!(matches!(decode(b"{}"), Err(TranscodeError::Wire { .. })));

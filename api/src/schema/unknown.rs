@@ -1,4 +1,4 @@
-//! Members that no field stands for.
+//! Finds and removes unknown fields of an object.
 
 use serde_json::{Map, Value};
 
@@ -7,16 +7,17 @@ use super::message::{Field, Message, Shape, Type};
 use super::path::Path;
 use super::table::table;
 
-/// The paths of all members that the kind does not know, such as `spec.containers[0].imagee`, in the order of the object.
+/// Returns the paths of all members that the kind does not have, such as `spec.containers[0].imagee`, in the object's
+/// order.
 ///
-/// Members of another type than their field are not looked into: [`super::to_protobuf`] refuses them.
+/// Does not look into members of another type than their field, which [`super::to_protobuf`] refuses.
 pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
     let mut unknown = Vec::new();
     look(Type::Message(kind.message), object, &Path::ROOT, &mut unknown);
     unknown
 }
 
-/// Removes what [`unknown_fields`] names, and says what it was.
+/// Removes the members that [`unknown_fields`] returns, and returns their paths.
 pub fn prune_unknown_fields(kind: &Kind, object: &mut Value) -> Vec<String> {
     let unknown = unknown_fields(kind, object);
     if !unknown.is_empty() {
@@ -25,20 +26,20 @@ pub fn prune_unknown_fields(kind: &Kind, object: &mut Value) -> Vec<String> {
     unknown
 }
 
-/// Deeper than any object can be read or written.
+/// Maximum depth of the search. The conversions refuse objects long before that.
 const MAX_DEPTH: u16 = 256;
 
 pub(super) fn is_type_meta(message: &Message, name: &str) -> bool {
     (name == "apiVersion" || name == "kind") && message.has_type_meta()
 }
 
-/// The type within the values of `JSONSchemaPropsOr...`.
+/// The type of the schemas within `JSONSchemaPropsOr...`.
 pub(super) fn schema_props() -> Type {
     let props = table().message("apiextensions.v1.JSONSchemaProps");
     Type::Message(props.expect("the schema table must have JSONSchemaProps"))
 }
 
-/// What a value of a type consists of.
+/// The parts of a value in which unknown fields may be.
 enum Part {
     Members(&'static Message),
     Items(Type),

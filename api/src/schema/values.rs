@@ -1,9 +1,11 @@
-//! How many values a text of JSON has.
+//! Counts the values in a text of JSON.
 
-/// The number of values in a text of JSON: objects, lists, texts, numbers, booleans and nulls, members of one name counted
-/// each. Of a text that is no JSON, no fewer than a parser makes before it finds the error.
+/// Counts the objects, lists, texts, numbers, booleans and nulls in a text of JSON. Counts all members of the same
+/// name.
 ///
-/// One pass over the bytes that keeps nothing: it tells what a text would take in memory before it is parsed.
+/// It bounds the memory that the parsed text would take, in one pass over the bytes and without allocations. For a text
+/// that is not valid JSON, the count is no less than the number of values that a parser makes before it finds the
+/// error.
 pub fn count_values(json: &[u8]) -> usize {
     let (mut values, mut in_text, mut escaped, mut opened) = (1, false, false, false);
     for byte in json {
@@ -19,7 +21,7 @@ pub fn count_values(json: &[u8]) -> usize {
         if byte.is_ascii_whitespace() {
             continue;
         }
-        // The first value within a list or an object follows its bracket, each further one a comma.
+        // The first value in a list or an object follows the bracket; each further one follows a comma.
         if opened && !matches!(byte, b']' | b'}') {
             values += 1;
         }

@@ -1,4 +1,4 @@
-//! Label and field selectors: which objects are meant.
+//! Label and field selectors.
 
 mod parse;
 
@@ -9,10 +9,10 @@ use arcstr::ArcStr;
 
 use crate::meta::Labels;
 
-/// A label selector: all of its requirements must hold.
+/// A label selector. It selects objects whose labels meet all of its requirements.
 ///
-/// The empty selector selects everything. An absent `metav1.LabelSelector` selects nothing; that is the caller's
-/// `Option` to handle, as in upstream's `LabelSelectorAsSelector`.
+/// The empty selector selects everything. A missing `metav1.LabelSelector`, however, selects nothing (upstream's
+/// `LabelSelectorAsSelector`); the caller represents it by `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
@@ -34,7 +34,7 @@ enum Test {
     LessThan(i64),
 }
 
-/// A selector that can't be read: what is wrong with it, in upstream's words.
+/// The error for an invalid selector. The message is upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidSelector(String);
@@ -45,7 +45,7 @@ impl LabelSelector {
         Self::default()
     }
 
-    /// Each of these labels must have its value, as in a service's selector or `matchLabels`.
+    /// Selects objects that have all of these labels, as do `matchLabels` and the selector of a service.
     pub fn from_labels<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut selector = Self::default();
         for (key, value) in labels {
@@ -54,11 +54,11 @@ impl LabelSelector {
         selector
     }
 
-    /// Adds an entry of `matchExpressions`.
+    /// Adds a requirement: an entry of `matchExpressions`.
     ///
     /// # Errors
-    /// An operator other than In, NotIn, Exists and DoesNotExist, or values where there must be none, or none where
-    /// there must be some.
+    /// The operator is none of `In`, `NotIn`, `Exists` and `DoesNotExist`; `In` or `NotIn` has no values; `Exists` or
+    /// `DoesNotExist` has some.
     pub fn require<'a>(
         &mut self,
         key: &str,
@@ -82,7 +82,7 @@ impl LabelSelector {
         Ok(())
     }
 
-    /// The keys of its requirements, each with the values that it is compared with as texts.
+    /// Returns the key of each requirement, with the values of `In` and `NotIn`.
     pub fn terms(&self) -> impl Iterator<Item = (&str, &[ArcStr])> {
         self.requirements.iter().map(|Requirement { key, test }| match test {
             Test::In(values) | Test::NotIn(values) => (key.as_str(), &values[..]),
@@ -90,17 +90,17 @@ impl LabelSelector {
         })
     }
 
-    /// Whether it selects whatever it is asked about.
+    /// Whether the selector has no requirements, so that it selects everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether an object with these labels is meant.
+    /// Whether the selector selects an object with these labels.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.matches_with(|key| labels.get(key).map(ArcStr::as_str))
     }
 
-    /// Whether an object is meant whose labels `get` looks up.
+    /// Whether the selector selects the object whose labels `get` looks up.
     pub fn matches_with<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| {
             let value = get(&requirement.key);
@@ -117,7 +117,7 @@ impl LabelSelector {
     }
 }
 
-/// As the `labelSelector` query parameter has it: `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`.
+/// Parses the form of the query parameter `labelSelector`: `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`.
 impl FromStr for LabelSelector {
     type Err = InvalidSelector;
 
@@ -146,7 +146,7 @@ impl fmt::Display for LabelSelector {
     }
 }
 
-/// A field selector: `spec.nodeName=a,status.phase!=Failed`. Which fields a kind can be selected by is the server's to say.
+/// A field selector: `spec.nodeName=a,status.phase!=Failed`. The API server decides which fields of a kind it supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
@@ -155,36 +155,37 @@ pub struct FieldSelector {
 /// One term of a field selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldTerm {
-    /// Such as `spec.nodeName`.
+    /// The field, such as `spec.nodeName`.
     pub field: String,
-    /// What it must, or must not, be.
+    /// The value that the field must have, or must not have.
     pub value: String,
     /// True for `=` and `==`, false for `!=`.
     pub equal: bool,
 }
 
 impl FieldSelector {
-    /// Objects of that name.
+    /// Selects the objects with this name.
     pub fn name(name: &str) -> Self {
         Self::equal("metadata.name", name)
     }
 
-    /// Objects whose field has that value.
+    /// Selects the objects whose field has this value.
     pub fn equal(field: &str, value: &str) -> Self {
         Self { terms: vec![FieldTerm { field: field.to_owned(), value: value.to_owned(), equal: true }] }
     }
 
-    /// Its terms; all must hold.
+    /// The terms. An object must meet all of them.
     pub fn terms(&self) -> &[FieldTerm] {
         &self.terms
     }
 
-    /// Whether it selects whatever it is asked about.
+    /// Whether the selector has no requirements, so that it selects everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether an object is meant whose fields `get` looks up (an absent field is the empty text).
+    /// Whether the selector selects the object whose fields `get` looks up. `get` returns the empty text for a missing
+    /// field.
     pub fn matches_with<T: AsRef<str>>(&self, get: impl Fn(&str) -> T) -> bool {
         self.terms.iter().all(|term| (get(&term.field).as_ref() == term.value) == term.equal)
     }
@@ -226,7 +227,7 @@ fn split_unescaped(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A backslash may only stand before a comma, an equals sign or a backslash.
+/// Removes the backslashes before commas, equals signs and backslashes. Fails with any other escape sequence.
 fn unescape(text: &str) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();

@@ -1,13 +1,13 @@
-//! Reads label selectors, token by token.
+//! The parser of label selectors.
 
 use arcstr::ArcStr;
 
 use super::{InvalidSelector, Requirement, Test};
 
-/// The operators between a key and its values.
+/// The list of operators in upstream's error message.
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 
-/// The requirements of a selector, by key.
+/// Parses a selector into its requirements, sorted by key.
 pub(super) fn label_selector(text: &str) -> Result<Vec<Requirement>, InvalidSelector> {
     let mut tokens = Tokens { rest: text };
     let mut requirements = Vec::new();
@@ -49,7 +49,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, InvalidSelector> 
     if matches!(tokens.peek(), "" | ",") {
         return key_of(if denied { Test::DoesNotExist } else { Test::Exists });
     }
-    // As upstream: whatever follows a denied key is read as if it were not denied.
+    // As upstream: an operator after `!key` overrides the `!`.
     match tokens.next() {
         "in" => key_of(Test::In(values(tokens)?)),
         "notin" => key_of(Test::NotIn(values(tokens)?)),
@@ -61,7 +61,7 @@ fn requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, InvalidSelector> 
     }
 }
 
-/// What is between brackets; nothing stands for the empty text.
+/// Parses the values in parentheses. A missing value is the empty text.
 fn values(tokens: &mut Tokens<'_>) -> Result<Vec<ArcStr>, InvalidSelector> {
     let open = tokens.next();
     if open != "(" {
@@ -90,7 +90,7 @@ fn values(tokens: &mut Tokens<'_>) -> Result<Vec<ArcStr>, InvalidSelector> {
     Ok(values)
 }
 
-/// One value, which may be empty.
+/// Parses one value, which may be empty.
 fn value<'a>(tokens: &mut Tokens<'a>) -> Result<&'a str, InvalidSelector> {
     match tokens.peek() {
         "" | "," => Ok(""),
@@ -107,7 +107,7 @@ fn bound(tokens: &mut Tokens<'_>) -> Result<i64, InvalidSelector> {
     })
 }
 
-/// Whether a token is a key, a value or the name of an operator.
+/// Whether a token is a word: a key, a value or an operator such as `in`.
 fn is_word(token: &str) -> bool {
     !token.is_empty() && !token.starts_with(is_special)
 }
@@ -120,7 +120,7 @@ fn is_space(letter: char) -> bool {
     matches!(letter, ' ' | '\t' | '\r' | '\n')
 }
 
-/// Words, operators, brackets and commas; the empty text at the end.
+/// Splits a selector into words, operators, parentheses and commas. Returns the empty text at the end.
 struct Tokens<'a> {
     rest: &'a str,
 }

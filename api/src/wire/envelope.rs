@@ -1,25 +1,25 @@
-//! `runtime.Unknown`: what says of which kind the bytes are.
+//! `runtime.Unknown`, the protobuf envelope that names the kind of the object within.
 
 use super::{Reader, WireError, Writer};
 
-/// What every protobuf body and every object in a watch frame begins with.
+/// The first bytes of every protobuf body, and of every object in a watch frame.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
 
-/// A body taken apart; nothing is copied.
+/// A decoded envelope. It borrows from the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Envelope<'a> {
-    /// Such as `v1` or `batch/v1`.
+    /// The group and version, such as `v1` or `batch/v1`.
     pub api_version: &'a str,
-    /// Such as `PodList`.
+    /// The kind, such as `PodList`.
     pub kind: &'a str,
-    /// The object itself.
+    /// The object's own protobuf message.
     pub raw: &'a [u8],
 }
 
-/// Takes a body apart.
+/// Decodes the envelope of a body.
 ///
 /// # Errors
-/// Bytes without the magic number, or that are not a `runtime.Unknown`.
+/// The body does not begin with [`MAGIC`], or does not continue with a `runtime.Unknown`.
 pub fn unwrap(body: &[u8]) -> Result<Envelope<'_>, WireError> {
     let mut reader = Reader::new(body.strip_prefix(MAGIC).ok_or(WireError::NoEnvelope)?);
     let mut envelope = Envelope::default();
@@ -42,7 +42,7 @@ pub fn unwrap(body: &[u8]) -> Result<Envelope<'_>, WireError> {
     Ok(envelope)
 }
 
-/// Puts an object's bytes into an envelope.
+/// Encodes a body: the envelope around an object's protobuf message.
 pub fn wrap(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     let mut writer = Writer::onto(MAGIC);
     writer.message(1, |type_meta| {
@@ -50,7 +50,7 @@ pub fn wrap(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
         type_meta.text(2, kind);
     });
     writer.bytes(2, raw);
-    // contentEncoding and contentType, which upstream always writes.
+    // `contentEncoding` and `contentType`: upstream always writes them.
     writer.text(3, "");
     writer.text(4, "");
     writer.into_bytes()

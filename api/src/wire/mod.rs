@@ -1,7 +1,8 @@
-//! Protobuf as Kubernetes puts it on the wire: a pull reader over bytes, a writer, and the envelope around objects.
+//! Protobuf: a pull reader, a writer, and the envelope around objects.
 //!
-//! Derived messages own every string and know only the fields of their day. The reader hands out slices in the order
-//! they stand, so that a caller keeps what it wants, shares what repeats, and can carry over what it does not know.
+//! Generated message types would allocate every string, and would lose fields of newer Kubernetes versions. The reader
+//! returns slices of the input instead, field by field: callers decode only what they need, intern what repeats, and
+//! copy fields that they do not know.
 
 mod envelope;
 mod reader;

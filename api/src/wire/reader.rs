@@ -1,29 +1,30 @@
-//! The pull reader.
+//! The pull reader of protobuf messages.
 
-/// Bytes that are not the protobuf they should be. The object they stand for is unreadable, not absent.
+/// The error for bytes that are not a valid protobuf message. The caller must treat the object as unreadable, not as
+/// absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The bytes end within a field.
+    /// The message ends within a field.
     #[error("the message ends within a field")]
     Truncated,
-    /// A varint of more than ten bytes.
+    /// A varint has more than ten bytes.
     #[error("a varint is longer than ten bytes")]
     Overlong,
-    /// A field of number zero, or of a wire type that Kubernetes does not use (groups).
-    #[error("field {0} has a wire type that is not known")]
+    /// A field has the number zero, or a wire type that Kubernetes does not use (groups).
+    #[error("field {0} has an unknown wire type")]
     BadTag(u64),
-    /// A field that has another wire type than its declaration.
-    #[error("field {0} has another type than declared")]
+    /// A field has another wire type than its declaration.
+    #[error("field {0} has another wire type than its declaration")]
     Mismatch(u32),
-    /// Text that is not UTF-8.
+    /// A text is not UTF-8.
     #[error("field {0} is not UTF-8")]
     NotUtf8(u32),
-    /// Not begun by `k8s\0`.
+    /// The body does not begin with `k8s\0`.
     #[error("the object has no protobuf envelope")]
     NoEnvelope,
 }
 
-/// A field's value as it stands on the wire.
+/// The encoded value of a field, by wire type. Each variant names the protobuf types that it encodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     /// int32, int64, uint64, bool, enum.
@@ -41,15 +42,15 @@ pub enum Value<'a> {
 pub struct Field<'a> {
     /// The field's number.
     pub number: u32,
-    /// Its value.
+    /// The field's encoded value.
     pub value: Value<'a>,
 }
 
 impl<'a> Field<'a> {
-    /// As bytes.
+    /// Returns the value of a `bytes` field.
     ///
     /// # Errors
-    /// A number.
+    /// The value is a number.
     pub fn bytes(self) -> Result<&'a [u8], WireError> {
         match self.value {
             Value::Bytes(bytes) => Ok(bytes),
@@ -57,26 +58,26 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// As text.
+    /// Returns the value of a `string` field.
     ///
     /// # Errors
-    /// A number, or bytes that are not UTF-8.
+    /// The value is a number, or not UTF-8.
     pub fn text(self) -> Result<&'a str, WireError> {
         std::str::from_utf8(self.bytes()?).map_err(|_| WireError::NotUtf8(self.number))
     }
 
-    /// As an embedded message, to be read in its turn.
+    /// Returns a reader of an embedded message.
     ///
     /// # Errors
-    /// A number.
+    /// The value is a number.
     pub fn message(self) -> Result<Reader<'a>, WireError> {
         self.bytes().map(Reader::new)
     }
 
-    /// As an unsigned number.
+    /// Returns the value of a `uint64` field.
     ///
     /// # Errors
-    /// Anything but a varint.
+    /// The value is not a varint.
     pub fn varint(self) -> Result<u64, WireError> {
         match self.value {
             Value::Varint(number) => Ok(number),
@@ -84,48 +85,48 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// As int64: protobuf writes negative numbers as their two's complement.
+    /// Returns the value of an `int64` field. Protobuf encodes negative numbers as two's complement.
     ///
     /// # Errors
-    /// Anything but a varint.
+    /// The value is not a varint.
     pub fn int64(self) -> Result<i64, WireError> {
         self.varint().map(u64::cast_signed)
     }
 
-    /// As int32: the low half, as every protobuf reader takes it.
+    /// Returns the value of an `int32` field: the low 32 bits of the varint, as in every implementation of protobuf.
     ///
     /// # Errors
-    /// Anything but a varint.
+    /// The value is not a varint.
     #[allow(clippy::cast_possible_truncation)]
     pub fn int32(self) -> Result<i32, WireError> {
         self.int64().map(|number| number as i32)
     }
 
-    /// As bool.
+    /// Returns the value of a `bool` field.
     ///
     /// # Errors
-    /// Anything but a varint.
+    /// The value is not a varint.
     pub fn bool(self) -> Result<bool, WireError> {
         self.varint().map(|number| number != 0)
     }
 }
 
-/// Reads one message field by field, in the order in which they stand.
+/// Reads the fields of one message in the order of the bytes.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Over the bytes of one whole message.
+    /// Makes a reader of the bytes of one whole message.
     pub fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 
-    /// The next field, or None at the end.
+    /// Returns the next field, or `None` at the end.
     ///
     /// # Errors
-    /// Bytes that are not protobuf; what was read before them stands.
+    /// The next bytes are not a protobuf field. Fields that were read before remain valid.
     pub fn field(&mut self) -> Result<Option<Field<'a>>, WireError> {
         if self.rest.is_empty() {
             return Ok(None);

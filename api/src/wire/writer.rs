@@ -1,64 +1,64 @@
-//! The writer.
+//! The writer of protobuf messages.
 
 use super::{Field, Value};
 
-/// Writes one message. Fields go out in the order of the calls; nothing is left out for being zero or empty, since
-/// upstream's generated code writes every field that is not a pointer.
+/// Writes one message, its fields in the order of the calls. Writes zero and empty values too, since upstream's
+/// generated code writes every field that is not a pointer.
 ///
-/// A message may be written onto the bytes of an earlier one of its type: readers take the last value of a scalar,
-/// append to lists and merge embedded messages. That is how a stored template is completed without being understood.
+/// A writer can append to an encoded message of the same type: readers take the last value of a scalar, append to lists
+/// and merge embedded messages. Controllers complete a cached pod template this way, without decoding it.
 #[derive(Debug, Clone, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
 }
 
 impl Writer {
-    /// An empty message.
+    /// Starts an empty message.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Goes on after the bytes of a message of the same type.
+    /// Continues an encoded message of the same type.
     pub fn onto(message: &[u8]) -> Self {
         Self { bytes: message.to_vec() }
     }
 
-    /// What was written.
+    /// Returns the encoded message.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// A string field.
+    /// Writes a string field.
     pub fn text(&mut self, number: u32, text: &str) {
         self.bytes(number, text.as_bytes());
     }
 
-    /// A string field, unless it is empty.
+    /// Writes a string field, unless the text is empty.
     pub fn text_unless_empty(&mut self, number: u32, text: &str) {
         if !text.is_empty() {
             self.text(number, text);
         }
     }
 
-    /// A bytes field, or an embedded message that is already encoded.
+    /// Writes a bytes field, or an embedded message that is already encoded.
     pub fn bytes(&mut self, number: u32, bytes: &[u8]) {
         self.tag(number, 2);
         self.varint(bytes.len() as u64);
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// An int32, int64 or enum field.
+    /// Writes an int32, int64 or enum field.
     pub fn int64(&mut self, number: u32, value: i64) {
         self.tag(number, 0);
         self.varint(value.cast_unsigned());
     }
 
-    /// A bool field.
+    /// Writes a bool field.
     pub fn bool(&mut self, number: u32, value: bool) {
         self.int64(number, i64::from(value));
     }
 
-    /// A field as it was read, whether anybody knows it or not.
+    /// Copies a field from a reader.
     pub fn field(&mut self, field: Field<'_>) {
         match field.value {
             Value::Varint(number) => {
@@ -77,20 +77,20 @@ impl Writer {
         }
     }
 
-    /// A double field.
+    /// Writes a double field.
     pub fn double(&mut self, number: u32, value: f64) {
         self.tag(number, 1);
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// An embedded message, written by `fill`.
+    /// Writes an embedded message, whose fields `fill` writes.
     pub fn message(&mut self, number: u32, fill: impl FnOnce(&mut Self)) {
         let mut inner = Self::new();
         fill(&mut inner);
         self.bytes(number, &inner.bytes);
     }
 
-    /// One entry of a `map<string, string>` field.
+    /// Writes one entry of a `map<string, string>` field.
     pub fn entry(&mut self, number: u32, key: &str, value: &str) {
         self.message(number, |entry| {
             entry.text(1, key);

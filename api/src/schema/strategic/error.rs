@@ -1,29 +1,29 @@
-//! Why a strategic merge patch was refused.
+//! Errors of strategic merge patches.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// Why a strategic merge patch was refused. The patch is at fault, and trying it again is of no use; [`Self::status`]
-/// says how the API server answers. The texts are upstream's.
+/// The error for an invalid strategic merge patch. The caller should not retry; [`Self::status`] is the HTTP status of
+/// the API server's answer. The messages are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// A patch, or what it shall patch, that is no object.
+    /// The patch, or the value that it applies to, is not an object.
     #[error("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")]
     NotAnObject {
-        /// Its JSON type.
+        /// The value's JSON type.
         found: &'static str,
     },
     /// `$deleteFromPrimitiveList` without the name of a field.
     #[error("invalid patch format of primitive list")]
     PrimitiveListFormat,
-    /// `$retainKeys` that is no list, or a member of the patch that it does not name.
+    /// `$retainKeys` is not a list, or the patch has a member that it does not name.
     #[error("invalid patch format of retainKeys")]
     RetainKeysFormat,
     /// `$setElementOrder` without the name of a field.
     #[error("invalid patch format of setElementOrder list")]
     SetElementOrderFormat,
-    /// The patch has its items in another order than its own `$setElementOrder`, or some that are missing there.
+    /// The items of the patch are in another order than in its `$setElementOrder`, or some are missing there.
     #[error("The order in patch list:\n{patch}\n doesn't match $setElementOrder list:\n{order}\n")]
     OrderMismatch {
         /// The patch's list.
@@ -31,19 +31,19 @@ pub enum PatchError {
         /// The `$setElementOrder` list.
         order: String,
     },
-    /// A list within a merged list.
+    /// A merged list has a list as its item.
     #[error("lists of lists are not supported")]
     ListOfLists,
-    /// Lists whose items have several types.
+    /// The items of the lists have several types.
     #[error("list element types are not identical: {lists}")]
     MixedList {
         /// Both lists.
         lists: String,
     },
-    /// Nothing to order.
+    /// The lists have no items to order.
     #[error("no elements in any of the given slices")]
     NoElements,
-    /// An item without the field that identifies it.
+    /// An item lacks the field that identifies it.
     #[error("map: {item} does not contain declared merge key: {key}")]
     NoMergeKey {
         /// The item.
@@ -51,29 +51,29 @@ pub enum PatchError {
         /// The field.
         key: String,
     },
-    /// A list of objects that have no field to identify them.
+    /// The kind has no field that identifies the objects of this list.
     #[error("cannot merge lists without merge key for struct")]
     KeylessList,
-    /// `$patch` that says nothing known.
+    /// `$patch` has an unknown value.
     #[error("unknown patch type: {directive} in map: {object}")]
     UnknownDirective {
-        /// What it says.
+        /// The value of `$patch`.
         directive: String,
-        /// The object in which it stands.
+        /// The object that has the directive.
         object: String,
     },
     /// `$patch: merge` in an item of a list.
     #[error("merging lists cannot yet be specified in the patch")]
     MergeInList,
-    /// A value of another type than the directive or field needs.
+    /// A value has another type than the directive or field needs.
     #[error("expected a {expected}, but received a {found}")]
     WrongType {
-        /// The Go type that is needed.
+        /// The expected Go type.
         expected: &'static str,
-        /// The Go type that is there.
+        /// The Go type of the value.
         found: &'static str,
     },
-    /// `$setElementOrder` for a field that the message does not have.
+    /// `$setElementOrder` names a field that the message does not have.
     #[error("unable to find api field in struct {message} for the json field {field:?}")]
     UnknownField {
         /// The message.
@@ -81,16 +81,16 @@ pub enum PatchError {
         /// The field.
         field: String,
     },
-    /// A patch that reaches into values of which the schema does not know the parts.
+    /// The patch merges into a value whose parts the schema does not describe.
     #[error("merging an object in json but data type is not struct, instead is: map")]
     NotAStruct,
-    /// A list where the kind has none.
+    /// The patch has a list for a field that is not a list.
     #[error("expected slice or array type, but got: struct")]
     NotAList,
 }
 
 impl PatchError {
-    /// The HTTP status with which the API server answers.
+    /// The HTTP status of the API server's answer.
     pub fn status(&self) -> u16 {
         match self {
             Self::NotAnObject { .. }
@@ -113,9 +113,9 @@ impl PatchError {
     }
 }
 
-/// Go's type of a list of anything.
+/// The Go type of a list of values of any type.
 pub(super) const LIST: &str = "[]interface {}";
-/// Go's type of an object.
+/// The Go type of an object.
 pub(super) const OBJECT: &str = "map[string]interface {}";
 
 pub(super) fn go_type(value: &Value) -> &'static str {
@@ -130,7 +130,7 @@ pub(super) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// A value as Go's `%v` prints it.
+/// Formats a value as Go's `%v` does.
 pub(super) fn go_text(value: &Value) -> String {
     let mut out = String::new();
     go_value(value, &mut out);

@@ -1,4 +1,4 @@
-//! Merging lists.
+//! Merges lists.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::{PATCH, SET_ELEMENT_ORDER, object, without_directives};
 
 type List = Vec<Value>;
 
-/// Merges two lists. What the patch has comes in the patch's order, what only the server has in the server's.
+/// Merges two lists. The patch's items keep the patch's order; items that only the server has keep the server's order.
 pub(super) fn merge(original: List, patch: List, scope: Scope, key: &str) -> Result<List, PatchError> {
     let (mut merged, mut original, mut patch) = (Vec::new(), original, patch);
     match element_type(&[&original, &patch])? {
@@ -32,7 +32,7 @@ pub(super) fn merge(original: List, patch: List, scope: Scope, key: &str) -> Res
     in_order(merged, &patch, &original, key)
 }
 
-/// Deletes what items of the patch say, and gives what is left of both lists.
+/// Carries out the `$patch` directives among the patch's items. Returns what remains of both lists, the original first.
 fn apply_item_directives(mut original: List, patch: List, key: &str) -> Result<(List, List), PatchError> {
     let mut items = Vec::new();
     let mut replace = false;
@@ -44,7 +44,7 @@ fn apply_item_directives(mut original: List, patch: List, key: &str) -> Result<(
                 let deleted = key_of(&item, key)?;
                 original.retain(|item| item.get(key) != Some(deleted));
             }
-            // The rest of the patch's items may still be directives.
+            // Further items of the patch may be directives too.
             Some(Some("replace")) => replace = true,
             Some(Some("merge")) => return Err(PatchError::MergeInList),
             Some(_) => {
@@ -67,7 +67,7 @@ fn merge_items(merged: &mut List, patch: &[Value], scope: Scope, key: &str) -> R
     Ok(())
 }
 
-/// Carries out the `$setElementOrder` directives of a patch, and merges the lists that they order.
+/// Carries out the `$setElementOrder` directives of a patch: merges and orders the lists that they name.
 pub(super) fn set_element_orders(
     original: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
@@ -103,7 +103,7 @@ pub(super) fn set_element_orders(
     Ok(())
 }
 
-/// Takes a member out, which must be a list where it is there at all.
+/// Removes and returns a member. Fails if it is not a list.
 fn take_list(object: &mut Map<String, Value>, name: &str) -> Result<Option<List>, PatchError> {
     match object.remove(name) {
         None => Ok(None),
@@ -112,7 +112,7 @@ fn take_list(object: &mut Map<String, Value>, name: &str) -> Result<Option<List>
     }
 }
 
-/// The patch's items must stand in the order that the patch itself asks for.
+/// Checks that the patch's items are in the order of its own `$setElementOrder`.
 fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<(), PatchError> {
     if order.is_empty() {
         return Ok(());
@@ -136,8 +136,8 @@ fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<(), PatchE
     Ok(())
 }
 
-/// Orders a merged list: what `wanted` names in its order, the rest as the server had it, each of the rest before the first
-/// wanted item that it stood before.
+/// Orders a merged list. Items in `wanted` take its order, and all others keep the server's order. An item of the
+/// others comes before the first item of `wanted` that it preceded on the server.
 fn in_order(merged: List, wanted: &[Value], server: &[Value], key: &str) -> Result<List, PatchError> {
     let wanted = identities(wanted, key)?;
     let server = identities(server, key)?;
@@ -166,7 +166,7 @@ fn in_order(merged: List, wanted: &[Value], server: &[Value], key: &str) -> Resu
     Ok(ordered)
 }
 
-/// By what an item is known: its key, or itself where there is none.
+/// Returns the identity of an item: its key, or the item itself in a list without key.
 fn identity<'a>(item: &'a Value, key: &str) -> Result<&'a Value, PatchError> {
     if key.is_empty() { Ok(item) } else { key_of(item, key) }
 }
@@ -182,7 +182,7 @@ fn key_of<'a>(item: &'a Value, key: &str) -> Result<&'a Value, PatchError> {
     }
 }
 
-/// The Go type of all items; None if there are none.
+/// Returns the Go type that all items have; `None` if there are no items.
 pub(super) fn element_type(lists: &[&[Value]]) -> Result<Option<&'static str>, PatchError> {
     let mut found = None;
     for item in lists.iter().copied().flatten() {

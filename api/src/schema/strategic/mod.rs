@@ -1,8 +1,8 @@
-//! Strategic merge patches: merge patches that know which lists to merge, and by which key.
+//! Strategic merge patches: merge patches that merge lists too, where the schema names a key of the items.
 //!
-//! Directives within a patch: `$patch: replace|delete` in an object, and `delete|replace` in an item of a merged list;
-//! `$retainKeys: [..]` in an object; `$deleteFromPrimitiveList/FIELD: [..]` and `$setElementOrder/FIELD: [..]` beside a
-//! list.
+//! A patch may have these directives: `$patch: replace|delete` in an object or in an item of a merged list,
+//! `$retainKeys: [..]` in an object, and `$deleteFromPrimitiveList/FIELD: [..]` and `$setElementOrder/FIELD: [..]`
+//! beside the list `FIELD`.
 
 mod error;
 mod list;
@@ -25,15 +25,15 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ELEMENT_ORDER: &str = "$setElementOrder";
 
-/// Applies a strategic merge patch, as the API server does to objects of built-in kinds. (It refuses such patches of
-/// custom resources with 415.)
+/// Applies a strategic merge patch to an object of a built-in kind. (For custom resources, the API server answers 415.)
 ///
-/// Where the kind does not know a field, its value is merged as by a merge patch. Nothing is checked but the patch's form:
-/// the result may have unknown fields, nulls (within what a patch replaces or adds as a whole) or values of the wrong
-/// type, which [`super::normalize`] removes or refuses.
+/// Merges fields that the kind does not have as a merge patch would. Validates only the patch itself: the result may
+/// have unknown fields, nulls (in values that the patch adds or replaces as a whole) and values of the wrong type. Call
+/// [`super::normalize`] next, which removes or refuses those.
 ///
 /// # Errors
-/// A patch that is malformed, or does not fit the kind. `original` may then be half patched and must be dropped.
+/// The patch is malformed, or does not fit the kind. `original` may then be partly patched, and the caller must drop
+/// it.
 pub fn strategic_merge(kind: &Kind, original: &mut Value, patch: Value) -> Result<(), PatchError> {
     match (original, patch) {
         (Value::Object(original), Value::Object(patch)) => {
@@ -44,8 +44,8 @@ pub fn strategic_merge(kind: &Kind, original: &mut Value, patch: Value) -> Resul
     }
 }
 
-/// What remains of a value that is taken over from a patch: items and members that are directives are dropped. None if
-/// it is a directive itself.
+/// Removes the items and members that are directives from a value of a patch. Returns `None` if the value is a
+/// directive itself.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(object) if object.contains_key(PATCH) => None,

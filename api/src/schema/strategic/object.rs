@@ -1,4 +1,4 @@
-//! Merging objects.
+//! Merges objects.
 
 use serde_json::{Map, Value};
 
@@ -95,7 +95,7 @@ fn delete_from_list(original: &mut Object, name: &str, values: Value) -> Result<
     Ok(())
 }
 
-/// Drops what the patch does not want kept, before anything is merged.
+/// Carries out `$retainKeys`: drops the members that it does not name. To be called before the merge.
 fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), PatchError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(retained) = retained else { return Err(PatchError::RetainKeysFormat) };

@@ -1,22 +1,22 @@
-//! What the schema knows at one place of an object.
+//! The schema of the object that is being patched.
 
 use super::error::PatchError;
 use crate::schema::message::{Field, Message, PatchStrategy, Shape, Type};
 
-/// What the schema knows of the members of an object.
+/// The schema of an object's members.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Scope {
-    /// They are a message's fields.
+    /// The fields of this message.
     Message(&'static Message),
-    /// They are entries of a map, or parts of a value that the schema does not look into. Upstream refuses to merge
-    /// objects and lists within.
+    /// The members are entries of a map, or parts of a value that the schema does not describe. Upstream refuses to
+    /// merge objects and lists in it.
     Opaque,
-    /// Nothing: it is a field that the kind does not have, or within one.
+    /// The object is a field that the kind does not have, or part of one.
     Unknown,
 }
 
 impl Scope {
-    /// Of the values of a member, and how to merge it.
+    /// Returns the schema of a member's values, and how to merge them.
     pub(super) fn member(self, name: &str) -> Result<(Self, PatchStrategy), PatchError> {
         match self {
             Self::Message(message) => Ok(match message.field(name) {
@@ -28,7 +28,7 @@ impl Scope {
         }
     }
 
-    /// Of the items of a list that the message must have.
+    /// Like [`Self::member`], for a list. Fails if the message has no such list.
     pub(super) fn list(self, name: &str) -> Result<(Self, PatchStrategy), PatchError> {
         match self {
             Self::Message(message) => match message.field(name) {
