@@ -1,12 +1,12 @@
-//! Decodes one condition out of an object's list.
+//! Conditions in the status of an object.
 
 use std::marker::PhantomData;
 
-use steersman_api::Time;
 use steersman_api::condition::ConditionStatus;
-use steersman_informer::projection;
+use steersman_api::{ArcStr, Time};
 use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{Field, FieldValue, WireError};
+use steersman_informer::{Interned, projection};
 
 /// A type of condition.
 pub trait ConditionType: Default {
@@ -52,10 +52,25 @@ impl<T> Picked<T> {
 }
 
 projection! {
+    /// A condition of an owner of pods. Its protobuf field numbers are those of ReplicaSets and ReplicationControllers, and
+    /// differ from those of pods, nodes and jobs.
+    pub struct WorkloadCondition {
+        /// The condition's type, such as `ReplicaFailure`.
+        pub kind: Interned = 1 "type",
+        /// Whether the condition holds.
+        pub status: ConditionStatus = 2 "status",
+        /// When `status` last changed.
+        pub last_transition_time: Option<Time> = 3 "lastTransitionTime",
+        /// Why `status` last changed, in one word for programs.
+        pub reason: Interned = 4 "reason",
+        /// Why `status` last changed, for people.
+        pub message: ArcStr = 5 "message",
+    }
+
     /// An entry of a list in JSON. `merge` decodes those in protobuf by hand, to allocate no type of a discarded
     /// condition.
     struct Entry {
-        pub kind: steersman_api::ArcStr = 1 "type",
+        pub kind: ArcStr = 1 "type",
         pub status: ConditionStatus = 2 "status",
         pub last_transition_time: Option<Time> = 4 "lastTransitionTime",
     }

@@ -5,6 +5,8 @@ use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{Field, FieldValue, WireError};
 use steersman_informer::{Interned, projection};
 
+use super::annotation;
+
 projection! {
     /// A container's status.
     pub struct ContainerStatus {
@@ -130,26 +132,22 @@ pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompletionIndex(pub Option<u32>);
 
+impl CompletionIndex {
+    fn parse(value: &str) -> Self {
+        Self(value.parse().ok())
+    }
+}
+
 impl FieldValue for CompletionIndex {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
-        let (mut key, mut value) = ("", "");
-        let mut entry = field.message()?;
-        while let Some(field) = entry.field()? {
-            match field.number {
-                1 => key = field.text()?,
-                2 => value = field.text()?,
-                _ => {}
-            }
-        }
-        if key == COMPLETION_INDEX {
-            self.0 = value.parse().ok();
+        if let Some(value) = annotation::entry(field, COMPLETION_INDEX)? {
+            *self = Self::parse(value);
         }
         Ok(())
     }
 
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let annotations = steersman_api::meta::Labels::from_json(deserializer)?;
-        Ok(Self(annotations.get(COMPLETION_INDEX).and_then(|value| value.parse().ok())))
+        annotation::pick(deserializer, COMPLETION_INDEX, Self::parse)
     }
 }
 

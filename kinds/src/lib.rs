@@ -2,14 +2,19 @@
 //!
 //! A controller declares with `keep!` which groups of fields it reads; its informer caches these and no others.
 
+mod annotation;
 pub mod condition;
 pub mod containers;
+pub mod deletion_cost;
 pub mod endpoints;
 pub mod ip;
 pub mod job;
 pub mod node;
 pub mod pod;
+pub mod pod_template;
 pub mod ports;
+pub mod replica_set;
+pub mod replication_controller;
 pub mod selector;
 pub mod service;
 

@@ -5,6 +5,7 @@ use steersman_informer::{Interned, kind, projection};
 
 use super::condition::{DisruptionTarget, Picked, Ready};
 use super::containers::{CompletionIndex, ContainerStatus, ContainerSummary, SidecarNames};
+use super::deletion_cost::Cost;
 use super::ip::{FamilyOf, IpPair};
 use super::ports::{NamedPorts, SidecarPorts};
 
@@ -74,6 +75,12 @@ projection! {
         /// The pod's index in the job.
         pub index: CompletionIndex = 12 "annotations",
     }
+
+    /// How much the pod's users mind its deletion.
+    pub struct DeletionCost {
+        /// When an owner scales down, it deletes pods of lower cost first.
+        pub cost: Cost = 12 "annotations",
+    }
 }
 
 impl Phase {
@@ -95,5 +102,6 @@ kind! {
         containers: Containers = 3 "status",
         sidecars: Sidecars = 2 "spec",
         completion: Completion = 1 "metadata",
+        deletion_cost: DeletionCost = 1 "metadata",
     }
 }

@@ -4,21 +4,32 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use steersman_api::condition::ConditionStatus;
 use steersman_api::schema;
-use steersman_informer::Object;
-use steersman_informer::wire::Encoding;
+use steersman_informer::wire::{Encoding, Group, Kind, Opaque};
 
+use super::deletion_cost::DELETION_COST;
 use super::endpoints::Endpoints;
 use super::node::Node;
-use super::pod::Pod;
+use super::pod::{DeletionCost, Pod};
+use super::replica_set::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, ReplicaSetTemplate, TemplateLabels};
+use super::replication_controller::{
+    self, ReplicationController, ReplicationControllerSpec, ReplicationControllerStatus,
+    ReplicationControllerTemplate,
+};
 use super::service::Service;
 
 /// The fields of all groups, decoded from an object's JSON and from its protobuf.
-fn kept<K: Object>(kind: &str, object: &Value) -> [String; 2] {
-    let kind = schema::table().kind("", "v1", kind).unwrap();
+fn kept<K: Kind>(object: &Value) -> [String; 2] {
+    decoded::<K>(object, u64::MAX).map(|decoded| format!("{decoded:?}"))
+}
+
+/// The groups `groups`, decoded from an object's JSON and from its protobuf.
+fn decoded<K: Kind>(object: &Value, groups: u64) -> [K; 2] {
+    let kind = schema::table().kind(K::GROUP, K::VERSION, K::KIND).unwrap();
     let protobuf = schema::to_protobuf(kind, object).unwrap();
     [(object.to_string().into(), Encoding::Json), (protobuf.into(), Encoding::Protobuf)]
-        .map(|(body, encoding)| format!("{:?}", K::decode(&body, encoding, u64::MAX).unwrap()))
+        .map(|(body, encoding)| K::decode(&body, encoding, groups).unwrap())
 }
 
 fn name() -> impl Strategy<Value = String> {
@@ -67,18 +78,19 @@ proptest! {
     #[test]
     fn pods_and_nodes_are_the_same_in_both_encodings(
         conditions in conditions(), containers in containers(), init in containers(),
-        hostname in name(), ips in vec(ip(), 0..3),
+        hostname in name(), ips in vec(ip(), 0..3), cost in option::of("[-+0-9a]{0,3}"),
     ) {
         let pod_ips: Vec<_> = ips.iter().map(|ip| json!({"ip": ip})).collect();
         let pod = json!({
+            "metadata": {"annotations": {"a": hostname, DELETION_COST: cost.unwrap_or_default(), "z": "1"}},
             "spec": {"hostname": hostname, "initContainers": init, "containers": containers, "nodeName": "n"},
             "status": {"phase": "Failed", "podIP": ips.first(), "podIPs": pod_ips, "conditions": conditions},
         });
-        let [json, protobuf] = kept::<Pod>("Pod", &pod);
+        let [json, protobuf] = kept::<Pod>(&pod);
         prop_assert_eq!(json, protobuf);
         let taints = json!([{"key": hostname, "effect": "NoExecute"}]);
         let node = json!({"spec": {"taints": taints}, "status": {"conditions": conditions}});
-        let [json, protobuf] = kept::<Node>("Node", &node);
+        let [json, protobuf] = kept::<Node>(&node);
         prop_assert_eq!(json, protobuf);
     }
 
@@ -93,10 +105,117 @@ proptest! {
                 {"name": "named", "targetPort": name, "appProtocol": name},
             ],
         }});
-        let [json, protobuf] = kept::<Service>("Service", &service);
+        let [json, protobuf] = kept::<Service>(&service);
         prop_assert_eq!(json, protobuf);
         let endpoints = json!({"metadata": {"annotations": {"a": name}}, "subsets": subsets});
-        let [json, protobuf] = kept::<Endpoints>("Endpoints", &endpoints);
+        let [json, protobuf] = kept::<Endpoints>(&endpoints);
         prop_assert_eq!(json, protobuf);
+    }
+}
+
+/// A spec and a status with every field that the kinds of replicas have in common, and some that nobody caches.
+fn replicas() -> Value {
+    json!({
+        "metadata": {"name": "web", "namespace": "default", "generation": 3},
+        "spec": {
+            "replicas": 0,
+            "minReadySeconds": 5,
+            "template": {
+                "metadata": {"labels": {"app": "web", "tier": "front"}, "annotations": {"a": "b"}},
+                "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+            },
+        },
+        "status": {
+            "replicas": 6, "fullyLabeledReplicas": 5, "readyReplicas": 4, "availableReplicas": 3,
+            "observedGeneration": 2,
+            "conditions": [{
+                "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+        },
+    })
+}
+
+#[test]
+fn replica_sets_are_the_same_in_both_encodings() {
+    let mut object = replicas();
+    object["spec"]["selector"] = json!({
+        "matchLabels": {"app": "web"},
+        "matchExpressions": [{"key": "tier", "operator": "In", "values": ["front", "back"]}],
+    });
+    object["status"]["terminatingReplicas"] = json!(0);
+    let groups = ReplicaSetSpec::BIT | TemplateLabels::BIT | ReplicaSetStatus::BIT;
+    let [json, protobuf] = decoded::<ReplicaSet>(&object, groups);
+    assert_eq!(format!("{json:?}"), format!("{protobuf:?}"));
+    let spec = ReplicaSetSpec::of(&protobuf).unwrap();
+    assert_eq!((spec.replicas, spec.min_ready_seconds), (Some(0), 5));
+    assert_eq!(spec.selector.as_ref().unwrap().match_expressions[0].values, ["front", "back"]);
+    let labels = &TemplateLabels::of(&protobuf).unwrap().template.metadata.labels;
+    assert_eq!(*labels, [("app", "web"), ("tier", "front")].into_iter().collect());
+    let status = ReplicaSetStatus::of(&protobuf).unwrap();
+    assert_eq!((status.replicas, status.fully_labeled_replicas), (6, 5));
+    assert_eq!((status.ready_replicas, status.available_replicas), (4, 3));
+    assert_eq!((status.terminating_replicas, status.observed_generation), (Some(0), 2));
+    let condition = &status.conditions[0];
+    assert_eq!((&*condition.kind, condition.status), ("ReplicaFailure", ConditionStatus::True));
+    assert_eq!((&*condition.reason, &*condition.message), ("FailedCreate", "quota"));
+    let changed: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    assert_eq!(condition.last_transition_time, Some(changed.into()));
+    assert!(ReplicaSetTemplate::of(&protobuf).is_none(), "nobody asked for the template");
+}
+
+#[test]
+fn replication_controllers_are_the_same_in_both_encodings() {
+    let mut object = replicas();
+    object["spec"]["selector"] = json!({"app": "web"});
+    let groups = ReplicationControllerSpec::BIT
+        | replication_controller::TemplateLabels::BIT
+        | ReplicationControllerStatus::BIT;
+    let [json, protobuf] = decoded::<ReplicationController>(&object, groups);
+    assert_eq!(format!("{json:?}"), format!("{protobuf:?}"));
+    let spec = ReplicationControllerSpec::of(&protobuf).unwrap();
+    assert_eq!((spec.replicas, spec.min_ready_seconds), (Some(0), 5));
+    assert_eq!(spec.selector, [("app", "web")].into_iter().collect());
+    let template = &replication_controller::TemplateLabels::of(&protobuf).unwrap().template;
+    assert_eq!(template.metadata.labels.len(), 2);
+    let status = ReplicationControllerStatus::of(&protobuf).unwrap();
+    assert_eq!((status.replicas, status.fully_labeled_replicas), (6, 5));
+    assert_eq!((status.ready_replicas, status.available_replicas), (4, 3));
+    assert_eq!((status.observed_generation, status.conditions.len()), (2, 1));
+}
+
+#[test]
+fn a_replica_set_of_an_older_server_lacks_what_it_does_not_say() {
+    for set in decoded::<ReplicaSet>(&json!({"metadata": {"name": "a"}, "spec": {}, "status": {}}), u64::MAX)
+    {
+        assert_eq!(ReplicaSetSpec::of(&set).unwrap().replicas, None);
+        assert!(ReplicaSetSpec::of(&set).unwrap().selector.is_none());
+        assert_eq!(ReplicaSetStatus::of(&set).unwrap().terminating_replicas, None);
+    }
+    let [json, _] = decoded::<ReplicationController>(&json!({"spec": {"replicas": 1}}), u64::MAX);
+    assert!(ReplicationControllerTemplate::of(&json).unwrap().template.is_empty());
+}
+
+#[test]
+fn a_pod_template_keeps_the_encoding_that_it_came_in() {
+    let [json, protobuf] = decoded::<ReplicaSet>(&replicas(), ReplicaSetTemplate::BIT);
+    let Opaque::Json(text) = &ReplicaSetTemplate::of(&json).unwrap().template else { panic!("{json:?}") };
+    assert_eq!(serde_json::from_str::<Value>(text.get()).unwrap(), replicas()["spec"]["template"]);
+    let template = &ReplicaSetTemplate::of(&protobuf).unwrap().template;
+    assert!(matches!(template, Opaque::Protobuf(bytes) if !bytes.is_empty()), "{template:?}");
+}
+
+#[test]
+fn a_pod_without_a_valid_deletion_cost_costs_nothing() {
+    for (annotations, cost) in [
+        (json!({}), 0),
+        (json!({"other": "5"}), 0),
+        (json!({"a": "1", DELETION_COST: "-5", "z": "1"}), -5),
+        (json!({DELETION_COST: "+5"}), 0),
+        (Value::Null, 0),
+    ] {
+        for pod in decoded::<Pod>(&json!({"metadata": {"annotations": annotations}}), DeletionCost::BIT) {
+            assert_eq!(DeletionCost::of(&pod).unwrap().cost.0, cost, "{annotations}");
+        }
     }
 }
