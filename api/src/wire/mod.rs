@@ -9,5 +9,7 @@ mod reader;
 mod writer;
 
 pub use envelope::{Envelope, MAGIC, unwrap, wrap};
+#[cfg(feature = "testing")]
+pub use reader::fields_read;
 pub use reader::{Field, Reader, Value, WireError};
 pub use writer::Writer;

@@ -131,6 +131,8 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() {
             return Ok(None);
         }
+        #[cfg(feature = "testing")]
+        FIELDS_READ.set(FIELDS_READ.get() + 1);
         let tag = self.take_varint()?;
         let number = u32::try_from(tag >> 3).ok().filter(|n| *n != 0).ok_or(WireError::BadTag(tag >> 3))?;
         let value = match tag & 7 {
@@ -170,6 +172,17 @@ impl<'a> Reader<'a> {
         }
         Err(WireError::Overlong)
     }
+}
+
+#[cfg(feature = "testing")]
+std::thread_local! {
+    static FIELDS_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// The number of fields that all readers of this thread have read so far. Needs the feature `testing`.
+#[cfg(feature = "testing")]
+pub fn fields_read() -> usize {
+    FIELDS_READ.get()
 }
 
 #[cfg(test)]

@@ -8,16 +8,16 @@ use futures::{StreamExt, TryStreamExt};
 use http::{Request, Response, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use steersman_api::wire::{Reader, WireError};
+use steersman_api::wire::Reader;
 use steersman_api::{ResourceVersion, Status};
 use url::form_urlencoded::Serializer;
 
 use super::silence::Silence;
 use super::stream::{Parts, parts};
 use super::{ApiListerWatcher, Error, Events, Freshness, ListEvent, ListRequest, WatchEvent, WatchRequest};
-use crate::wire::frames::{JsonList, JsonWatch, ListPart, ProtobufList, ProtobufWatch, RawEvent};
+use crate::wire::frames::{FrameError, JsonList, JsonWatch, ListPart, ProtobufList, ProtobufWatch, RawEvent};
 use crate::wire::object::Representation;
-use crate::wire::{Decoded, Encoding, FieldValue, Object};
+use crate::wire::{Decoded, Encoding, Message, Object, merge_message, message_from_json};
 
 /// Errors are read up to this length; what is longer is no Status.
 const MAX_ERROR_BODY: usize = 1 << 20;
@@ -121,31 +121,16 @@ crate::projection! {
 }
 
 /// Reads a whole message of either encoding.
-fn read<T: FieldValue>(body: &Bytes, encoding: Encoding) -> Result<T, Error> {
+fn read<T: Message + Default>(body: &Bytes, encoding: Encoding) -> Result<T, Error> {
     match encoding {
-        Encoding::Protobuf => message(body).map_err(|e| Error::Frame(e.into())),
-        Encoding::Json => {
-            let json = std::str::from_utf8(body).ok().and_then(|text| serde_json::from_str(text).ok());
-            let raw: &serde_json::value::RawValue = json.ok_or_else(|| unreadable_json(body))?;
-            crate::wire::member(raw).map_err(|_| unreadable_json(body))
+        Encoding::Protobuf => {
+            let mut message = T::default();
+            merge_message(&mut message, Reader::new(body)).map_err(|error| Error::Frame(error.into()))?;
+            Ok(message)
         }
+        Encoding::Json => message_from_json(&mut serde_json::Deserializer::from_slice(body))
+            .map_err(|_| Error::Frame(FrameError::Json("expected metadata", body.len()))),
     }
-}
-
-fn unreadable_json(body: &Bytes) -> Error {
-    Error::Frame(crate::wire::frames::FrameError::Json("expected metadata", body.len()))
-}
-
-fn message<T: FieldValue>(body: &[u8]) -> Result<T, WireError> {
-    // A projection merges a field that holds it; here the bytes are the message itself.
-    let mut wrapped = steersman_api::wire::Writer::new();
-    wrapped.bytes(1, body);
-    let wrapped = wrapped.into_bytes();
-    let mut value = T::default();
-    if let Some(field) = Reader::new(&wrapped).field()? {
-        value.merge(field)?;
-    }
-    Ok(value)
 }
 
 fn bookmark<K>(body: &Bytes, encoding: Encoding) -> Result<WatchEvent<K>, Error> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, Visitor};
 
 use super::FieldValue;
 
@@ -76,10 +76,26 @@ impl<'de, T: FieldValue> Visitor<'de> for Nullable<T> {
     }
 }
 
+/// Reads a value of a field's type; `null` gives the type's default, as in Go.
+///
+/// # Errors
+/// The value has another type.
+pub fn nullable<'de, T: FieldValue, D: Deserializer<'de>>(value: D) -> Result<T, D::Error> {
+    Nullable::default().deserialize(value)
+}
+
+/// Skips a value.
+///
+/// # Errors
+/// The text is not JSON.
+pub fn ignore<'de, D: Deserializer<'de>>(value: D) -> Result<(), D::Error> {
+    IgnoredAny::deserialize(value).map(drop)
+}
+
 /// Reads one member of an object that was split into members before.
 ///
 /// # Errors
-/// Text that is not of the type.
+/// The text has another type.
 pub fn member<T: FieldValue>(raw: &serde_json::value::RawValue) -> serde_json::Result<T> {
-    Nullable::default().deserialize(&mut serde_json::Deserializer::from_str(raw.get()))
+    nullable(&mut serde_json::Deserializer::from_str(raw.get()))
 }

@@ -172,13 +172,44 @@ macro_rules! kind {
             }
 
             impl Wire {
-                /// Every group that is kept is there, if only with its defaults.
+                /// Every kept group is `Some`, at first with its defaults.
                 fn new(groups: u64) -> Self {
                     Self {
                         meta: ::std::default::Default::default(),
                         $( $field: (groups & <$type as $crate::wire::Group>::BIT != 0)
                             .then(::std::default::Default::default), )*
                     }
+                }
+            }
+
+            impl $crate::wire::groups::Groups for Wire {
+                const SOURCES: &'static [$crate::wire::groups::Source] = &[
+                    $crate::wire::groups::Source {
+                        number: 1,
+                        name: "metadata",
+                        group: $crate::wire::groups::META,
+                    },
+                    $( $crate::wire::groups::Source {
+                        number: $number,
+                        name: $json,
+                        group: <$type as $crate::wire::Group>::BIT,
+                    }, )*
+                ];
+
+                fn visit<V: $crate::wire::groups::Visit>(
+                    &mut self,
+                    groups: u64,
+                    visit: &mut V,
+                ) -> ::std::result::Result<(), V::Error> {
+                    if groups & $crate::wire::groups::META != 0 {
+                        visit.group($crate::wire::groups::META, &mut self.meta)?;
+                    }
+                    $( if groups & <$type as $crate::wire::Group>::BIT != 0
+                        && let Some(group) = &mut self.$field
+                    {
+                        visit.group(<$type as $crate::wire::Group>::BIT, group)?;
+                    } )*
+                    Ok(())
                 }
             }
 
@@ -212,32 +243,8 @@ macro_rules! kind {
                     encoding: $crate::wire::Encoding,
                     groups: u64,
                 ) -> ::std::result::Result<Self, $crate::wire::DecodeError> {
-                    use $crate::wire::FieldValue as _;
                     let mut wire = Wire::new(groups);
-                    match encoding {
-                        $crate::wire::Encoding::Protobuf => {
-                            let mut reader = $crate::wire::Reader::new(body);
-                            while let Some(field) = reader.field()? {
-                                if field.number == 1 {
-                                    wire.meta.merge(field)?;
-                                }
-                                $( if field.number == $number && let Some(group) = &mut wire.$field {
-                                    group.merge(field)?;
-                                } )*
-                            }
-                        }
-                        $crate::wire::Encoding::Json => {
-                            // A member is read once for each group that looks into it.
-                            let members: ::std::collections::HashMap<$crate::wire::Key<'_>, &$crate::serde_json::value::RawValue> =
-                                $crate::serde_json::from_slice(body)?;
-                            if let Some(meta) = members.get("metadata") {
-                                wire.meta = $crate::wire::member(meta)?;
-                            }
-                            $( if wire.$field.is_some() && let Some(member) = members.get($json) {
-                                wire.$field = Some($crate::wire::member(member)?);
-                            } )*
-                        }
-                    }
+                    $crate::wire::groups::decode(&mut wire, groups, body, encoding)?;
                     Ok(wire.into())
                 }
 

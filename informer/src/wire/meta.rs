@@ -1,14 +1,16 @@
 //! Decoders of `metadata`, and the kind of which nothing else is kept.
 
 use bytes::Bytes;
+use serde::de::Deserializer;
 use steersman_api::meta::Labels;
-use steersman_api::{
-    ArcStr, GroupVersionResource, Meta, ObjectKey, OwnerReference, ResourceVersion, Time, Uid,
-};
+use steersman_api::{ArcStr, GroupVersionResource, Meta, OwnerReference, ResourceVersion, Uid};
 
 use super::object::Representation;
 use super::value::map_entry;
-use super::{DecodeError, Encoding, Field, FieldValue, Nullable, Object, Reader, WireError};
+use super::{
+    DecodeError, Encoding, Field, FieldValue, Message, Object, Reader, WireError, ignore, merge_message,
+    message_from_json, nullable,
+};
 use crate::intern::{Interned, Interner};
 
 crate::projection! {
@@ -38,7 +40,7 @@ impl FieldValue for Repeated {
         self.0 = Interner::global().share_if_repeated(field.text()?);
         Ok(())
     }
-    fn from_json<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text: super::Key<'de> = serde::Deserialize::deserialize(deserializer)?;
         Ok(Self(Interner::global().share_if_repeated(&text)))
     }
@@ -58,7 +60,7 @@ impl From<WireOwner> for OwnerReference {
 }
 
 /// Metadata while it is read. Lists grow in vectors, and are packed into [`Meta`] once, at the end.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct WireMeta {
     /// All of it but the lists.
     meta: Meta,
@@ -83,84 +85,98 @@ fn version(text: &str) -> ResourceVersion {
     ResourceVersion::parse(text).unwrap_or_default()
 }
 
-impl FieldValue for WireMeta {
-    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+impl Message for WireMeta {
+    fn merge_field(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let intern = Interner::global();
-        let mut message = field.message()?;
         let meta = &mut self.meta;
-        while let Some(field) = message.field()? {
-            match field.number {
-                1 => meta.key.name = field.text()?.into(),
-                3 => meta.key.namespace = intern.share(field.text()?),
-                5 => meta.uid = Uid::from(field.text()?),
-                6 => meta.resource_version = version(field.text()?),
-                7 => meta.generation = field.int64()?,
-                8 => meta.created.merge(field)?,
-                9 => meta.deleted.merge(field)?,
-                10 => meta.deletion_grace = Some(field.int64()?),
-                11 => self.labels.push(map_entry(field)?),
-                13 => {
-                    let mut owner = WireOwner::default();
-                    owner.merge(field)?;
-                    self.owners.push(owner.into());
-                }
-                14 => self.finalizers.push(intern.share(field.text()?)),
-                _ => {}
+        match field.number {
+            1 => meta.key.name = field.text()?.into(),
+            3 => meta.key.namespace = intern.share(field.text()?),
+            5 => meta.uid = Uid::from(field.text()?),
+            6 => meta.resource_version = version(field.text()?),
+            7 => meta.generation = field.int64()?,
+            8 => meta.created.merge(field)?,
+            9 => meta.deleted.merge(field)?,
+            10 => meta.deletion_grace = Some(field.int64()?),
+            11 => self.labels.push(map_entry(field)?),
+            13 => {
+                let mut owner = WireOwner::default();
+                owner.merge(field)?;
+                self.owners.push(owner.into());
             }
+            14 => self.finalizers.push(intern.share(field.text()?)),
+            _ => {}
         }
         Ok(())
     }
 
-    fn from_json<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        JsonMeta::from_json(deserializer).map(Self::from)
+    fn has_member(&self, name: &str) -> bool {
+        MEMBERS.contains(&name)
+    }
+
+    fn merge_member<'de, D: Deserializer<'de>>(&mut self, name: &str, value: D) -> Result<(), D::Error> {
+        let meta = &mut self.meta;
+        match name {
+            "name" => meta.key.name = nullable(value)?,
+            "namespace" => meta.key.namespace = nullable::<Interned, _>(value)?.as_arc().clone(),
+            "uid" => meta.uid = nullable(value)?,
+            "resourceVersion" => meta.resource_version = version(&nullable::<ArcStr, _>(value)?),
+            "generation" => meta.generation = nullable(value)?,
+            "creationTimestamp" => meta.created = nullable(value)?,
+            "deletionTimestamp" => meta.deleted = nullable(value)?,
+            "deletionGracePeriodSeconds" => meta.deletion_grace = nullable(value)?,
+            "labels" => {
+                let labels: Labels = nullable(value)?;
+                self.labels = labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+            }
+            "ownerReferences" => {
+                let owners: Vec<WireOwner> = nullable(value)?;
+                self.owners = owners.into_iter().map(OwnerReference::from).collect();
+            }
+            "finalizers" => {
+                let finalizers: Vec<Interned> = nullable(value)?;
+                self.finalizers = finalizers.iter().map(|finalizer| finalizer.as_arc().clone()).collect();
+            }
+            _ => ignore(value)?,
+        }
+        Ok(())
+    }
+}
+
+/// The JSON members that [`WireMeta`] reads.
+const MEMBERS: [&str; 11] = [
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "ownerReferences",
+    "finalizers",
+];
+
+impl FieldValue for WireMeta {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        merge_message(self, field.message()?)
+    }
+
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        message_from_json(deserializer)
+    }
+
+    fn as_message(&mut self) -> Option<&mut impl Message> {
+        Some(self)
     }
 }
 
 crate::projection! {
-    /// The JSON half: the numbers are those that [`WireMeta`] reads by hand, to intern without an intermediate list.
-    struct JsonMeta {
-        /// See [`Meta`].
-        pub name: ArcStr = 1 "name",
-        /// See [`Meta`].
-        pub namespace: Interned = 3 "namespace",
-        /// See [`Meta`].
-        pub uid: Uid = 5 "uid",
-        /// See [`Meta`].
-        pub resource_version: ArcStr = 6 "resourceVersion",
-        /// See [`Meta`].
-        pub generation: i64 = 7 "generation",
-        /// See [`Meta`].
-        pub created: Option<Time> = 8 "creationTimestamp",
-        /// See [`Meta`].
-        pub deleted: Option<Time> = 9 "deletionTimestamp",
-        /// See [`Meta`].
-        pub deletion_grace: Option<i64> = 10 "deletionGracePeriodSeconds",
-        /// See [`Meta`].
-        pub labels: Labels = 11 "labels",
-        /// See [`Meta`].
-        pub owners: Vec<WireOwner> = 13 "ownerReferences",
-        /// See [`Meta`].
-        pub finalizers: Vec<Interned> = 14 "finalizers",
-    }
-}
-
-impl From<JsonMeta> for WireMeta {
-    fn from(json: JsonMeta) -> Self {
-        Self {
-            meta: Meta {
-                key: ObjectKey { namespace: json.namespace.as_arc().clone(), name: json.name },
-                uid: json.uid,
-                resource_version: version(&json.resource_version),
-                generation: json.generation,
-                created: json.created,
-                deleted: json.deleted,
-                deletion_grace: json.deletion_grace,
-                ..Meta::default()
-            },
-            labels: json.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
-            owners: json.owners.into_iter().map(OwnerReference::from).collect(),
-            finalizers: json.finalizers.iter().map(|finalizer| finalizer.as_arc().clone()).collect(),
-        }
+    /// An object of which only the metadata is read.
+    struct Envelope {
+        /// The metadata of every kind is field 1.
+        pub metadata: WireMeta = 1 "metadata",
     }
 }
 
@@ -188,45 +204,26 @@ impl Object for MetaOnly {
     }
 }
 
-/// The metadata of an object of any kind: in protobuf it is always field 1.
+/// The metadata of an object of any kind. In protobuf it is always field 1; what follows it is not read, so that it may be
+/// damaged.
 ///
 /// # Errors
-/// Bytes that are no object.
+/// The bytes are not an object.
 pub fn decode(body: &Bytes, encoding: Encoding) -> Result<Meta, DecodeError> {
-    let mut wire = WireMeta::default();
+    let mut envelope = Envelope::default();
     match encoding {
         Encoding::Protobuf => {
             let mut reader = Reader::new(body);
             while let Some(field) = reader.field()? {
                 if field.number == 1 {
-                    wire.merge(field)?;
+                    envelope.metadata.merge(field)?;
                     break;
                 }
             }
         }
         Encoding::Json => {
-            struct Seed;
-            impl<'de> serde::de::Visitor<'de> for Seed {
-                type Value = WireMeta;
-                fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                    f.write_str("an object")
-                }
-                fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<WireMeta, A::Error> {
-                    let mut meta = WireMeta::default();
-                    while let Some(key) = map.next_key::<super::Key<'de>>()? {
-                        match &*key {
-                            "metadata" => meta = map.next_value_seed(Nullable::default())?,
-                            _ => {
-                                map.next_value::<serde::de::IgnoredAny>()?;
-                            }
-                        }
-                    }
-                    Ok(meta)
-                }
-            }
-            wire =
-                serde::Deserializer::deserialize_map(&mut serde_json::Deserializer::from_slice(body), Seed)?;
+            envelope = message_from_json(&mut serde_json::Deserializer::from_slice(body))?;
         }
     }
-    Ok(wire.into())
+    Ok(envelope.metadata.into())
 }

@@ -7,8 +7,10 @@
 //! - [`frames`]: objects out of the byte stream of a list or a watch.
 
 pub mod frames;
+pub mod groups;
 mod json;
 mod kind;
+mod message;
 pub mod meta;
 pub mod object;
 pub mod opaque;
@@ -19,8 +21,9 @@ pub mod whole;
 #[cfg(test)]
 mod tests;
 
-pub use json::{Key, Nullable, member};
+pub use json::{Key, Nullable, ignore, member, nullable};
 pub use kind::{Group, Keeps, Kind, Selection, View};
+pub use message::{Message, NotAMessage, merge_message, message_from_json};
 pub use object::{DecodeError, Decoded, Encoding, Object};
 pub use opaque::Opaque;
 pub use steersman_api::wire::{Field, Reader, WireError, Writer};

@@ -36,45 +36,50 @@ macro_rules! projection {
             $( $(#[$doc])* pub $field: $type, )*
         }
 
+        impl $crate::wire::Message for $name {
+            fn merge_field(
+                &mut self,
+                field: $crate::wire::Field<'_>,
+            ) -> ::std::result::Result<(), $crate::wire::WireError> {
+                match field.number {
+                    $( $number => $crate::wire::FieldValue::merge(&mut self.$field, field), )*
+                    _ => Ok(()),
+                }
+            }
+
+            fn has_member(&self, name: &str) -> bool {
+                ::std::matches!(name, $( $json )|*)
+            }
+
+            fn merge_member<'de, D: $crate::serde::Deserializer<'de>>(
+                &mut self,
+                name: &str,
+                value: D,
+            ) -> ::std::result::Result<(), D::Error> {
+                match name {
+                    $( $json => self.$field = $crate::wire::nullable(value)?, )*
+                    _ => $crate::wire::ignore(value)?,
+                }
+                Ok(())
+            }
+        }
+
         impl $crate::wire::FieldValue for $name {
             fn merge(
                 &mut self,
                 field: $crate::wire::Field<'_>,
             ) -> ::std::result::Result<(), $crate::wire::WireError> {
-                let mut message = field.message()?;
-                while let Some(field) = message.field()? {
-                    match field.number {
-                        $( $number => $crate::wire::FieldValue::merge(&mut self.$field, field)?, )*
-                        _ => {}
-                    }
-                }
-                Ok(())
+                $crate::wire::merge_message(self, field.message()?)
             }
 
             fn from_json<'de, D: $crate::serde::Deserializer<'de>>(
                 deserializer: D,
             ) -> ::std::result::Result<Self, D::Error> {
-                struct Members;
-                impl<'de> $crate::serde::de::Visitor<'de> for Members {
-                    type Value = $name;
-                    fn expecting(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                        f.write_str(stringify!($name))
-                    }
-                    fn visit_map<A: $crate::serde::de::MapAccess<'de>>(
-                        self,
-                        mut map: A,
-                    ) -> ::std::result::Result<$name, A::Error> {
-                        let mut message = $name::default();
-                        while let Some(key) = map.next_key::<$crate::wire::Key<'de>>()? {
-                            match &*key {
-                                $( $json => message.$field = map.next_value_seed($crate::wire::Nullable::default())?, )*
-                                _ => { map.next_value::<$crate::serde::de::IgnoredAny>()?; }
-                            }
-                        }
-                        Ok(message)
-                    }
-                }
-                deserializer.deserialize_map(Members)
+                $crate::wire::message_from_json(deserializer)
+            }
+
+            fn as_message(&mut self) -> ::std::option::Option<&mut impl $crate::wire::Message> {
+                Some(self)
             }
         }
     )* };

@@ -210,6 +210,78 @@ fn an_object_whose_body_is_damaged_keeps_its_name() {
     assert_eq!(View::<Whole>::new(std::sync::Arc::new(pod)).get::<Spec>(), &Spec::default());
 }
 
+/// The fields that the protobuf reader reads to decode `body` with `groups`.
+fn fields_read<K: Object>(body: &Bytes, groups: u64) -> usize {
+    let before = steersman_api::wire::fields_read();
+    K::decode(body, Encoding::Protobuf, groups).expect("it must decode");
+    steersman_api::wire::fields_read() - before
+}
+
+#[test]
+fn a_message_is_walked_once_for_all_groups_that_look_into_it() {
+    projection! {
+        struct Phase { pub phase: Interned = 1 "phase" }
+        struct Started { pub started: Option<Time> = 7 "startTime" }
+        struct Ip { pub ip: ArcStr = 6 "podIP" }
+        struct Mark { pub generate_name: ArcStr = 2 "generateName" }
+    }
+    kind! { struct Split("", "v1", "pods") {
+        phase: Phase = 3 "status", started: Started = 3 "status", ip: Ip = 3 "status", mark: Mark = 1 "metadata",
+    } }
+    let object = json!({
+        "metadata": {"name": "a", "generateName": "b", "namespace": "c"},
+        "status": {"phase": "Running", "podIP": "10.0.0.1", "hostIP": "10.0.0.2", "reason": "d", "message": "e"},
+    });
+    let body = protobuf(&object);
+    let one_group = fields_read::<Split>(&body, Phase::BIT);
+    assert_eq!(fields_read::<Split>(&body, u64::MAX), one_group, "more groups need no more walks");
+
+    for pod in [
+        Split::decode(&body, Encoding::Protobuf, u64::MAX).unwrap(),
+        Split::decode(&object.to_string().into(), Encoding::Json, u64::MAX).unwrap(),
+    ] {
+        assert_eq!(pod.meta().key.to_string(), "c/a");
+        assert_eq!(&Phase::of(&pod).unwrap().phase, "Running");
+        assert_eq!(Ip::of(&pod).unwrap().ip, "10.0.0.1");
+        assert_eq!(Mark::of(&pod).unwrap().generate_name, "b");
+        assert_eq!(Started::of(&pod).unwrap().started, None);
+    }
+}
+
+#[test]
+fn groups_share_a_member_that_several_of_them_read() {
+    projection! {
+        struct Phase { pub phase: Interned = 1 "phase" }
+        struct PhaseText { pub phase: ArcStr = 1 "phase", pub ip: ArcStr = 6 "podIP" }
+    }
+    /// A group that takes the field as a whole.
+    #[derive(Clone, Debug, Default)]
+    struct Raw(Opaque);
+    impl FieldValue for Raw {
+        fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+            self.0.merge(field)
+        }
+        fn from_json<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            Opaque::from_json(deserializer).map(Self)
+        }
+    }
+    kind! { struct Split("", "v1", "pods") {
+        phase: Phase = 3 "status", text: PhaseText = 3 "status", raw: Raw = 3 "status",
+    } }
+    let object = json!({"metadata": {"name": "a"}, "status": {"phase": "Running", "podIP": "10.0.0.1"}});
+    for (body, encoding) in
+        [(protobuf(&object), Encoding::Protobuf), (object.to_string().into(), Encoding::Json)]
+    {
+        let pod = Split::decode(&body, encoding, Phase::BIT | PhaseText::BIT).unwrap();
+        assert_eq!(&Phase::of(&pod).unwrap().phase, "Running");
+        assert_eq!(PhaseText::of(&pod).unwrap().phase, "Running");
+        assert_eq!(PhaseText::of(&pod).unwrap().ip, "10.0.0.1");
+        let pod = Split::decode(&body, encoding, u64::MAX).unwrap();
+        assert_eq!(&Phase::of(&pod).unwrap().phase, "Running");
+        assert!(!Raw::of(&pod).unwrap().0.is_empty());
+    }
+}
+
 #[test]
 fn a_template_is_kept_as_it_came() {
     projection! { struct Templated { pub template: Opaque = 6 "template" } }

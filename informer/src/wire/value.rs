@@ -7,6 +7,7 @@ use steersman_api::condition::ConditionStatus;
 use steersman_api::meta::Labels;
 use steersman_api::{ArcStr, Quantity, Time, Uid};
 
+use super::message::{Message, NotAMessage};
 use super::{Field, Key, Nullable, WireError};
 use crate::intern::{Interned, Interner};
 
@@ -27,6 +28,11 @@ pub trait FieldValue: Default {
     /// # Errors
     /// Text of another type than the declared one.
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
+
+    /// This value as a message that takes in its fields one by one. `None` if it needs its field as a whole.
+    fn as_message(&mut self) -> Option<&mut impl Message> {
+        None::<&mut NotAMessage>
+    }
 }
 
 /// Scalars whose JSON form serde knows.
