@@ -7,6 +7,7 @@
 use std::error::Error;
 use std::hint::black_box;
 use std::io::Write;
+#[allow(clippy::disallowed_types, reason = "this measures, and no clock is paused")]
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use steersman_informer::bytes::Bytes;
 use steersman_informer::wire::Encoding;
 use steersman_kinds::pod::Pod;
 
+#[allow(clippy::disallowed_types, reason = "this measures, and no clock is paused")]
 fn main() -> Result<(), Box<dyn Error>> {
     let pods: u32 = std::env::args().nth(1).map_or(Ok(200_000), |pods| pods.parse())?;
     let pod = fat_pod();
