@@ -32,7 +32,9 @@ pub use index::{Index, IndexValue};
 pub use intern::Interned;
 pub use lister::Lister;
 pub use processor::{Event, EventHandler};
-pub use shared_informer::{AnyInformer, Change, Informer, Registration, SharedInformer};
+pub use shared_informer::{
+    AnyInformer, Change, Informer, MappingRegistration, MetaChange, Registration, SharedInformer,
+};
 pub use steersman_api::{ArcStr, GroupVersionResource, Meta, ObjectKey, ResourceVersion, Time, Uid};
 pub use store::Unreadable;
 pub use wire::{Keeps, Object, Selection, View};

@@ -18,9 +18,14 @@ use crate::reflector::{self, Reflector, WatchErrorHook};
 use crate::store::{Store, StoreWriter, store};
 use crate::wire::{Object, Selection, View};
 
+mod change;
+mod mapping;
 mod pump;
 #[cfg(test)]
 mod tests;
+pub use change::{Change, MetaChange};
+pub use mapping::MappingRegistration;
+use mapping::{Gate, Mapping};
 use pump::{Command, Pump};
 
 /// A cache of one kind, kept by one reflector and shared by all who ask for it.
@@ -117,6 +122,14 @@ impl<K: Object> SharedInformer<K> {
         Ok(Informer { shared: Arc::clone(self), selection: std::marker::PhantomData })
     }
 
+    /// Registers a mapping of whatever form. An informer that has ended never calls it.
+    fn map_raw(&self, call: mapping::Call<K>) -> MappingRegistration {
+        let gate = Arc::new(Gate::default());
+        let _ = self.commands.send(Command::Map(Mapping::new(Arc::clone(&gate), call)));
+        let (synced, commands) = (self.synced.subscribe(), self.commands.clone());
+        MappingRegistration::new(gate, synced, move || _ = commands.send(Command::DropRemovedMappings))
+    }
+
     /// Lists and watches until `stop` is cancelled (or [`AnyInformer::stop`] called), then ends all handlers, also in the
     /// middle of an event; whatever is cached stays readable. Returns at once if it has been run before.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
@@ -169,69 +182,6 @@ impl<S: Selection> Clone for Informer<S> {
     }
 }
 
-/// A change of the cache, told to a mapping once readers can see it.
-#[derive(Clone, Debug)]
-pub enum Change<S: Selection> {
-    /// There was no object of that key.
-    Added {
-        /// Its state.
-        object: View<S>,
-        /// It was there before the mapping, or before the first list was complete.
-        initial: bool,
-    },
-    /// An object has a new state; or, after a gap that a new list closed, there is another one of its name, and of another
-    /// uid.
-    Updated {
-        /// The state before.
-        old: View<S>,
-        /// The state now.
-        new: View<S>,
-    },
-    /// An object is gone.
-    Deleted {
-        /// Its last state that is known.
-        last: View<S>,
-    },
-    /// Nothing changed, or nothing that was not told already: it is time to look again.
-    Resync {
-        /// The state, as before.
-        object: View<S>,
-    },
-}
-
-impl<S: Selection> Change<S> {
-    /// The state before the change.
-    pub fn old(&self) -> Option<&View<S>> {
-        match self {
-            Self::Added { .. } => None,
-            Self::Updated { old: state, .. }
-            | Self::Deleted { last: state }
-            | Self::Resync { object: state } => Some(state),
-        }
-    }
-
-    /// The state after it.
-    #[allow(clippy::new_ret_no_self, reason = "the old and the new state, as every handler calls them")]
-    pub fn new(&self) -> Option<&View<S>> {
-        match self {
-            Self::Deleted { .. } => None,
-            Self::Added { object: state, .. }
-            | Self::Updated { new: state, .. }
-            | Self::Resync { object: state } => Some(state),
-        }
-    }
-
-    /// The newest state there is: of a deleted object its last.
-    pub fn newest(&self) -> &View<S> {
-        self.new().or(self.old()).expect("a change must have a state before or after it")
-    }
-
-    /// Which object.
-    pub fn key(&self) -> &ObjectKey {
-        &self.newest().meta().key
-    }
-}
-
 impl<S: Selection> Informer<S> {
     /// Reads the cache.
     pub fn lister(&self) -> Lister<S> {
@@ -249,12 +199,12 @@ impl<S: Selection> Informer<S> {
         Index::new(self.shared.store.add_index(name, Arc::new(values)))
     }
 
-    /// Has every change told to `mapping` as soon as readers can see it. It must be quick and must not wait: the cache
-    /// goes no further meanwhile. Should it panic, that change is lost to it, and nothing else.
-    pub fn map(&self, mapping: impl Fn(&Change<S>) + Send + Sync + 'static) {
-        let mapping = move |event: pump::Raw<'_, S::Kind>| mapping(&event.into_change());
-        // A stopped informer has nothing to tell.
-        let _ = self.shared.commands.send(Command::Map(Box::new(mapping)));
+    /// Calls `mapping` with every change as soon as readers can see it. The mapping must be quick and must not wait: the
+    /// cache does not advance meanwhile. If it panics, it misses that change, and nothing else happens.
+    ///
+    /// Dropping the registration changes nothing; [`MappingRegistration::remove`] ends the calls.
+    pub fn map(&self, mapping: impl Fn(&Change<S>) + Send + Sync + 'static) -> MappingRegistration {
+        self.shared.map_raw(Box::new(move |change| mapping(&change.into_change())))
     }
 
     /// Has every change told to `handler`, in a task of its own; with a `resync` period also everything again that often,
@@ -335,8 +285,9 @@ pub trait AnyInformer: Send + Sync + 'static {
     fn owned_by(&self, owner: &Uid) -> Vec<Meta>;
     /// Calls `look` with the metadata of every object that is there when the call begins. `look` may read this cache.
     fn for_each_meta(&self, look: &mut dyn FnMut(&Meta));
-    /// Has the key of every object that changes told to `mapping`, first all that are cached.
-    fn map_keys(&self, mapping: Box<dyn Fn(&ObjectKey) + Send + Sync>);
+    /// Calls `mapping` with every change as soon as readers can see it, first with all objects that are cached, marked as
+    /// initial. The same holds as for [`Informer::map`].
+    fn map_meta(&self, mapping: Box<dyn Fn(MetaChange<'_>) + Send + Sync>) -> MappingRegistration;
     /// Has the mappings told again of every object, as at a resync, as soon as they have been told of all that came before.
     fn resync(&self);
     /// How many objects are cached.
@@ -385,9 +336,8 @@ impl<K: Object> AnyInformer for SharedInformer<K> {
     fn for_each_meta(&self, look: &mut dyn FnMut(&Meta)) {
         self.store.for_each(|object| look(object.meta()));
     }
-    fn map_keys(&self, mapping: Box<dyn Fn(&ObjectKey) + Send + Sync>) {
-        let mapping = move |event: pump::Raw<'_, K>| mapping(&event.object().meta().key);
-        let _ = self.commands.send(Command::Map(Box::new(mapping)));
+    fn map_meta(&self, mapping: Box<dyn Fn(MetaChange<'_>) + Send + Sync>) -> MappingRegistration {
+        self.map_raw(Box::new(move |change| mapping(change.as_meta_change())))
     }
     fn resync(&self) {
         let _ = self.commands.send(Command::Resync);

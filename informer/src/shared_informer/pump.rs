@@ -1,6 +1,5 @@
 //! The task that writes a store and tells its users.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +10,12 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Change;
+use super::change::{Initial, Raw};
+use super::mapping::Mapping;
 use crate::delta_fifo::{Consumer, Delta};
 use crate::processor::Mailbox;
 use crate::store::{Store, StoreWriter, Written};
-use crate::wire::{Decoded, Object, Selection, View};
+use crate::wire::{Decoded, Object};
 
 /// What users ask of a running informer.
 pub(super) enum Command<K> {
@@ -27,51 +27,10 @@ pub(super) enum Command<K> {
         /// Runs the handler.
         task: BoxFuture<'static, ()>,
     },
-    /// Mappings are to be told of everything again.
+    /// Calls the mappings with everything again.
     Resync,
-}
-
-pub(super) type Mapping<K> = Box<dyn Fn(Raw<'_, K>) + Send + Sync>;
-
-/// A change before it is put into a user's terms.
-pub(super) enum Raw<'a, K> {
-    Written(&'a Written<K>, Initial),
-    Resync(&'a Arc<K>),
-}
-
-/// Whether a change is part of a first list.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Initial {
-    Yes,
-    No,
-}
-
-impl<'a, K> Raw<'a, K> {
-    pub(super) fn object(&self) -> &'a Arc<K> {
-        match *self {
-            Self::Written(
-                Written::Added(object) | Written::Updated(_, object) | Written::Deleted(object),
-                _,
-            )
-            | Self::Resync(object) => object,
-        }
-    }
-}
-
-impl<K: Object> Raw<'_, K> {
-    pub(super) fn into_change<S: Selection<Kind = K>>(self) -> Change<S> {
-        let view = |object: &Arc<K>| View::new(Arc::clone(object));
-        match self {
-            Self::Written(Written::Added(object), initial) => {
-                Change::Added { object: view(object), initial: initial == Initial::Yes }
-            }
-            Self::Written(Written::Updated(old, new), _) => {
-                Change::Updated { old: view(old), new: view(new) }
-            }
-            Self::Written(Written::Deleted(last), _) => Change::Deleted { last: view(last) },
-            Self::Resync(object) => Change::Resync { object: view(object) },
-        }
-    }
+    /// Drops the mappings that were removed.
+    DropRemovedMappings,
 }
 
 /// Applies deltas, and tells of them. It alone writes the store, so that what it tells, and to whom, is always in step
@@ -110,15 +69,6 @@ const MIN_RESYNC: Duration = Duration::from_secs(1);
 fn next_resync(period: Option<Duration>) -> Option<Instant> {
     let period = period.filter(|period| !period.is_zero())?;
     Instant::now().checked_add(period.max(MIN_RESYNC))
-}
-
-/// Tells one mapping. If it panics, the others and the cache go on: what it should have put in its queue comes with the
-/// next change of the object, or with a resync.
-fn call<K: Object>(mapping: &Mapping<K>, change: Raw<'_, K>) {
-    let object = change.object();
-    if catch_unwind(AssertUnwindSafe(|| mapping(change))).is_err() {
-        tracing::error!(key = %object.meta().key, "a key mapping panicked; this change is lost to it");
-    }
 }
 
 impl<K: Object> Pump<K> {
@@ -183,8 +133,9 @@ impl<K: Object> Pump<K> {
         match command {
             Command::Map(mapping) => {
                 self.store.for_each(|object| {
-                    call(&mapping, Raw::Written(&Written::Added(Arc::clone(object)), Initial::Yes));
+                    mapping.call(Raw::Written(&Written::Added(Arc::clone(object)), Initial::Yes));
                 });
+                mapping.registered();
                 self.mappings.push(mapping);
             }
             Command::Handle { mailbox, resync, removed, task } => {
@@ -196,6 +147,7 @@ impl<K: Object> Pump<K> {
                 self.tasks.spawn(task);
             }
             Command::Resync => self.resync_mappings(),
+            Command::DropRemovedMappings => self.mappings.retain(|mapping| !mapping.is_removed()),
         }
     }
 
@@ -247,7 +199,7 @@ impl<K: Object> Pump<K> {
         let Some(written) = written else { return };
         let initial = if *self.synced.borrow() { Initial::No } else { Initial::Yes };
         for mapping in &self.mappings {
-            call(mapping, Raw::Written(&written, initial));
+            mapping.call(Raw::Written(&written, initial));
         }
         self.drop_removed();
         for handler in &self.handlers {
@@ -266,7 +218,7 @@ impl<K: Object> Pump<K> {
     fn tell_relisted(&mut self) {
         for key in std::mem::take(&mut self.relisted) {
             if let Some(object) = self.store.peek(&key) {
-                self.mappings.iter().for_each(|mapping| call(mapping, Raw::Resync(&object)));
+                self.mappings.iter().for_each(|mapping| mapping.call(Raw::Resync(&object)));
             }
         }
     }
@@ -302,7 +254,7 @@ impl<K: Object> Pump<K> {
         let under_way = self.log.under_way();
         self.store.for_each(|object| {
             if !under_way.contains(&object.meta().key) {
-                self.mappings.iter().for_each(|mapping| call(mapping, Raw::Resync(object)));
+                self.mappings.iter().for_each(|mapping| mapping.call(Raw::Resync(object)));
             }
         });
     }

@@ -355,12 +355,112 @@ async fn keys_and_owners_can_be_asked_for_whatever_the_kind() {
     scene.source.apply(owned);
     let any: Arc<dyn AnyInformer> = scene.informer.any();
     let (sender, mut keys) = mpsc::unbounded_channel();
-    any.map_keys(Box::new(move |key| _ = sender.send(key.to_string())));
+    any.map_meta(Box::new(move |change| _ = sender.send(change.key().to_string())));
     scene.start();
     assert_eq!(next(&mut keys).await, "default/a");
     assert_eq!(any.owned_by(&"j1".into()).len(), 1);
     assert_eq!(any.meta(&key("a")).unwrap().uid, "a".into());
     assert_eq!(any.meta_by_uid(&"a".into()).unwrap().key, key("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn mappings_by_metadata_see_the_old_and_the_new_metadata() {
+    let mut scene = Scene::new(Config::default());
+    let owned_by = |owner: &str| {
+        let mut pod = pod("a", "n1");
+        pod["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "v1", "kind": "Job", "name": owner, "uid": owner}]);
+        pod
+    };
+    scene.source.apply(owned_by("one"));
+    let (sender, mut told) = mpsc::unbounded_channel();
+    scene.shared.map_meta(Box::new(move |change| {
+        let owner = |meta: &Meta| format!("{} of {}", meta.uid, meta.owners[0].uid);
+        _ = sender.send(match change {
+            MetaChange::Added { meta, initial } => format!("+{} initial {initial}", owner(meta)),
+            MetaChange::Updated { old, new } => format!("{} > {}", owner(old), owner(new)),
+            MetaChange::Deleted { last } => format!("-{}", owner(last)),
+            MetaChange::Resync { meta } => format!("resync {}", owner(meta)),
+        });
+    }));
+    scene.start();
+    assert_eq!(next(&mut told).await, "+a of one initial true");
+    scene.source.apply(owned_by("two"));
+    assert_eq!(next(&mut told).await, "a of one > a of two");
+    scene.shared.resync();
+    assert_eq!(next(&mut told).await, "resync a of two");
+    scene.source.delete(&key("a"));
+    assert_eq!(next(&mut told).await, "-a of two");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_mapping_is_never_called_again_and_is_dropped() {
+    let mut scene = Scene::new(Config::default());
+    let (sender, mut told) = mpsc::unbounded_channel();
+    let registration = scene.informer.map(move |change| _ = sender.send(in_words(change)));
+    let (sender, mut never) = mpsc::unbounded_channel();
+    scene.informer.map(move |change| _ = sender.send(in_words(change))).remove();
+    let mut other = scene.mapped();
+    assert!(!registration.has_synced());
+    scene.start();
+    scene.informer.synced().await;
+    assert!(registration.has_synced());
+    scene.source.apply(pod("a", "n1"));
+    assert_eq!((next(&mut told).await, next(&mut other).await), ("+a".to_owned(), "+a".to_owned()));
+    registration.remove();
+    registration.remove();
+    assert!(!registration.has_synced());
+    scene.source.apply(pod("b", "n1"));
+    assert_eq!(next(&mut other).await, "+b");
+    assert_eq!(told.recv().await, None, "the mapping itself is gone");
+    assert_eq!(never.recv().await, None, "one that was removed before the start is gone as well");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mapping_can_remove_itself() {
+    let mut scene = Scene::new(Config::default());
+    let (own, (sender, mut told)) =
+        (Arc::new(Mutex::new(None::<MappingRegistration>)), mpsc::unbounded_channel());
+    let registration = Arc::clone(&own);
+    *own.lock() = Some(scene.informer.map(move |change| {
+        _ = sender.send(in_words(change));
+        registration.lock().take().expect("it must be called once").remove();
+    }));
+    let mut other = scene.mapped();
+    scene.start();
+    scene.source.apply(pod("a", "n1"));
+    scene.source.apply(pod("b", "n1"));
+    while !next(&mut other).await.ends_with('b') {}
+    assert!(next(&mut told).await.ends_with('a'));
+    assert_eq!(told.recv().await, None);
+}
+
+/// A call that is running holds `remove` up; afterwards no other begins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_of_a_mapping_runs_once_its_removal_has_returned() {
+    let mut scene = Scene::new(Config::default());
+    let (running, calls) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (enter, mut entered) = mpsc::unbounded_channel();
+    let (inside, called) = (Arc::clone(&running), Arc::clone(&calls));
+    let registration = scene.informer.map(move |_| {
+        inside.fetch_add(1, Ordering::SeqCst);
+        called.fetch_add(1, Ordering::SeqCst);
+        let _ = enter.send(());
+        // Time for `remove` to come while this runs.
+        (0..1000).for_each(|_| std::thread::yield_now());
+        inside.fetch_sub(1, Ordering::SeqCst);
+    });
+    scene.start();
+    for i in 0..100 {
+        scene.source.apply(pod(&format!("pod-{i}"), "n1"));
+    }
+    entered.recv().await.expect("the mapping must be called");
+    tokio::task::block_in_place(|| registration.remove());
+    assert_eq!(running.load(Ordering::SeqCst), 0, "no call is running");
+    let before = calls.load(Ordering::SeqCst);
+    scene.until_seen().await;
+    assert_eq!(scene.informer.lister().len(), 100);
+    assert_eq!(calls.load(Ordering::SeqCst), before, "no call has begun since");
 }
 
 /// A kind that nobody can decode.

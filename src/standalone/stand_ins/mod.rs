@@ -151,12 +151,12 @@ impl StandIns {
         let (seen, changed) = (Seen::new(&factory), Arc::new(Notify::new()));
         for informer in seen.all() {
             let changed = Arc::clone(&changed);
-            informer.map_keys(Box::new(move |_| changed.notify_one()));
+            informer.map_meta(Box::new(move |_| changed.notify_one()));
         }
         let roles = factory.dynamic(&GroupVersionResource::new(RBAC, "v1", "clusterroles"));
         let roles_changed = Arc::new(Notify::new());
         let changes = Arc::clone(&roles_changed);
-        roles.map_keys(Box::new(move |_| changes.notify_one()));
+        roles.map_meta(Box::new(move |_| changes.notify_one()));
         factory.start();
         let work =
             async { tokio::join!(self.work(&seen, &changed), self.gather_roles(&roles, &roles_changed)) };
