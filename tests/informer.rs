@@ -150,13 +150,15 @@ async fn one_sick_kind_keeps_nobody_from_the_others() {
     let factory = factory(&cluster, ListMode::Streamed, 500);
     let pods = factory.informer::<SeenPod>().unwrap();
     let unknown = GroupVersionResource::new("nowhere.example.com", "v1", "things");
-    let sick = factory.dynamic(&unknown);
+    let sick = factory.lease(&unknown);
+    sick.start();
     factory.start();
     factory.start();
-    let synced = factory.wait_for_cache_sync(&[pods.any(), sick], Duration::from_secs(5)).await;
+    let caches = [pods.any(), Arc::clone(sick.informer())];
+    let synced = factory.wait_for_cache_sync(&caches, Duration::from_secs(5)).await;
     assert_eq!(synced.get(&unknown), Some(&false));
     assert_eq!(synced.get(&GroupVersionResource::new("", "v1", "pods")), Some(&true));
-    factory.remove(&unknown);
+    drop((sick, caches));
     assert_eq!(factory.informers().len(), 1);
     factory.shutdown().await;
 }

@@ -1,0 +1,165 @@
+use http::Response;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::PostParams;
+use kube::client::Body;
+use serde_json::json;
+use steersman_api::ObjectKey;
+use steersman_apiserver::TestServer;
+
+use super::*;
+use crate::{Interned, keep, kind, projection};
+
+projection! { struct Spec { pub node: Interned = 10 "nodeName" } }
+kind! { struct Pod("", "v1", "pods") { spec: Spec = 2 "spec" } }
+keep! { struct Placed: Pod => Spec }
+
+/// Over a server that never answers.
+fn factory() -> SharedInformerFactory {
+    let silent = tower::service_fn(|_: http::Request<Body>| {
+        std::future::pending::<Result<Response<Body>, std::convert::Infallible>>()
+    });
+    SharedInformerFactory::new(kube::Client::new(silent, "default"), Options::default())
+}
+
+fn pods() -> GroupVersionResource {
+    GroupVersionResource::new("", "v1", "pods")
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_again_gets_the_same_by_type_or_by_name() {
+    let factory = factory();
+    let typed = factory.informer::<Placed>().unwrap();
+    assert!(Arc::ptr_eq(&typed.any(), &factory.dynamic(&pods())));
+    assert!(Arc::ptr_eq(&typed.any(), &factory.informer::<Placed>().unwrap().any()));
+    assert_eq!(factory.informers().len(), 1);
+    assert!(matches!(factory.informer::<MetaOnly>(), Err(Error::NoResource)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bare_metadata_does_not_serve_who_asks_by_type_later() {
+    let factory = factory();
+    let dynamic = factory.dynamic(&pods());
+    let typed = factory.informer::<Placed>().unwrap();
+    assert!(!Arc::ptr_eq(&typed.any(), &dynamic));
+    assert!(Arc::ptr_eq(&dynamic, &factory.dynamic(&pods())));
+    factory.start();
+    let both = factory.wait_for_cache_sync(&factory.informers(), Duration::from_secs(1)).await;
+    assert_eq!(both.into_iter().collect::<Vec<_>>(), [(pods(), false)]);
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_starts_only_what_it_is_asked_for() {
+    let factory = factory();
+    let [leased, other, shared] =
+        ["configmaps", "secrets", "nodes"].map(|plural| GroupVersionResource::new("", "v1", plural));
+    let typed = factory.informer::<Placed>().unwrap().any();
+    let lease = factory.lease(&leased);
+    let _unstarted = factory.lease(&other);
+    lease.start();
+    assert_eq!(started(&factory), [leased.clone()]);
+    factory.lease(&pods()).start();
+    assert_eq!(started(&factory), [leased.clone()], "the users of a permanent one may still ask for fields");
+    factory.start();
+    assert_eq!(started(&factory), [leased.clone(), pods()]);
+    factory.start();
+    lease.start();
+
+    let late = factory.lease(&shared);
+    assert!(Arc::ptr_eq(late.informer(), &factory.dynamic(&shared)));
+    assert_eq!(factory.permanent_informers().len(), 2);
+    drop(late);
+    factory.start();
+    assert_eq!(started(&factory), [leased, shared.clone(), pods()], "a permanent one needs no lease");
+    assert!(!typed.is_stopped());
+    factory.shutdown().await;
+    assert!(typed.is_stopped() && factory.dynamic(&shared).is_stopped());
+}
+
+/// The resources of the informers that were started.
+fn started(factory: &SharedInformerFactory) -> Vec<GroupVersionResource> {
+    let state = factory.inner.state.lock();
+    let started = state.informers.values().flatten().filter(|entry| entry.started == Started::Yes);
+    started.map(|entry| entry.informer.resource().clone()).collect()
+}
+
+/// Waits until `condition` holds.
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let wait = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("timed out: {what}"));
+}
+
+/// A server with a factory, and a kube client for what the tests write.
+async fn served() -> (TestServer, SharedInformerFactory, kube::Client) {
+    let server = TestServer::start().await;
+    let factory = SharedInformerFactory::new(server.in_memory_client(), Options::default());
+    let client = server.in_memory_client();
+    (server, factory, client)
+}
+
+async fn create<K>(client: &kube::Client, object: serde_json::Value) -> K
+where
+    K: kube::Resource<Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + serde::Serialize
+        + serde::de::DeserializeOwned
+        + std::fmt::Debug,
+    K::DynamicType: Default,
+{
+    let api = kube::Api::<K>::namespaced(client.clone(), "default");
+    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_informer_runs_until_its_last_lease_is_dropped() {
+    let (_server, factory, client) = served().await;
+    let resource = GroupVersionResource::new("", "v1", "configmaps");
+    let (one, two) = (factory.lease(&resource), factory.lease(&resource));
+    let three = two.clone();
+    assert!(Arc::ptr_eq(one.informer(), two.informer()) && Arc::ptr_eq(one.informer(), three.informer()));
+    one.start();
+    create::<ConfigMap>(&client, json!({ "metadata": { "name": "a" } })).await;
+    let key = |name: &str| ObjectKey::new("default", name);
+    until("the first map is seen", || one.informer().meta(&key("a")).is_some()).await;
+
+    drop(one);
+    drop(three);
+    create::<ConfigMap>(&client, json!({ "metadata": { "name": "b" } })).await;
+    until("the cache goes on for the other lease", || two.informer().meta(&key("b")).is_some()).await;
+    assert!(!two.informer().is_stopped());
+
+    let remains = Arc::downgrade(two.informer());
+    drop(two);
+    until("the task ends", || factory.inner.tasks.is_empty()).await;
+    assert_eq!(remains.strong_count(), 0, "the memory is freed");
+    assert!(factory.informers().is_empty());
+
+    let again = factory.lease(&resource);
+    again.start();
+    until("the new informer syncs", || again.informer().has_synced()).await;
+    assert!(again.informer().meta(&key("a")).is_some() && again.informer().meta(&key("b")).is_some());
+    factory.shutdown().await;
+}
+
+#[tokio::test]
+async fn leases_that_are_dropped_before_the_start_leave_nothing() {
+    let factory = factory();
+    let lease = factory.lease(&pods());
+    let (sender, mut mapped) = tokio::sync::mpsc::unbounded_channel::<()>();
+    lease.informer().map_meta(Box::new(move |_| _ = sender.send(())));
+    let remains = Arc::downgrade(lease.informer());
+    drop(lease);
+    assert_eq!(remains.strong_count(), 0);
+    assert_eq!(mapped.recv().await, None, "its mapping is dropped with it");
+}
+
+#[test]
+fn no_period_is_too_long_to_be_spread() {
+    assert_eq!(jittered(Duration::MAX), Duration::MAX);
+    let hour = Duration::from_secs(3600);
+    assert!((hour..=2 * hour).contains(&jittered(hour)));
+}
