@@ -17,9 +17,11 @@ use crate::shared_informer::{AnyInformer, Config, Informer, NotKept, SharedInfor
 use crate::wire::meta::MetaOnly;
 use crate::wire::{Object, Selection};
 
+mod dependents;
 mod lease;
 #[cfg(test)]
 mod tests;
+pub use dependents::Dependent;
 pub use lease::Lease;
 
 /// One shared informer for each kind. Cheap to clone.

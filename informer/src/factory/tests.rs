@@ -1,5 +1,5 @@
 use http::Response;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::PostParams;
 use kube::client::Body;
 use serde_json::json;
@@ -7,6 +7,7 @@ use steersman_api::ObjectKey;
 use steersman_apiserver::TestServer;
 
 use super::*;
+use crate::wire::whole::Whole;
 use crate::{Interned, keep, kind, projection};
 
 projection! { struct Spec { pub node: Interned = 10 "nodeName" } }
@@ -57,9 +58,13 @@ async fn a_start_starts_only_what_it_is_asked_for() {
     let lease = factory.lease(&leased);
     let _unstarted = factory.lease(&other);
     lease.start();
-    assert_eq!(started(&factory), [leased.clone()]);
+    assert_eq!(started(&factory), std::slice::from_ref(&leased));
     factory.lease(&pods()).start();
-    assert_eq!(started(&factory), [leased.clone()], "the users of a permanent one may still ask for fields");
+    assert_eq!(
+        started(&factory),
+        std::slice::from_ref(&leased),
+        "the users of a permanent one may still ask for fields"
+    );
     factory.start();
     assert_eq!(started(&factory), [leased.clone(), pods()]);
     factory.start();
@@ -143,6 +148,60 @@ async fn an_informer_runs_until_its_last_lease_is_dropped() {
     until("the new informer syncs", || again.informer().has_synced()).await;
     assert!(again.informer().meta(&key("a")).is_some() && again.informer().meta(&key("b")).is_some());
     factory.shutdown().await;
+}
+
+#[tokio::test]
+async fn dependents_of_all_kinds_are_found_once_each() {
+    let (_server, factory, client) = served().await;
+    let [maps, secrets, unknown] =
+        ["configmaps", "secrets", "nowheres"].map(|plural| GroupVersionResource::new("", "v1", plural));
+    let owned = |name: &str, owner: &str| {
+        let owner = json!({"apiVersion": "v1", "kind": "Node", "name": owner, "uid": owner});
+        json!({ "metadata": { "name": name, "ownerReferences": [owner] } })
+    };
+    for (name, owner) in [("a", "one"), ("b", "two"), ("c", "one")] {
+        create::<ConfigMap>(&client, owned(name, owner)).await;
+    }
+    create::<Secret>(&client, owned("s", "one")).await;
+    // A second cache of the maps, and a kind that never syncs.
+    let leases = [&maps, &secrets, &unknown].map(|resource| factory.lease(resource));
+    leases.iter().for_each(Lease::start);
+    let typed = factory.informer::<Whole<ConfigMap>>().unwrap();
+    factory.start();
+    assert!(typed.synced().await);
+    until("the leased kinds sync", || leases[..2].iter().all(|lease| lease.informer().has_synced())).await;
+    let found = |owner: &str| {
+        let mut found: Vec<_> = factory
+            .dependents(&owner.into())
+            .iter()
+            .map(|found| format!("{} {}", found.resource, found.meta.key.name))
+            .collect();
+        found.sort();
+        found
+    };
+    assert_eq!(found("one"), ["configmaps a", "configmaps c", "secrets s"]);
+    assert_eq!(found("two"), ["configmaps b"]);
+    assert!(found("three").is_empty());
+    factory.shutdown().await;
+}
+
+#[tokio::test]
+async fn dependents_come_from_a_synced_cache_if_there_is_one() {
+    let (_server, factory, client) = served().await;
+    let maps = GroupVersionResource::new("", "v1", "configmaps");
+    let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "one", "uid": "one"});
+    let owned = json!({ "metadata": { "name": "a", "ownerReferences": [owner] } });
+    create::<ConfigMap>(&client, owned).await;
+    let empty = factory.dynamic(&maps);
+    let _typed = factory.informer::<Whole<ConfigMap>>().unwrap();
+    let started = factory.informers().into_iter().find(|informer| !Arc::ptr_eq(informer, &empty)).unwrap();
+    let stop = CancellationToken::new();
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(Arc::clone(&started).run(stop.clone()));
+    until("the typed cache syncs", || started.has_synced()).await;
+    assert_eq!(factory.dependents(&"one".into()).len(), 1);
+    stop.cancel();
+    while tasks.join_next().await.is_some() {}
 }
 
 #[tokio::test]
