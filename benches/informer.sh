@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Measures the pod informer beside client-go's, in one run against one real API server.
+# Measures the pod informer beside client-go's and kube-runtime's, in one run against one real API server.
 #
 #   benches/informer.sh [PODS] [ROUNDS]      20000 pods, 3 rounds of each by turns; medians are printed
 #
-# Ours keeps of a pod what the job, endpoints and podgc controllers read; client-go keeps the whole pod.
+# Ours keeps of a pod what the job, endpoints and podgc controllers read; client-go and kube-runtime keep the whole pod.
 # Memory is that of a whole process from its cold start.
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/common.sh"
 pods=${1:-20000} rounds=${2:-3}
 
 ours=$(build example pod_informer)
+kube_runtime=$(build example kube_runtime_informer)
 build_peers
 cluster_with "$pods"
 
@@ -34,14 +35,17 @@ measure() {
 
 for _ in $(seq "$rounds"); do
   measure client-go "$state/peers" informer
+  measure kube-runtime "$kube_runtime" "$KUBECONFIG"
   measure steersman "$ours" "$KUBECONFIG"
 done
 
 of() { median <"$state/$1"; }
-heading steersman client-go
-row "$pods pods: peak resident memory" MB "$(of steersman.peak | awk '{print $1 / 1000}')" \
-  "$(of client-go.peak | awk '{print $1 / 1000}')"
-row "$pods pods: resident memory once synced" MB "$(of steersman.resident | awk '{print $1 / 1000}')" \
-  "$(of client-go.resident | awk '{print $1 / 1000}')"
-row "$pods pods: time to sync" ms "$(of steersman.sync)" "$(of client-go.sync)"
-row "$pods pods: processor time of the whole run" ms "$(of steersman.processor)" "$(of client-go.processor)"
+for peer in client-go kube-runtime; do
+  heading steersman "$peer"
+  row "$pods pods: peak resident memory" MB "$(of steersman.peak | awk '{print $1 / 1000}')" \
+    "$(of "$peer.peak" | awk '{print $1 / 1000}')"
+  row "$pods pods: resident memory once synced" MB "$(of steersman.resident | awk '{print $1 / 1000}')" \
+    "$(of "$peer.resident" | awk '{print $1 / 1000}')"
+  row "$pods pods: time to sync" ms "$(of steersman.sync)" "$(of "$peer.sync")"
+  row "$pods pods: processor time of the whole run" ms "$(of steersman.processor)" "$(of "$peer.processor")"
+done

@@ -1,5 +1,5 @@
-//! Caches all pods of a cluster, as the controllers keep them, and tells what that took. `benches/informer.sh` measures
-//! with it.
+//! Caches all pods of a cluster with the fields that the controllers read, and prints the time and the memory that takes.
+//! `benches/informer.sh` runs it.
 //!
 //!     cargo run --release --example pod_informer -- KUBECONFIG
 
@@ -17,9 +17,11 @@ use steersman_kinds::pod::{
 };
 use tokio::time::Instant;
 
-// The allocator of the binary is part of what is measured.
+// The measurement includes the binary's allocator.
 #[path = "../src/alloc.rs"]
 mod alloc;
+#[path = "support/memory.rs"]
+mod memory;
 
 keep! {
     /// Every group of fields that the job, endpoints and podgc controllers read.
@@ -34,12 +36,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let clients = Clients::connect(config_from(Some(&kubeconfig), None)?, ClientOptions::default())?;
     let factory = SharedInformerFactory::new(clients.watch_client(), Options::default());
     let pods = factory.informer::<SteeredPod>()?;
-    // As client-go's shared informers have it.
+    // client-go's shared informers have the same index.
     let _index = pods.add_index(BY_NAMESPACE, by_namespace);
     factory.start();
     pods.synced().await;
     let (took, count) = (start.elapsed(), pods.lister().len());
-    let (peak, resident) = memory()?;
+    let (peak, resident) = memory::of_this_process()?;
     writeln!(
         std::io::stdout(),
         "steersman informer: {count} pods synced in {}ms, {peak}, {resident}",
@@ -48,14 +50,4 @@ async fn main() -> Result<(), Box<dyn Error>> {
     factory.shutdown().await;
     clients.close().await;
     Ok(())
-}
-
-/// The highest resident memory since the start, and that of now, as the kernel prints them.
-fn memory() -> Result<(String, String), Box<dyn Error>> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = |name: &str| {
-        let found = status.lines().find(|line| line.starts_with(name));
-        found.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).ok_or("the kernel must tell")
-    };
-    Ok((line("VmHWM")?, line("VmRSS")?))
 }

@@ -18,6 +18,8 @@ pub mod index;
 pub mod intern;
 pub mod list_watch;
 mod lister;
+#[cfg(feature = "kube-runtime")]
+pub mod object_refs;
 pub mod processor;
 pub mod reflector;
 pub mod shared_informer;
