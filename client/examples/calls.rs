@@ -65,9 +65,15 @@ fn measure_all(runtime: &Runtime, calls: u32) -> std::io::Result<()> {
         let response = service.oneshot(request(&content).map(Body::from)).await.expect("it always answers");
         response.into_body().collect().await.expect("a full body must be readable");
     })?;
-    let client = clients.component("measured");
+    let sender = clients.sender("measured");
+    measure(runtime, "Sender", calls, || async {
+        let response = sender.send(request(&content)).await.expect("the service always answers");
+        response.into_body().collect().await.expect("a full body must be readable");
+    })?;
+    let client = sender.client();
     measure(runtime, "kube::Client", calls, || async {
-        let response = client.send(request(&content).map(Body::from)).await.expect("the service always answers");
+        let response =
+            client.send(request(&content).map(Body::from)).await.expect("the service always answers");
         response.into_body().collect().await.expect("a full body must be readable");
     })
 }

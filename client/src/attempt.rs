@@ -1,85 +1,57 @@
-//! One attempt of a request: limited, admitted, sent, counted.
+//! One attempt to send a request: wait for the rate limit, ask the gate, send, count.
 
-use std::{
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{sync::Arc, time::Duration};
 
-use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body::Body as _;
 use kube::client::Body;
-use tower::{BoxError, Service, ServiceExt};
+use tower::{BoxError, ServiceExt};
 
 use crate::{
     gate::{self, WriteGate, is_write},
+    host_metrics::HostMetrics,
     limits::Limiter,
-    metrics::Metrics,
-    service::{BaseService, ResponseBody},
+    service::{BaseService, RawBody},
 };
 
-/// The label `code` where no answer came, as in client-go.
-pub(crate) const NO_ANSWER: &str = "<error>";
-
-/// A client's attempts: each waits for a token, is admitted by the gate if it is a write, goes out, and is counted
-/// by how it ended. An attempt that was never sent (dropped while waiting, refused by the gate) is not counted.
-#[derive(Clone)]
+/// The attempts of one client.
+///
+/// Each attempt takes a token from the client's rate limiter. If it is a write, it then asks the gate. Then the service
+/// sends it, and the metrics count how it ended. An attempt that was not sent, because the caller dropped it while it
+/// waited or because the gate refused it, is not counted.
 pub(crate) struct Attempts {
-    service: BaseService,
-    limiter: Limiter,
-    gate: Option<Arc<dyn WriteGate>>,
-    metrics: Metrics,
-    host: Arc<str>,
+    pub(crate) service: BaseService,
+    pub(crate) limiter: Limiter,
+    pub(crate) gate: Option<Arc<dyn WriteGate>>,
+    pub(crate) metrics: Arc<HostMetrics>,
 }
 
-impl Attempts {
-    pub(crate) fn new(
-        service: BaseService,
-        limiter: Limiter,
-        gate: Option<Arc<dyn WriteGate>>,
-        metrics: Metrics,
-        host: Arc<str>,
-    ) -> Self {
-        Self { service, limiter, gate, metrics, host }
-    }
+/// The shortest wait in the rate limiter that is logged; client-go: `longThrottleLatency`.
+const LONG_WAIT: Duration = Duration::from_millis(50);
 
-    async fn attempt(self, request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
-        let Self { service, limiter, gate, metrics, host } = self;
+impl Attempts {
+    /// Makes one attempt.
+    ///
+    /// # Errors
+    /// [`gate::Error::Refused`] if the gate does not admit the write; otherwise the service's error.
+    pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<RawBody>, BoxError> {
         let method = request.method().clone();
-        if let Some(waited) = limiter.acquire().await {
-            metrics.waited(method.as_str(), &host, waited);
+        if let Some(waited) = self.limiter.acquire().await {
+            self.metrics.waited(&method, waited);
             if waited > LONG_WAIT {
                 tracing::debug!(?waited, %method, path = request.uri().path(), "Waited for the client's own limit");
             }
         }
-        if let Some(gate) = gate.filter(|_| is_write(&method)) {
+        if let Some(gate) = &self.gate
+            && is_write(&method)
+        {
             gate.admit().map_err(gate::Error::Refused)?;
         }
         if let Some(bytes) = request.body().size_hint().exact().filter(|bytes| *bytes > 0) {
-            metrics.sent(method.as_str(), &host, bytes);
+            self.metrics.sent(&method, bytes);
         }
-        let outcome = service.oneshot(request).await;
-        match &outcome {
-            Ok(response) => metrics.attempted(response.status().as_str(), method.as_str(), &host),
-            Err(_) => metrics.attempted(NO_ANSWER, method.as_str(), &host),
-        }
+        let outcome = self.service.clone().oneshot(request).await;
+        self.metrics.attempted(&method, outcome.as_ref().ok().map(Response::status));
         outcome
-    }
-}
-
-/// From when on a wait in the limiter is worth a log line; client-go: `longThrottleLatency`.
-const LONG_WAIT: std::time::Duration = std::time::Duration::from_millis(50);
-
-impl Service<Request<Body>> for Attempts {
-    type Response = Response<ResponseBody>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<ResponseBody>, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(self.clone().attempt(request))
     }
 }

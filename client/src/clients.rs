@@ -1,38 +1,40 @@
-//! The factory of API clients: one way to the server, and a client with its own limit and name for each who asks.
+//! The factory of API clients. Its clients share the connections; each component has a rate limit and name of its own.
 
 use std::sync::Arc;
 
 use http::{HeaderValue, Request, Response};
 use kube::client::Body;
-use tower::{BoxError, Layer, Service, ServiceExt, util::BoxCloneSyncService};
+use tower::{BoxError, Service, ServiceExt, util::BoxCloneSyncService};
 
 use crate::{
     attempt::Attempts,
-    gate::{GateLayer, WriteGate},
+    gate::WriteGate,
+    host_metrics::HostMetrics,
     limits::{Limiter, Limits},
     metrics::Metrics,
     retry::{Retries, Retrying},
+    sender::{self, Sender},
     service::{BaseService, box_body},
     traffic::Traffic,
     transport::{self, Transport},
 };
 
-/// What a [`Clients`] is made with.
+/// The settings of a [`Clients`].
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The limits of [`component`](Clients::component) clients. Default: 20 a second, 30 at once.
+    /// The rate limit of each [`component`](Clients::component). Default: 20 requests a second, 30 at once.
     pub limits: Limits,
-    /// Where requests are counted. Default: families of their own, not registered.
+    /// The metrics that requests are counted in. Default: new families, not registered.
     pub metrics: Metrics,
-    /// How connections are made and kept. Not used by [`Clients::over`].
+    /// How connections are made and kept. [`Clients::over`] does not use it.
     pub transport: transport::Options,
 }
 
-/// Makes API clients that share their connections and metrics.
+/// Makes API clients that share connections and metrics.
 ///
-/// A clone makes clients over the same connections. None of the clients has kube's built-in retry: each attempt is
-/// limited, counted, and repeated by the rules of [`retry`](crate::retry) only. Clients must be made within a tokio
-/// runtime.
+/// A clone makes clients over the same connections. Every attempt of a request counts against the client's rate limit and
+/// in the metrics, and only the table in [`retry`](crate::retry) decides about repetitions: kube's built-in retry is off.
+/// Clients must be made within a tokio runtime.
 #[derive(Clone)]
 pub struct Clients {
     shared: Arc<Shared>,
@@ -41,42 +43,44 @@ pub struct Clients {
 
 struct Shared {
     service: BaseService,
-    /// Absent where the service is not ours.
+    /// `None` if the service is not ours; see [`Clients::over`].
     transport: Option<Transport>,
-    /// The label `host` of metrics.
-    host: Arc<str>,
+    metrics: Arc<HostMetrics>,
     default_namespace: String,
     options: Options,
 }
 
-/// What a client is made of, beyond what all share.
+/// How a client differs from the others of its factory.
 struct Recipe {
     limits: Limits,
     retries: Retries,
-    /// Overrides what the request itself would tell.
+    /// The connections to use, where the request alone does not tell.
     traffic: Option<Traffic>,
     gate: Option<Arc<dyn WriteGate>>,
 }
 
 impl Clients {
-    /// Clients for the server of `config`, over connections of our own; see [`transport`]. Nothing is connected yet.
+    /// Creates a factory of clients for the server of `config`, over connections of our own; see [`transport`]. Connects
+    /// when the first request is sent.
     ///
     /// # Errors
-    /// When credentials or certificates of `config` can't be used.
+    /// If the credentials or certificates of `config` can't be used.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn connect(config: kube::Config, options: Options) -> Result<Self, transport::Error> {
-        let host = config.cluster_url.authority().map_or("none", |authority| authority.as_str()).into();
+        let host = config.cluster_url.authority().map_or("none", |authority| authority.as_str());
+        let metrics = Arc::new(HostMetrics::new(&options.metrics, host));
         let default_namespace = config.default_namespace.clone();
         let (transport, service) = transport::connect(config, options.transport.clone())?;
-        let shared = Shared { service, transport: Some(transport), host, default_namespace, options };
+        let shared = Shared { service, transport: Some(transport), metrics, default_namespace, options };
         Ok(Self { shared: Arc::new(shared), gate: None })
     }
 
-    /// Clients over any service that answers API requests, for instance a server in the same process.
+    /// Creates a factory of clients for any service that answers API requests, such as a server in the same process.
     ///
-    /// Requests carry path and query only; limits, retries and metrics (with host `none`) hold as over connections.
+    /// The service gets requests whose URI has a path and a query only. Limits, retries and metrics are those of other
+    /// clients; the metrics have the host `none`.
     pub fn over<S, B>(service: S) -> Self
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
@@ -88,7 +92,7 @@ impl Clients {
         Self::over_with(service, Options::default())
     }
 
-    /// As [`over`](Self::over), with other limits or metrics.
+    /// Does what [`over`](Self::over) does, with these limits and metrics.
     pub fn over_with<S, B>(service: S, options: Options) -> Self
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
@@ -98,82 +102,97 @@ impl Clients {
         B::Error: Into<BoxError>,
     {
         let service = BoxCloneSyncService::new(service.map_err(Into::into).map_response(box_body));
-        let host = "none".into();
-        let shared =
-            Shared { service, transport: None, host, default_namespace: "default".to_owned(), options };
+        let metrics = Arc::new(HostMetrics::new(&options.metrics, "none"));
+        let default_namespace = "default".to_owned();
+        let shared = Shared { service, transport: None, metrics, default_namespace, options };
         Self { shared: Arc::new(shared), gate: None }
     }
 
-    /// The same clients, but those of components may write only while `gate` admits it.
+    /// Returns a factory over the same connections whose components may write only while `gate` admits it.
     ///
-    /// [`watch_client`](Self::watch_client) and [`lease_client`](Self::lease_client) are never gated. Whoever needs
-    /// ungated writes keeps the factory this was called on.
+    /// The [`watch_client`](Self::watch_client) and [`lease_client`](Self::lease_client) are never gated. For ungated
+    /// writes, keep the factory that this is called on.
     #[must_use]
     pub fn gated(&self, gate: Arc<dyn WriteGate>) -> Self {
         Self { shared: self.shared.clone(), gate: Some(gate) }
     }
 
-    /// The client of the controller or other part called `name`: its own limit, its own user agent.
+    /// A client for the component `name`, with a rate limit and a user agent of its own.
     pub fn component(&self, name: &str) -> kube::Client {
-        self.component_with(name, self.shared.options.limits)
+        self.sender(name).client()
     }
 
-    /// As [`component`](Self::component), with limits of its own.
+    /// A client for the component `name`, as [`component`](Self::component) makes it, with these limits.
     pub fn component_with(&self, name: &str, limits: Limits) -> kube::Client {
+        self.sender_with(name, limits).client()
+    }
+
+    /// A sender for the component `name`, with a rate limit and a user agent of its own.
+    ///
+    /// A component that also needs a `kube::Client` makes it from its sender ([`Sender::client`]), so that both share
+    /// one rate limit.
+    pub fn sender(&self, name: &str) -> Sender {
+        self.sender_with(name, self.shared.options.limits)
+    }
+
+    /// A sender for the component `name`, as [`sender`](Self::sender) makes it, with these limits.
+    pub fn sender_with(&self, name: &str, limits: Limits) -> Sender {
         let gate = self.gate.clone();
         self.make(name, Recipe { limits, retries: Retries::Obedient, traffic: None, gate })
     }
 
-    /// A client for reflectors: no limit and no retries, since a reflector has a back-off of its own.
+    /// A client for reflectors. It has no rate limit and no retries, since a reflector has its own backoff.
     pub fn watch_client(&self) -> kube::Client {
         let limits = Limits::UNLIMITED;
-        self.make("shared-informers", Recipe { limits, retries: Retries::None, traffic: None, gate: None })
+        let recipe = Recipe { limits, retries: Retries::None, traffic: None, gate: None };
+        self.make("shared-informers", recipe).client()
     }
 
-    /// A client for leases, with connections that nothing else shares: no limit, no gate, and no retries, since they
-    /// would hide the lease's deadlines from whoever renews it.
+    /// A client for leases, with connections that nothing else shares. It has no rate limit, no gate, and no retries:
+    /// retries would hide from the caller that the deadline of the lease has passed.
     pub fn lease_client(&self, name: &str) -> kube::Client {
         let (limits, traffic) = (Limits::UNLIMITED, Some(Traffic::Lease));
-        self.make(name, Recipe { limits, retries: Retries::None, traffic, gate: None })
+        self.make(name, Recipe { limits, retries: Retries::None, traffic, gate: None }).client()
     }
 
-    /// The families that all clients count into.
+    /// The default rate limit of each component.
+    pub fn limits(&self) -> Limits {
+        self.shared.options.limits
+    }
+
+    /// The metrics that all clients count into.
     pub fn metrics(&self) -> &Metrics {
         &self.shared.options.metrics
     }
 
-    /// Closes all connections at once and waits until their tasks have ended. Requests under way fail, later ones too.
+    /// Closes all connections at once and waits until their tasks have ended. Requests under way fail, and so do later
+    /// ones.
     pub async fn close(&self) {
         if let Some(transport) = &self.shared.transport {
             transport.close().await;
         }
     }
 
-    fn make(&self, name: &str, recipe: Recipe) -> kube::Client {
-        let Shared { service, host, default_namespace, options, .. } = &*self.shared;
-        let limiter = Limiter::new(recipe.limits);
-        let attempts = Attempts::new(
-            service.clone(),
-            limiter,
-            recipe.gate.clone(),
-            options.metrics.clone(),
-            host.clone(),
-        );
-        let retrying = Retrying::new(attempts, recipe.retries, options.metrics.clone(), host.clone());
-        let gated = GateLayer::new(recipe.gate).layer(retrying);
-        let agent = user_agent(name);
-        let service = gated.map_request(move |mut request: Request<Body>| {
-            request.headers_mut().insert(http::header::USER_AGENT, agent.clone());
-            if let Some(traffic) = recipe.traffic {
-                request.extensions_mut().insert(traffic);
-            }
-            request
-        });
-        kube::Client::new(service, default_namespace.clone())
+    fn make(&self, name: &str, recipe: Recipe) -> Sender {
+        let Shared { service, metrics, default_namespace, .. } = &*self.shared;
+        let Recipe { limits, retries, traffic, gate } = recipe;
+        let attempts = Attempts {
+            service: service.clone(),
+            limiter: Limiter::new(limits),
+            gate: gate.clone(),
+            metrics: metrics.clone(),
+        };
+        Sender::new(sender::Shared {
+            user_agent: user_agent(name),
+            traffic,
+            gate,
+            retrying: Retrying { attempts, retries, metrics: metrics.clone() },
+            default_namespace: default_namespace.clone(),
+        })
     }
 }
 
-/// Upstream's form, `binary/version (os/arch) kubernetes/...`, with the component where upstream appends it.
+/// The user agent of a component, in upstream's form: `binary/version (os/arch) kubernetes/component`.
 fn user_agent(name: &str) -> HeaderValue {
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,15 +1,10 @@
 //! The gate before writes: what a leadership fence stands on.
 
-use std::{
-    borrow::Cow,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::borrow::Cow;
 
 use futures::future::BoxFuture;
-use http::{Method, Request};
-use kube::client::Body;
-use tower::{BoxError, Layer, Service};
+use http::Method;
+use tower::BoxError;
 
 /// Says whether writes may leave this process.
 ///
@@ -56,70 +51,28 @@ pub(crate) fn is_write(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// Puts a [`WriteGate`] before a service; without a gate, everything passes.
-#[derive(Clone, Default)]
-pub(crate) struct GateLayer {
-    gate: Option<Arc<dyn WriteGate>>,
-}
-
-impl GateLayer {
-    pub(crate) fn new(gate: Option<Arc<dyn WriteGate>>) -> Self {
-        Self { gate }
-    }
-}
-
-impl<S> Layer<S> for GateLayer {
-    type Service = Gated<S>;
-
-    fn layer(&self, inner: S) -> Gated<S> {
-        Gated { inner, gate: self.gate.clone() }
-    }
-}
-
-/// The service of [`GateLayer`].
-#[derive(Clone)]
-pub(crate) struct Gated<S> {
-    inner: S,
-    gate: Option<Arc<dyn WriteGate>>,
-}
-
-impl<S, R> Service<Request<Body>> for Gated<S>
-where
-    S: Service<Request<Body>, Response = R, Error = BoxError> + Send,
-    S::Future: Send + 'static,
-    R: 'static,
-{
-    type Response = R;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<R, BoxError>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Some(gate) = self.gate.clone().filter(|_| is_write(request.method())) else {
-            return Box::pin(self.inner.call(request));
-        };
-        let closed = gate.closed();
-        if let Err(closed) = gate.admit() {
-            return Box::pin(async move { Err(Error::Refused(closed).into()) });
-        }
-        let write = self.inner.call(request);
-        Box::pin(async move {
-            tokio::select! {
-                // The gate first: when both are due after a pause of the process, the write must not win.
-                biased;
-                () = closed => Err(Error::Abandoned.into()),
-                outcome = write => outcome,
-            }
-        })
+/// Performs `write` while `gate` admits it.
+///
+/// # Errors
+/// [`Error::Refused`] if the gate is closed; [`Error::Abandoned`] if it closes before `write` has ended; otherwise the
+/// error of `write`.
+pub(crate) async fn guard<T>(
+    gate: &dyn WriteGate,
+    write: impl Future<Output = Result<T, BoxError>>,
+) -> Result<T, BoxError> {
+    let closed = gate.closed();
+    gate.admit().map_err(Error::Refused)?;
+    tokio::select! {
+        // The gate first: if both are due after a pause of the process, the write must not win.
+        biased;
+        () = closed => Err(Error::Abandoned.into()),
+        outcome = write => outcome,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{sync::Arc, time::Duration};
 
     use tokio::{sync::watch, time::timeout};
 

@@ -20,7 +20,9 @@ pub mod traffic;
 pub mod transport;
 
 mod attempt;
-mod measured_body;
+mod host_metrics;
+mod response_body;
+mod sender;
 mod service;
 #[cfg(test)]
 mod testing;
@@ -29,5 +31,6 @@ pub use clients::Clients;
 pub use config::config_from;
 pub use gate::{GateClosed, WriteGate};
 pub use limits::Limits;
+pub use response_body::ResponseBody;
 pub use rest_mapper::RestMapper;
-pub use service::ResponseBody;
+pub use sender::Sender;

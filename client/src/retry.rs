@@ -11,26 +11,21 @@
 //! client-go (rest/with_retry.go) also repeats writes after 5xx with `Retry-After`, and watches; here a watch is
 //! repeated by its reflector only. Each repetition takes a token of the client's limit like the first attempt.
 
-use std::{
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use futures::future::BoxFuture;
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::time::Instant;
-use tower::{BoxError, Service, ServiceExt};
+use tower::BoxError;
 
 use crate::{
-    attempt::NO_ANSWER,
+    attempt::Attempts,
     fault::Fault,
     gate::{self, is_write},
-    measured_body::MeasuredBody,
-    metrics::Metrics,
-    service::{ResponseBody, box_body},
+    host_metrics::HostMetrics,
+    response_body::{Measurement, ResponseBody},
+    service::RawBody,
     traffic::is_watch,
 };
 
@@ -72,7 +67,7 @@ impl Kind {
 }
 
 /// The module's table: how long to wait before the request is sent again, or `None` if this was the end.
-fn wait_before_retry(kind: Kind, outcome: &Result<Response<ResponseBody>, BoxError>) -> Option<Duration> {
+fn wait_before_retry(kind: Kind, outcome: &Result<Response<RawBody>, BoxError>) -> Option<Duration> {
     match (kind, outcome) {
         (Kind::Watch, _) => None,
         (_, Ok(response)) if response.status() == StatusCode::TOO_MANY_REQUESTS => retry_after(response),
@@ -91,24 +86,19 @@ fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     Some(Duration::from_secs(u64::from(seconds)))
 }
 
-/// Sends requests through `S` until the table says that it was the end; measures the whole.
-#[derive(Clone)]
-pub(crate) struct Retrying<S> {
-    attempts: S,
-    retries: Retries,
-    metrics: Metrics,
-    host: Arc<str>,
+/// Sends requests, repeats them by the module's table, and measures each request as a whole.
+pub(crate) struct Retrying {
+    pub(crate) attempts: Attempts,
+    pub(crate) retries: Retries,
+    pub(crate) metrics: Arc<HostMetrics>,
 }
 
-impl<S> Retrying<S>
-where
-    S: Service<Request<Body>, Response = Response<ResponseBody>, Error = BoxError> + Clone,
-{
-    pub(crate) fn new(attempts: S, retries: Retries, metrics: Metrics, host: Arc<str>) -> Self {
-        Self { attempts, retries, metrics, host }
-    }
-
-    async fn run(self, mut request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
+impl Retrying {
+    /// Sends a request until the table says that no attempt follows.
+    ///
+    /// # Errors
+    /// The error of the last attempt.
+    pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
         let started = Instant::now();
         let kind = Kind::of(&request);
         let method = request.method().clone();
@@ -118,35 +108,27 @@ where
                 Retries::Obedient if kind != Kind::Watch && retries < MAX_RETRIES => copy(&request),
                 Retries::Obedient | Retries::None => None,
             };
-            let outcome = self.attempts.clone().oneshot(request).await;
+            let outcome = self.attempts.send(request).await;
             if retries > 0 && !matches!(&outcome, Err(error) if error.is::<gate::Error>()) {
-                let code = outcome
-                    .as_ref()
-                    .map_or(NO_ANSWER.to_owned(), |answer| answer.status().as_str().to_owned());
-                self.metrics.retried(&code, method.as_str(), &self.host);
+                self.metrics.retried(&method, outcome.as_ref().ok().map(Response::status));
             }
             let (Some(again), Some(wait)) = (again, wait_before_retry(kind, &outcome)) else { break outcome };
             retries += 1;
             tracing::debug!(?wait, attempt = retries, %method, path = again.uri().path(), "Sending a request again");
-            tokio::join!(tokio::time::sleep(wait), drain(outcome));
+            // Boxed: it is large, and rarely needed.
+            Box::pin(async { tokio::join!(tokio::time::sleep(wait), drain(outcome)) }).await;
             request = again;
         };
         if kind == Kind::Watch {
-            return outcome;
+            return outcome.map(|response| response.map(ResponseBody::unmeasured));
         }
-        let Self { metrics, host, .. } = self;
         match outcome {
-            Ok(response) => Ok(box_body(response.map(|body| MeasuredBody {
-                body,
-                started,
-                method,
-                host,
-                metrics,
-                bytes: 0,
-                observed: false,
-            }))),
+            Ok(response) => Ok(response.map(|body| {
+                let metrics = self.metrics.clone();
+                ResponseBody::measured(body, Measurement { started, method, bytes: 0, metrics })
+            })),
             Err(error) => {
-                metrics.took(method.as_str(), &host, started.elapsed());
+                self.metrics.took(&method, started.elapsed());
                 Err(error)
             }
         }
@@ -154,7 +136,7 @@ where
 }
 
 /// Reads what is left of an unwanted answer, within reason, so that an HTTP/1.1 connection can be used again.
-async fn drain(outcome: Result<Response<ResponseBody>, BoxError>) {
+async fn drain(outcome: Result<Response<RawBody>, BoxError>) {
     let Ok(mut response) = outcome else { return };
     let rest = async {
         let mut bytes = 0;
@@ -178,24 +160,6 @@ fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     *copy.headers_mut() = request.headers().clone();
     *copy.extensions_mut() = request.extensions().clone();
     Some(copy)
-}
-
-impl<S> Service<Request<Body>> for Retrying<S>
-where
-    S: Service<Request<Body>, Response = Response<ResponseBody>, Error = BoxError> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Response<ResponseBody>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<ResponseBody>, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(self.clone().run(request))
-    }
 }
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
-//! What every layer between a client and its connections is made of.
+//! The service that every client sends its requests to, and the body of its responses.
 
 use http::{Request, Response};
 use kube::client::Body;
 use tower::BoxError;
 use tower::util::BoxCloneSyncService;
 
-/// The body of an answer.
-pub type ResponseBody = http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, BoxError>;
+/// A response's body as the service returns it, before anything is measured.
+pub(crate) type RawBody = http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, BoxError>;
 
-/// What all clients stand on: a request of any kind in, an answer out.
-pub(crate) type BaseService = BoxCloneSyncService<Request<Body>, Response<ResponseBody>, BoxError>;
+/// Sends one request to the API server: over the [transport](crate::transport), or to a server in this process.
+pub(crate) type BaseService = BoxCloneSyncService<Request<Body>, Response<RawBody>, BoxError>;
 
-/// An answer, whatever body it has, as all layers pass it on.
-pub(crate) fn box_body<B>(response: Response<B>) -> Response<ResponseBody>
+/// Boxes the body of a response.
+pub(crate) fn box_body<B>(response: Response<B>) -> Response<RawBody>
 where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<BoxError>,

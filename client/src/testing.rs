@@ -1,4 +1,4 @@
-//! A service that answers by script, for tests.
+//! A scripted service, for tests.
 
 use std::{
     collections::VecDeque,
@@ -8,9 +8,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::{FutureExt, future::BoxFuture};
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Collected, Full};
 use kube::client::Body;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -18,7 +18,7 @@ use tower::{BoxError, Service};
 
 /// What the service does with a request.
 pub(crate) enum Reply {
-    /// Status, headers, body.
+    /// Answers with this status, these headers and this body.
     Answer(u16, &'static [(&'static str, &'static str)], String),
     /// Fails with this error.
     Fail(BoxError),
@@ -31,26 +31,29 @@ pub(crate) fn answer(status: u16, body: impl Into<String>) -> Reply {
     Reply::Answer(status, &[], body.into())
 }
 
-/// The connection breaks as the kernel would have it.
+/// Fails with an error of the kernel, as a broken connection does.
 pub(crate) fn broken(kind: std::io::ErrorKind) -> Reply {
     Reply::Fail(std::io::Error::from(kind).into())
 }
 
 type Script = Box<dyn FnMut(&Request<Body>) -> Reply + Send>;
 
-/// Answers requests by a function, and remembers them.
+/// Answers requests by a function, and records them.
 #[derive(Clone)]
 pub(crate) struct Scripted {
     script: Arc<Mutex<Script>>,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
-/// A request that came.
+/// A request that the service got.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) at: Instant,
+    pub(crate) method: http::Method,
     pub(crate) path: String,
     pub(crate) headers: http::HeaderMap,
+    /// Empty if the body can be read only once.
+    pub(crate) body: Bytes,
 }
 
 impl Scripted {
@@ -58,7 +61,7 @@ impl Scripted {
         Self { script: Arc::new(Mutex::new(Box::new(script))), seen: Arc::default() }
     }
 
-    /// These replies in turn, then 200 for ever.
+    /// Replies with these in turn, then with 200 for ever.
     pub(crate) fn in_turn(replies: impl IntoIterator<Item = Reply>) -> Self {
         let mut replies: VecDeque<Reply> = replies.into_iter().collect();
         Self::new(move |_| replies.pop_front().unwrap_or_else(|| answer(200, "{}")))
@@ -79,8 +82,14 @@ impl Service<Request<Body>> for Scripted {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let path = request.uri().path().to_owned();
-        self.seen.lock().push(Seen { at: Instant::now(), path, headers: request.headers().clone() });
+        let copy = request.body().try_clone().and_then(|body| body.collect().now_or_never()?.ok());
+        self.seen.lock().push(Seen {
+            at: Instant::now(),
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            headers: request.headers().clone(),
+            body: copy.map(Collected::to_bytes).unwrap_or_default(),
+        });
         let reply = (self.script.lock())(&request);
         Box::pin(async move {
             match reply {
@@ -98,7 +107,7 @@ impl Service<Request<Body>> for Scripted {
     }
 }
 
-/// A request as kube builds them.
+/// A request as kube builds it.
 pub(crate) fn request(method: http::Method, uri: &str) -> Request<Body> {
     Request::builder().method(method).uri(uri).body(Body::from(b"{}".to_vec())).unwrap()
 }

@@ -1,5 +1,6 @@
 use std::io::ErrorKind::{ConnectionRefused, ConnectionReset};
 
+use bytes::Bytes;
 use http::Method;
 use prometheus::{Encoder, Registry, TextEncoder};
 
@@ -66,6 +67,34 @@ async fn a_request_is_sent_again_only_where_that_can_do_no_harm() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_retry_sends_the_same_request() {
+    for form in ["sender", "client"] {
+        let service = Scripted::in_turn([told_to_wait(429), broken(ConnectionRefused)]);
+        let sender = Clients::over(service.clone()).sender("test");
+        let body = Bytes::from_static(b"a pod");
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri("/api/v1/namespaces/a/pods")
+            .header("content-type", "application/vnd.kubernetes.protobuf")
+            .body(body.clone())
+            .unwrap();
+        let status = match form {
+            "sender" => sender.send(request).await.unwrap().status(),
+            _ => sender.client().send(request.map(Body::from)).await.unwrap().status(),
+        };
+        assert_eq!(status, 200);
+        let seen = service.seen();
+        assert_eq!(seen.len(), 3, "{form}");
+        for attempt in seen {
+            assert_eq!((attempt.method, &*attempt.path), (Method::POST, "/api/v1/namespaces/a/pods"));
+            assert_eq!(attempt.body, body, "{form}");
+            assert_eq!(attempt.headers["content-type"], "application/vnd.kubernetes.protobuf");
+            assert!(attempt.headers.contains_key("user-agent"));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn ten_retries_are_enough() {
     let service = Scripted::new(|_| told_to_wait(429));
     let client = Clients::over(service.clone()).component("test");
@@ -98,6 +127,36 @@ async fn each_attempt_takes_a_token_of_its_own_client() {
     assert_eq!(service.seen()[2].at, seen[1].at, "another's limit is its own");
     let agent = service.seen()[2].headers["user-agent"].to_str().unwrap().to_owned();
     assert!(agent.starts_with("steersman/v") && agent.ends_with(" kubernetes/other"), "{agent}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sender_and_its_client_share_one_limit() {
+    let service = Scripted::in_turn([]);
+    let sender = Clients::over(service.clone()).sender_with("slow", Limits::new(0.1, 1));
+    sender.client().send(request(Method::GET, "/api/v1/pods")).await.unwrap();
+    sender.clone().send(Request::get("/api/v1/pods").body(Bytes::new()).unwrap()).await.unwrap();
+    sender.client().send(request(Method::GET, "/api/v1/pods")).await.unwrap();
+    let seen = service.seen();
+    assert_eq!([1, 2].map(|i| (seen[i].at - seen[0].at).as_secs()), [10, 20]);
+    assert_eq!(seen[1].headers["user-agent"], seen[0].headers["user-agent"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sender_returns_the_errors_of_kubes_client() {
+    let failures: [fn() -> BoxError; 3] = [
+        || std::io::Error::from(ConnectionReset).into(),
+        || kube::Error::LinesCodecMaxLineLengthExceeded.into(),
+        || gate::Error::Refused(gate::GateClosed::because("no leader")).into(),
+    ];
+    for failure in failures {
+        let sender = Clients::over(Scripted::new(move |_| Reply::Fail(failure()))).sender("test");
+        let post = Request::post("/api/v1/namespaces/a/pods").body(Bytes::new()).unwrap();
+        let own = sender.send(post).await.err().unwrap();
+        let kubes =
+            sender.client().send(request(Method::POST, "/api/v1/namespaces/a/pods")).await.unwrap_err();
+        assert_eq!(format!("{own:?}"), format!("{kubes:?}"));
+        assert_eq!(crate::fault::surely_not_done(&own), crate::fault::surely_not_done(&kubes));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,7 +26,7 @@ use tokio::{
 use tower::BoxError;
 
 use super::{Options, tasks::Tasks, tls::Stream};
-use crate::service::ResponseBody;
+use crate::service::RawBody;
 
 /// The receive window of one stream: how much of an answer may wait for a slow reader. Large enough for 20 MB/s over a
 /// way of 50 ms, small enough not to show in memory.
@@ -194,7 +194,7 @@ impl Connection {
 
 impl Slot {
     /// Sends a request whose URI is absolute. The answer's body keeps the stream until it is dropped.
-    pub(super) async fn send(mut self, request: Request<Body>) -> Result<Response<ResponseBody>, Failure> {
+    pub(super) async fn send(mut self, request: Request<Body>) -> Result<Response<RawBody>, Failure> {
         let outcome = match &self.connection.shared.sender {
             Sender::Http1(sender) => {
                 let sending = sender.lock().try_send_request(origin_form(request));

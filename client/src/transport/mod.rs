@@ -18,7 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, util::BoxCloneSyncService};
 
 use crate::{
-    service::{BaseService, ResponseBody},
+    service::{BaseService, RawBody},
     traffic::Traffic,
 };
 use pool::Pool;
@@ -207,9 +207,9 @@ async fn look_after(pools: Arc<Pools>, tls: Arc<Tls>, options: Options) {
 }
 
 impl Service<Request<Body>> for Transport {
-    type Response = Response<ResponseBody>;
+    type Response = Response<RawBody>;
     type Error = Error;
-    type Future = BoxFuture<'static, Result<Response<ResponseBody>, Error>>;
+    type Future = BoxFuture<'static, Result<Response<RawBody>, Error>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))

@@ -24,7 +24,7 @@ use super::{
     tasks::Tasks,
     tls::Tls,
 };
-use crate::{service::ResponseBody, traffic::Traffic};
+use crate::{service::RawBody, traffic::Traffic};
 
 /// How often a request looks for another connection because the one it got had just ended.
 const STALE_CONNECTIONS: u32 = 3;
@@ -71,7 +71,7 @@ impl Pool {
     pub(super) async fn send(
         self: &Arc<Self>,
         mut request: Request<Body>,
-    ) -> Result<Response<ResponseBody>, Error> {
+    ) -> Result<Response<RawBody>, Error> {
         let uri = request.uri().clone();
         for _ in 0..STALE_CONNECTIONS {
             let slot = self.slot().await?;

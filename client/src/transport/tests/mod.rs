@@ -24,17 +24,17 @@ fn start(config: Config, options: Options) -> (Transport, BaseService) {
     connect(config, options).unwrap()
 }
 
-async fn get(service: &BaseService, path: &str) -> Result<Response<ResponseBody>, BoxError> {
+async fn get(service: &BaseService, path: &str) -> Result<Response<RawBody>, BoxError> {
     timeout(SOON, service.clone().oneshot(request(Method::GET, path))).await.unwrap()
 }
 
-async fn body(answer: Response<ResponseBody>) -> String {
+async fn body(answer: Response<RawBody>) -> String {
     let bytes = timeout(SOON, answer.into_body().collect()).await.unwrap().unwrap().to_bytes();
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 /// A watch whose first line has been read.
-async fn watch(service: &BaseService, path: &str) -> ResponseBody {
+async fn watch(service: &BaseService, path: &str) -> RawBody {
     let mut body = get(service, &format!("{path}?watch=true")).await.unwrap().into_body();
     let line = timeout(SOON, body.frame()).await.unwrap().unwrap().unwrap();
     assert_eq!(line.into_data().unwrap(), "ok\n");
@@ -42,7 +42,7 @@ async fn watch(service: &BaseService, path: &str) -> ResponseBody {
 }
 
 /// Waits until a watch breaks off.
-async fn broken(mut watch: ResponseBody) {
+async fn broken(mut watch: RawBody) {
     let end = timeout(SOON, watch.frame()).await.expect("a watch must not hang");
     assert!(matches!(end, Some(Err(_))), "{end:?}");
 }
