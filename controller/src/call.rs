@@ -22,6 +22,8 @@ pub struct Call {
     pub method: Method,
     /// The URL's path and query.
     pub path: String,
+    /// The form of the answer.
+    pub accept: Accept,
     /// The request's body, if it has one.
     pub content: Option<Content>,
 }
@@ -35,11 +37,37 @@ pub struct Content {
     pub bytes: Bytes,
 }
 
+/// The form in which the API server should answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accept {
+    /// The object in protobuf, or in JSON if the API server has no protobuf of the kind.
+    Object,
+    /// The object's metadata only.
+    Metadata,
+    /// The object in JSON, with all of its fields.
+    Json,
+}
+
+impl Accept {
+    fn header(self) -> &'static str {
+        match self {
+            Self::Object => "application/vnd.kubernetes.protobuf,application/json",
+            Self::Metadata => {
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+                 application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+            }
+            Self::Json => JSON,
+        }
+    }
+}
+
 /// The API server's answer to a call that succeeded.
 #[derive(Debug)]
 pub struct Answer {
     what: String,
     encoding: Encoding,
+    /// Whether the answer is a bare Status, as it is for deletes of most kinds.
+    is_status: bool,
     /// The object or list, without the envelope that surrounds protobuf.
     body: Bytes,
 }
@@ -50,6 +78,8 @@ pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub const JSON: &str = "application/json";
 /// A JSON merge patch: it merges maps, and replaces lists as a whole.
 pub const MERGE_PATCH: &str = "application/merge-patch+json";
+/// A server-side apply.
+pub const APPLY_PATCH: &str = "application/apply-patch+yaml";
 /// A strategic merge patch: it also merges the lists of Kubernetes's own kinds, by their merge keys.
 pub const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
@@ -70,11 +100,8 @@ impl Call {
     /// - [`SyncError::Failed`] if the client surely did not send the call;
     /// - [`SyncError::Unknown`] if no answer came, or one that can't be decoded: the server may have acted on the call.
     pub async fn send(self, client: &kube::Client) -> Result<Answer, SyncError> {
-        let Self { what, method, path, content } = self;
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::ACCEPT, "application/vnd.kubernetes.protobuf,application/json");
+        let Self { what, method, path, accept, content } = self;
+        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept.header());
         if let Some(content) = &content {
             request = request.header(header::CONTENT_TYPE, content.media_type);
         }
@@ -94,12 +121,14 @@ impl Call {
         }
         let is_protobuf = |value: &http::HeaderValue| value.as_bytes().starts_with(PROTOBUF.as_bytes());
         if !head.headers.get(header::CONTENT_TYPE).is_some_and(is_protobuf) {
-            return Ok(Answer { what, encoding: Encoding::Json, body });
+            let is_status = serde_json::from_slice::<KindOnly>(&body).is_ok_and(|head| head.kind == "Status");
+            return Ok(Answer { what, encoding: Encoding::Json, is_status, body });
         }
         match wire::unwrap(&body) {
             Ok(envelope) => {
+                let is_status = envelope.kind == "Status";
                 let body = body.slice_ref(envelope.raw);
-                Ok(Answer { what, encoding: Encoding::Protobuf, body })
+                Ok(Answer { what, encoding: Encoding::Protobuf, is_status, body })
             }
             Err(error) => Err(SyncError::Unknown { what, why: error.to_string() }),
         }
@@ -118,6 +147,21 @@ impl Answer {
 }
 
 impl Answer {
+    /// Whether the answer is a bare Status instead of an object. A successful delete is answered so if the object is gone
+    /// for good and its kind does not return deleted objects.
+    pub fn is_status(&self) -> bool {
+        self.is_status
+    }
+
+    /// The answer in JSON; asked for by [`Accept::Json`].
+    ///
+    /// # Errors
+    /// [`SyncError::Unknown`] if the answer is no JSON.
+    pub fn json(&self) -> Result<serde_json::Value, SyncError> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| SyncError::Unknown { what: self.what.clone(), why: error.to_string() })
+    }
+
     /// The `resourceVersion` of the list in the answer.
     ///
     /// # Errors
@@ -134,6 +178,13 @@ impl Answer {
         let version = version.and_then(|text| ResourceVersion::parse(&text).ok());
         version.ok_or_else(|| SyncError::Failed(format!("{}: the list has no resourceVersion", self.what)))
     }
+}
+
+/// The kind of an object in JSON.
+#[derive(serde::Deserialize)]
+struct KindOnly<'a> {
+    #[serde(default, borrow)]
+    kind: std::borrow::Cow<'a, str>,
 }
 
 /// The string field at `path`: the numbers of the fields that lead to it through nested messages.
@@ -208,7 +259,7 @@ mod tests {
         });
         let content = (method == Method::POST).then(|| Content::json(JSON, &pod));
         let path = format!("/api/v1/namespaces/default/pods{path}");
-        Call { what: "testing".to_owned(), method, path, content }
+        Call { what: "testing".to_owned(), method, path, accept: Accept::Object, content }
     }
 
     #[tokio::test(start_paused = true)]
@@ -243,9 +294,14 @@ mod tests {
         assert_eq!(answer.encoding, Encoding::Protobuf);
         assert_eq!(answer.list_version().unwrap().0, server.resource_version());
         let body = r#"{"metadata": {"resourceVersion": "7"}, "items": []}"#.into();
-        let json = Answer { what: String::new(), encoding: Encoding::Json, body };
+        let json = Answer { what: String::new(), encoding: Encoding::Json, is_status: false, body };
         assert_eq!(json.list_version().unwrap(), ResourceVersion(7));
-        let none = Answer { what: String::new(), encoding: Encoding::Protobuf, body: Bytes::new() };
+        let none = Answer {
+            what: String::new(),
+            encoding: Encoding::Protobuf,
+            is_status: false,
+            body: Bytes::new(),
+        };
         none.list_version().unwrap_err();
     }
 }

@@ -9,6 +9,7 @@ use steersman_client::{Clients, RestMapper};
 use steersman_informer::SharedInformerFactory;
 use steersman_informer::work_queue::{Key, MetricsProvider, QueueConfig, WorkQueue};
 
+use crate::children::FirstLooks;
 use crate::feature_gates::FeatureGates;
 use crate::options::{OptionSet, Options};
 
@@ -49,6 +50,8 @@ pub struct ControllerContext {
     pub clients: Clients,
     /// The caches, which all controllers share. The manager starts them after the constructors have run.
     pub informers: SharedInformerFactory,
+    /// What this process has learnt about its caches since it leads.
+    pub first_looks: FirstLooks,
     /// Maps kinds to resources and back.
     pub rest_mapper: Arc<RestMapper>,
     /// Receives the events that controllers record.

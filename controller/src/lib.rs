@@ -8,6 +8,8 @@
 //! Start reading at [`controller`], then [`plan`].
 
 pub mod call;
+pub mod children;
+pub mod client;
 pub mod context;
 pub mod controller;
 pub mod feature_gates;

@@ -1,15 +1,12 @@
 //! Creates, deletes and patches pods for controllers.
 
-use std::sync::Arc;
-
-use http::Method;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::json;
 use steersman_api::{ArcStr, ObjectKey, OwnerReference, Uid};
 use steersman_client::events::{EventType, Recorder};
 use steersman_informer::wire::{Object, Opaque};
 
-use crate::call::{Answer, Call, Content, JSON, STRATEGIC_MERGE_PATCH};
+use crate::client::{Changed, Client, Created, Delete, Deleted, Patch};
 use crate::controller::SyncError;
 use crate::pod_template::PodDraft;
 use steersman_kinds::pod::Pod;
@@ -20,10 +17,8 @@ use steersman_kinds::pod::Pod;
 /// Every write to a pod carries the pod's uid, so that it never changes a later pod of the same name.
 #[derive(Clone)]
 pub struct PodControl {
-    client: kube::Client,
+    client: Client<Pod>,
     recorder: Recorder,
-    /// The groups of fields to decode from answers.
-    groups: u64,
 }
 
 /// Identifies one pod, even if a later pod has its name.
@@ -35,30 +30,10 @@ pub struct PodRef {
     pub uid: Uid,
 }
 
-/// The result of changing or deleting a pod.
-#[derive(Debug)]
-pub enum Changed {
-    /// The API server changed the pod; this is the pod's new state. If the change removed the pod for good, this is its
-    /// last state, which may carry the version from before the change.
-    Now(Arc<Pod>),
-    /// The pod does not exist.
-    Gone,
-}
-
-/// The result of creating a pod.
-#[derive(Debug)]
-pub enum Made {
-    /// The new pod.
-    Pod(Arc<Pod>),
-    /// The pod's namespace is being deleted, so nothing can be created in it. No event is recorded, as upstream.
-    NamespaceTerminates,
-}
-
 impl PodControl {
-    /// Calls go through `client`, and events through `recorder`. `groups` are the groups of fields to decode from
-    /// answers.
-    pub fn new(client: kube::Client, recorder: Recorder, groups: u64) -> Self {
-        Self { client, recorder, groups }
+    /// Calls go through `client`, and events through `recorder`.
+    pub fn new(client: Client<Pod>, recorder: Recorder) -> Self {
+        Self { client, recorder }
     }
 
     /// Creates a pod from a template.
@@ -70,93 +45,82 @@ impl PodControl {
         owner: &ObjectReference,
         draft: &PodDraft,
         template: &Opaque,
-    ) -> Result<Made, SyncError> {
+    ) -> Result<Created<Pod>, SyncError> {
         let namespace = owner.namespace.as_deref().unwrap_or_default();
-        let what = format!("creating a pod of {namespace}/{}", draft.owner.name);
-        let made = match draft.fill_in(template) {
-            Err(error) => Err(SyncError::Failed(format!("{what}: {error}"))),
-            Ok(content) => {
-                let path = format!("/api/v1/namespaces/{namespace}/pods");
-                let call = Call { what, method: Method::POST, path, content: Some(content) };
-                call.send(&self.client).await.and_then(|answer| self.pod(&answer))
+        let created = match draft.fill_in(template) {
+            Err(error) => {
+                Err(SyncError::Failed(format!("creating a pod of {namespace}/{}: {error}", draft.owner.name)))
             }
+            Ok(content) => self.client.create(namespace, content).await,
         };
-        match made {
-            Ok(pod) => {
+        match &created {
+            Ok(Created::Now(pod)) => {
                 let message = format!("Created pod: {}", pod.meta().key.name);
                 self.recorder.event(owner, EventType::Normal, "SuccessfulCreate", message);
-                Ok(Made::Pod(pod))
             }
-            Err(error) if error.status().is_some_and(|status| status.has_cause("NamespaceTerminating")) => {
-                Ok(Made::NamespaceTerminates)
+            Ok(Created::Exists(status)) => {
+                self.say_failed(owner, "FailedCreate", "Error creating: ", &status.message)
             }
-            Err(error) => {
-                self.say_failed(owner, "FailedCreate", "Error creating: ", &error);
-                Err(error)
-            }
+            // No event is recorded, as upstream.
+            Ok(Created::NamespaceTerminating) => {}
+            Err(error) => self.say_error(owner, "FailedCreate", "Error creating: ", error),
         }
+        created
     }
 
     /// Deletes a pod, with the pod's own grace period.
     ///
     /// # Errors
-    /// The API server did not delete the pod, or may not have. If the pod does not exist, the result is
-    /// [`Changed::Gone`].
-    pub async fn delete(&self, owner: &ObjectReference, pod: &PodRef) -> Result<Changed, SyncError> {
-        let path = path(owner, &pod.name);
-        let options = json!({
-            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid},
-        });
-        let what = format!("deleting pod {}", key(owner, &pod.name));
-        let content = Some(Content::json(JSON, &options));
-        let answer = Call { what, method: Method::DELETE, path, content }.send(&self.client).await;
-        match answer.and_then(|answer| self.pod(&answer)) {
-            Ok(state) => {
+    /// The API server did not delete the pod, or may not have.
+    pub async fn delete(&self, owner: &ObjectReference, pod: &PodRef) -> Result<Deleted<Pod>, SyncError> {
+        let namespace = owner.namespace.as_deref().unwrap_or_default();
+        let key = ObjectKey::new(namespace, pod.name.clone());
+        let deleted = self.client.delete(&key, &Delete::of(&pod.uid)).await;
+        match &deleted {
+            Ok(Deleted::Now(..)) => {
                 let message = format!("Deleted pod: {}", pod.name);
                 self.recorder.event(owner, EventType::Normal, "SuccessfulDelete", message);
-                Ok(Changed::Now(state))
             }
-            Err(error) if error.is("NotFound") => Ok(Changed::Gone),
-            Err(error) => {
-                self.say_failed(owner, "FailedDelete", "Error deleting: ", &error);
-                Err(error)
+            Ok(Deleted::Gone) => {}
+            Ok(Deleted::Conflict(status)) => {
+                self.say_failed(owner, "FailedDelete", "Error deleting: ", &status.message);
             }
+            Err(error) => self.say_error(owner, "FailedDelete", "Error deleting: ", error),
         }
+        deleted
     }
 
     /// Removes a finalizer from a pod.
     ///
     /// # Errors
-    /// The API server did not change the pod, or may not have. If the pod does not exist, the result is
-    /// [`Changed::Gone`].
+    /// The API server did not change the pod, or may not have.
     pub async fn remove_finalizer(
         &self,
         namespace: &str,
         pod: &PodRef,
         finalizer: &str,
-    ) -> Result<Changed, SyncError> {
+    ) -> Result<Changed<Pod>, SyncError> {
         let patch = json!({"metadata": {
             "uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [finalizer],
         }});
-        self.patch(namespace, pod, &patch, "removing the finalizer of").await
+        self.patch(namespace, pod, patch).await
     }
 
     /// Makes `owner` the controller of a pod that has none, and adds a finalizer to the pod.
     ///
     /// # Errors
-    /// The API server did not change the pod, or may not have. If the pod does not exist, the result is
-    /// [`Changed::Gone`].
+    /// The API server did not change the pod, or may not have.
     pub async fn adopt(
         &self,
         namespace: &str,
         pod: &PodRef,
         owner: &OwnerReference,
         finalizer: &str,
-    ) -> Result<Changed, SyncError> {
+    ) -> Result<Changed<Pod>, SyncError> {
         let patch = json!({"metadata": {
             "ownerReferences": [owner], "uid": pod.uid, "finalizers": [finalizer],
         }});
-        self.patch(namespace, pod, &patch, "adopting").await
+        self.patch(namespace, pod, patch).await
     }
 
     /// Removes an owner and a finalizer from a pod.
@@ -170,13 +134,13 @@ impl PodControl {
         pod: &PodRef,
         owner: &Uid,
         finalizer: &str,
-    ) -> Result<Changed, SyncError> {
+    ) -> Result<Changed<Pod>, SyncError> {
         let patch = json!({"metadata": {
             "uid": pod.uid,
             "ownerReferences": [{"$patch": "delete", "uid": owner}],
             "$deleteFromPrimitiveList/finalizers": [finalizer],
         }});
-        match self.patch(namespace, pod, &patch, "releasing").await {
+        match self.patch(namespace, pod, patch).await {
             // The pod has no owners any more, or another pod has its name.
             Err(error) if error.is("Invalid") => Ok(Changed::Gone),
             other => other,
@@ -187,46 +151,29 @@ impl PodControl {
         &self,
         namespace: &str,
         pod: &PodRef,
-        patch: &serde_json::Value,
-        doing: &str,
-    ) -> Result<Changed, SyncError> {
-        let call = Call {
-            what: format!("{doing} pod {namespace}/{}", pod.name),
-            method: Method::PATCH,
-            path: format!("/api/v1/namespaces/{namespace}/pods/{}", pod.name),
-            content: Some(Content::json(STRATEGIC_MERGE_PATCH, patch)),
-        };
-        match call.send(&self.client).await {
-            Ok(answer) => self.pod(&answer).map(Changed::Now),
-            Err(error) if error.is("NotFound") => Ok(Changed::Gone),
-            Err(error) => Err(error),
-        }
+        patch: serde_json::Value,
+    ) -> Result<Changed<Pod>, SyncError> {
+        let key = ObjectKey::new(namespace, pod.name.clone());
+        self.client.patch(&key, &Patch::Strategic(patch)).await
     }
 
-    fn pod(&self, answer: &Answer) -> Result<Arc<Pod>, SyncError> {
-        answer.object(self.groups).map(Arc::new)
-    }
-
-    fn say_failed(&self, owner: &ObjectReference, reason: &'static str, doing: &str, error: &SyncError) {
+    fn say_error(&self, owner: &ObjectReference, reason: &'static str, doing: &str, error: &SyncError) {
         if error.is_end_of_leadership() {
             return;
         }
         // As upstream: the server's own message, if it answered.
         let why = error.status().map_or_else(|| error.to_string(), |status| status.message.clone());
+        self.say_failed(owner, reason, doing, &why);
+    }
+
+    fn say_failed(&self, owner: &ObjectReference, reason: &'static str, doing: &str, why: &str) {
         self.recorder.event(owner, EventType::Warning, reason, format!("{doing}{why}"));
     }
 }
 
-fn path(owner: &ObjectReference, pod: &str) -> String {
-    format!("/api/v1/namespaces/{}/pods/{pod}", owner.namespace.as_deref().unwrap_or_default())
-}
-
-fn key(owner: &ObjectReference, pod: &ArcStr) -> ObjectKey {
-    ObjectKey::new(owner.namespace.as_deref().unwrap_or_default(), pod.clone())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use futures::FutureExt;
@@ -276,7 +223,7 @@ mod tests {
                 Some(gate) => clients.gated(Arc::new(gate)),
                 None => clients,
             };
-            let control = PodControl::new(clients.component("test"), events.recorder("test"), 0);
+            let control = PodControl::new(Client::new(clients.component("test")), events.recorder("test"));
             control.delete(&owner, &pod).await.unwrap_err();
             let stop = CancellationToken::new();
             tokio::join!(writer.run(stop.clone()), async {

@@ -244,6 +244,7 @@ impl Registry {
                 "Controllers of kube-controller-manager that this version does not have"
             );
         }
-        Ok(Controllers::new(built, context.clock.clone(), metrics.clone()))
+        let first_looks = context.first_looks.clone();
+        Ok(Controllers::new(built, context.clock.clone(), metrics.clone(), first_looks))
     }
 }

@@ -19,6 +19,7 @@ use steersman_informer::work_queue::MetricsProvider;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::children::FirstLooks;
 use crate::context::{Clock, ControllerContext};
 use crate::options::OptionSet;
 use crate::registry::{Constructor, Descriptor, Registry, Selection};
@@ -31,6 +32,7 @@ pub fn context(server: &TestServer, options: OptionSet) -> (ControllerContext, e
     let metrics = prometheus::Registry::new();
     let context = ControllerContext {
         informers: SharedInformerFactory::new(clients.watch_client(), Options::default()),
+        first_looks: FirstLooks::default(),
         rest_mapper: Arc::new(RestMapper::new(clients.component("discovery"))),
         clients,
         events,

@@ -15,6 +15,7 @@ use serde_json::Value;
 use steersman_client::events::{self, Writer};
 use steersman_client::leader_election::{self, Elector};
 use steersman_client::{Clients, RestMapper, clients, config, config_from, transport};
+use steersman_controller::children::FirstLooks;
 use steersman_controller::context::{Clock, ControllerContext};
 use steersman_controller::feature_gates::FeatureGates;
 use steersman_controller::options::OptionSet;
@@ -203,6 +204,7 @@ impl Manager {
         metrics.register(Box::new(serve::caches::CacheCollector::new(informers.clone())?))?;
 
         let context = ControllerContext {
+            first_looks: FirstLooks::default(),
             clients: gated,
             informers: informers.clone(),
             rest_mapper: Arc::new(RestMapper::new(clients.component("controller-discovery"))),

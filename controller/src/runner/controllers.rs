@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{ControllerHealth, Loop, Metrics, Running};
+use crate::children::FirstLooks;
 use crate::context::Clock;
 
 /// The time between two log lines about the caches that a controller waits for.
@@ -59,13 +60,19 @@ pub struct Controllers {
     controllers: Arc<[BuiltController]>,
     clock: Clock,
     metrics: Metrics,
+    first_looks: FirstLooks,
 }
 
 impl Controllers {
-    /// Controllers that do not run yet.
-    pub fn new(controllers: Vec<BuiltController>, clock: Clock, metrics: Metrics) -> Self {
+    /// Controllers that do not run yet. They share `first_looks`, which each run discards: it is a new term.
+    pub fn new(
+        controllers: Vec<BuiltController>,
+        clock: Clock,
+        metrics: Metrics,
+        first_looks: FirstLooks,
+    ) -> Self {
         controllers.iter().for_each(|controller| metrics.built(controller.name));
-        Self { controllers: controllers.into(), clock, metrics }
+        Self { controllers: controllers.into(), clock, metrics, first_looks }
     }
 
     /// The controllers' names, in order.
@@ -90,6 +97,7 @@ impl Controllers {
     /// # Errors
     /// If these did not end within the shutdown timeout.
     pub async fn run(&self, stop: &CancellationToken, timing: Timing) -> Result<(), ShutdownTimeout> {
+        self.first_looks.term_begins();
         let mut tasks = JoinSet::new();
         let left = Arc::new(Mutex::new(BTreeSet::new()));
         for index in 0..self.controllers.len() {

@@ -217,7 +217,12 @@ impl Rig {
         let registry = prometheus::Registry::new();
         metrics.register(&registry).unwrap();
         let built = BuiltController { name: "toy-controller", loops, caches: Vec::new() };
-        let controllers = Controllers::new(vec![built], Clock::of(|| Time::from_seconds(0)), metrics);
+        let controllers = Controllers::new(
+            vec![built],
+            Clock::of(|| Time::from_seconds(0)),
+            metrics,
+            crate::children::FirstLooks::default(),
+        );
         let (stop, tasks) = (CancellationToken::new(), JoinSet::new());
         Self { toy, queue, controllers, stop, registry, tasks }
     }

@@ -4,17 +4,14 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http::Method;
 use k8s_openapi::api::core::v1::ObjectReference;
-use steersman_api::{
-    ArcStr, GroupVersionKind, LabelSelector, Meta, ObjectKey, OwnerReference, ResourceVersion, Time, Uid,
-};
-use steersman_client::events::{EventType, Recorder, reference};
+use steersman_api::{ArcStr, LabelSelector, Meta, ObjectKey, OwnerReference, Time, Uid};
+use steersman_client::events::{EventType, Recorder};
 use steersman_informer::wire::{Group, Object, Opaque};
 use steersman_informer::{Index, IndexValue, Lister, Unreadable, View};
 
 use super::backoff::Backoff;
-use super::live::{LiveReads, job_path};
+use super::live::LiveReads;
 use super::memory::Memory;
 use super::metrics::{Action, Metrics, Success};
 use super::observed::{Done, Grounds, Job, Observed};
@@ -23,21 +20,19 @@ use super::pods::{Claim, Pod, TRACKING_FINALIZER, is_pod_of};
 use super::status::{Announcement, Status, StatusWrite};
 use super::wanted::{Completions, Wanted};
 use super::{SyncedJob, TrackedPod};
-use steersman_controller::call::{Call, Content, MERGE_PATCH};
+use steersman_controller::client::{
+    Changed, Client, Created, Deleted, Patch, Wrote, controller_reference, event_reference,
+};
 use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
 use steersman_controller::own_writes::{Freshness, Gone, Listing, OwnWrites};
 use steersman_controller::plan::Plan;
-use steersman_controller::pod_control::{Changed, Made, PodControl, PodRef};
+use steersman_controller::pod_control::{PodControl, PodRef};
 use steersman_controller::pod_template::{
     FieldVariable, PodDraft, PodName, indexed_name_prefix, name_prefix,
 };
 use steersman_kinds::containers::COMPLETION_INDEX;
 use steersman_kinds::job::{Job as CachedJob, JobSpec, JobStatus, JobTemplate};
 use steersman_kinds::pod::Pod as CachedPod;
-
-/// The job controller's caches, as [`OwnWrites`] numbers them.
-const JOBS: usize = 0;
-const PODS: usize = 1;
 
 /// How long a cache that does not show an own write is waited for, before the API server is asked.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -51,12 +46,12 @@ pub struct JobController {
     pub(super) pods: Lister<TrackedPod>,
     pub(super) pods_of_controller: Index<TrackedPod>,
     pub(super) pods_without_controller: Index<TrackedPod>,
-    pub(super) client: kube::Client,
+    pub(super) client: Client<CachedJob>,
     pub(super) live: LiveReads,
     pub(super) pod_control: PodControl,
     pub(super) recorder: Recorder,
     pub(super) metrics: Metrics,
-    pub(super) own_writes: OwnWrites<2>,
+    pub(super) own_writes: OwnWrites,
     pub(super) memory: Memory,
 }
 
@@ -89,7 +84,7 @@ impl JobController {
         all.extend(free.map_err(unreadable)?);
         let pods: Vec<_> = all.iter().map(|pod| Arc::clone(View::object(pod))).collect();
         let held = held(&pods);
-        let gone = self.own_writes.gone(key, |uid| held.contains(uid));
+        let gone = self.own_writes.gone::<CachedPod>(key, |uid| held.contains(uid));
         Ok(Some(Found { job: Arc::clone(job.object()), pods, gone }))
     }
 
@@ -107,8 +102,9 @@ impl JobController {
         pods.retain(|pod| Claim::of(job.meta(), &selector, pod.meta()).is_some());
         let newest = pods.iter().map(|pod| pod.meta().resource_version).max().unwrap_or_default();
         let held: HashSet<Uid> = held(&pods).into_iter().cloned().collect();
-        self.own_writes.reread(key, [job.meta().resource_version, newest], |uid| held.contains(uid));
-        self.own_writes.listed(key, Listing { cache: PODS, as_of, held });
+        let versions = [Wrote::of::<CachedJob>(job.meta().resource_version), Wrote::of::<CachedPod>(newest)];
+        self.own_writes.reread(key, versions, |uid| held.contains(uid));
+        self.own_writes.listed::<CachedPod>(key, Listing { as_of, held });
         self.memory.be_sure(key, &job.meta().uid);
         Ok(Some(Found { job, pods, gone: Gone::default() }))
     }
@@ -181,62 +177,50 @@ impl JobController {
         index: Option<u32>,
         reason: CreationReason,
     ) -> Result<Outcome, SyncError> {
-        let attempt = self.own_writes.attempt(key);
-        let made =
-            self.pod_control.create(&job_reference(&job.meta), &draft(&job.meta, index), &job.template).await;
-        match made {
-            Ok(Made::Pod(pod)) => {
+        let (owner, draft) = (event_reference::<CachedJob>(&job.meta), draft(&job.meta, index));
+        let create = self.pod_control.create(&owner, &draft, &job.template);
+        match self.own_writes.write(key, create).await {
+            Ok(Created::Now(pod)) => {
                 self.metrics.pod_created(reason, Success::Yes);
-                attempt.wrote(PODS, pod.meta().resource_version);
                 Ok(Outcome::Created(Box::new(Pod::of(&pod, Claim::Owned, false))))
             }
-            Ok(Made::NamespaceTerminates) => {
-                attempt.done();
-                Ok(Outcome::NamespaceEnds)
+            Ok(Created::NamespaceTerminating) => Ok(Outcome::NamespaceEnds),
+            Ok(Created::Exists(status)) => {
+                self.metrics.pod_created(reason, Success::No);
+                Err(SyncError::Refused { what: format!("creating a pod of job {key}"), status })
             }
             Err(error) => {
                 self.metrics.pod_created(reason, Success::No);
-                attempt.failed(&error);
                 Err(error)
             }
         }
     }
 
-    /// Does something to a pod, and remembers it.
+    /// Changes a pod, and remembers it.
     async fn change(
         &self,
         key: &ObjectKey,
-        write: impl Future<Output = Result<Changed, SyncError>>,
+        write: impl Future<Output = Result<Changed<CachedPod>, SyncError>>,
     ) -> Result<Outcome, SyncError> {
-        let attempt = self.own_writes.attempt(key);
-        match write.await {
-            Ok(Changed::Now(pod)) => {
-                attempt.wrote(PODS, pod.meta().resource_version);
-                Ok(Outcome::Done)
-            }
-            Ok(Changed::Gone) => {
-                attempt.done();
-                Ok(Outcome::Gone)
-            }
-            Err(error) => {
-                attempt.failed(&error);
-                Err(error)
-            }
-        }
+        outcome(self.own_writes.write(key, write).await?, || format!("changing a pod of job {key}"))
     }
 
     async fn remove_finalizer(&self, key: &ObjectKey, pod: &PodRef) -> Result<Outcome, SyncError> {
-        self.own_writes.condemn(key, &pod.uid);
         let write = self.pod_control.remove_finalizer(&key.namespace, pod, TRACKING_FINALIZER);
-        let result = self.change(key, write).await;
-        if result.as_ref().is_err_and(SyncError::surely_not_done) {
-            self.own_writes.spare(key, &pod.uid);
-        }
-        result
+        let changed = self.own_writes.remove::<CachedPod, _>(key, &pod.uid, write).await?;
+        outcome(changed, || format!("removing the finalizer of pod {}/{}", key.namespace, pod.name))
     }
 
     async fn delete(&self, key: &ObjectKey, job: &Meta, pod: &PodRef) -> Result<Outcome, SyncError> {
-        self.change(key, self.pod_control.delete(&job_reference(job), pod)).await
+        let owner = event_reference::<CachedJob>(job);
+        match self.own_writes.write(key, self.pod_control.delete(&owner, pod)).await? {
+            Deleted::Now(..) => Ok(Outcome::Done),
+            Deleted::Gone => Ok(Outcome::Gone),
+            Deleted::Conflict(status) => {
+                let what = format!("deleting pod {}/{}", key.namespace, pod.name);
+                Err(SyncError::Refused { what, status })
+            }
+        }
     }
 
     async fn write_status(
@@ -245,27 +229,19 @@ impl JobController {
         observed: &Observed,
         write: &StatusWrite,
     ) -> Result<Outcome, SyncError> {
-        let call = Call {
-            what: format!("writing the status of job {key}"),
-            method: Method::PATCH,
-            path: format!("{}/status", job_path(key)),
-            content: Some(Content::json(MERGE_PATCH, &write.patch())),
+        let patch = Patch::Merge(write.patch());
+        let changed = self.own_writes.write(key, self.client.patch_status(key, &patch)).await?;
+        let what = format!("writing the status of job {key}");
+        let version = match changed {
+            Changed::Now(job) => job.meta().resource_version,
+            Changed::Gone => return Err(SyncError::Failed(format!("{what}: the job is gone"))),
+            Changed::Conflict(status) => return Err(SyncError::Refused { what, status }),
         };
-        let attempt = self.own_writes.attempt(key);
-        let written = call.send(&self.client).await.and_then(|answer| answer.object::<CachedJob>(0));
-        let version = match written {
-            Ok(job) => job.meta().resource_version,
-            Err(error) => {
-                attempt.failed(&error);
-                return Err(error);
-            }
-        };
-        attempt.wrote(JOBS, version);
         self.memory.set_backoff(key, &write.uid, write.backoff);
         if let Some(completions) = observed.counted_completions() {
             self.metrics.status_written(completions, write);
         }
-        let job = job_reference(&observed.job.meta);
+        let job = event_reference::<CachedJob>(&observed.job.meta);
         write.announcements.iter().for_each(|announcement| self.announce(&job, announcement));
         Ok(Outcome::Written(version))
     }
@@ -301,14 +277,10 @@ impl Controller for JobController {
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
-        // The versions first: what is read after them is at least as new.
-        let seen: [ResourceVersion; 2] =
-            [self.jobs.last_sync_resource_version(), self.pods.last_sync_resource_version()];
-        let found = match self.own_writes.check(key, seen) {
-            Freshness::Behind { cache, newly } => {
+        let found = match self.own_writes.check(key) {
+            Freshness::Behind { resource, newly } => {
                 if newly {
-                    let (group, resource) = if cache == JOBS { ("batch", "jobs") } else { ("", "pods") };
-                    self.metrics.behind(group, resource);
+                    self.metrics.behind(&resource.group, &resource.resource);
                 }
                 return Ok(Observation::Behind(LOOK_AGAIN));
             }
@@ -331,7 +303,7 @@ impl Controller for JobController {
         let job = &observed.job;
         match step {
             Step::Refuse(refusal) => {
-                let (job, message) = (job_reference(&job.meta), refusal.to_string());
+                let (job, message) = (event_reference::<CachedJob>(&job.meta), refusal.to_string());
                 self.recorder.event(&job, EventType::Warning, refusal.reason(), message);
                 Ok(Outcome::Done)
             }
@@ -417,9 +389,9 @@ fn index_variable() -> FieldVariable {
     }
 }
 
-/// How events name a job.
-fn job_reference(job: &Meta) -> ObjectReference {
-    reference(&GroupVersionKind::new("batch", "v1", "Job"), job)
+/// What a change of a pod came to. A conflict fails the sync, which the runner tries again after its back-off.
+fn outcome(changed: Changed<CachedPod>, what: impl FnOnce() -> String) -> Result<Outcome, SyncError> {
+    Ok(changed.or_conflict(what)?.map_or(Outcome::Gone, |_| Outcome::Done))
 }
 
 fn template(job: &CachedJob) -> &Opaque {
@@ -427,7 +399,7 @@ fn template(job: &CachedJob) -> &Opaque {
 }
 
 fn owner(job: &Meta) -> OwnerReference {
-    OwnerReference::controller("batch/v1", "Job", job.key.name.clone(), job.uid.clone())
+    controller_reference::<CachedJob>(job)
 }
 
 fn spec(job: &CachedJob) -> &JobSpec {

@@ -28,6 +28,7 @@ use steersman_informer::index::{BY_CONTROLLER, BY_NAMESPACE, by_controller, by_n
 use steersman_informer::work_queue::{ItemExponential, Key, OncePerWindow, QueueConfig};
 use steersman_informer::{IndexValue, View, keep};
 
+use steersman_controller::client::Client;
 use steersman_controller::context::ControllerContext;
 use steersman_controller::options;
 use steersman_controller::options::Workers;
@@ -121,9 +122,10 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     let metrics = Metrics::new();
     metrics.register(&context.metrics)?;
     let (client, recorder) = (context.client_for(NAME), context.recorder(NAME));
-    let live = live::LiveReads { client: client.clone() };
-    let groups = <TrackedPod as steersman_informer::Selection>::GROUPS;
-    let pod_control = PodControl::new(client.clone(), recorder.clone(), groups);
+    let job_client = Client::keeping::<SyncedJob>(client.clone());
+    let pod_client = Client::keeping::<TrackedPod>(client);
+    let live = live::LiveReads { jobs: job_client.clone(), pods: pod_client.clone() };
+    let pod_control = PodControl::new(pod_client, recorder.clone());
     let pods_of_controller = pods.add_index(BY_CONTROLLER, by_controller);
     let pods_without_controller = pods.add_index(WITHOUT_CONTROLLER, without_controller);
 
@@ -153,12 +155,12 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         pods: pods.lister(),
         pods_of_controller,
         pods_without_controller,
-        client,
+        client: job_client,
         live,
         pod_control,
         recorder,
         metrics,
-        own_writes: OwnWrites::new(controller::PATIENCE),
+        own_writes: OwnWrites::new(controller::PATIENCE).over(&jobs.any()).over(&pods.any()),
         memory: memory::Memory::default(),
     };
     let workers = options.concurrent_syncs.0;

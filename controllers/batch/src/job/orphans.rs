@@ -177,7 +177,9 @@ impl Controller for OrphanController {
         match step {
             OrphanStep::ReadOwner(job, uid) => self.live.owning(job, uid).await.map(Some),
             OrphanStep::Release(namespace, pod) => {
-                self.pod_control.remove_finalizer(namespace, pod, TRACKING_FINALIZER).await?;
+                let what = || format!("removing the finalizer of pod {namespace}/{}", pod.name);
+                let removed = self.pod_control.remove_finalizer(namespace, pod, TRACKING_FINALIZER).await?;
+                removed.or_conflict(what)?;
                 Ok(None)
             }
         }

@@ -27,18 +27,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
 use parking_lot::Mutex;
-use serde_json::json;
 use steersman_api::meta::Labels;
-use steersman_api::{ArcStr, GroupVersionKind, Meta, ObjectKey, ResourceVersion, Time, Uid};
-use steersman_client::events::{EventType, Recorder, reference};
+use steersman_api::{ArcStr, Meta, ObjectKey, ResourceVersion, Time, Uid};
+use steersman_client::events::{EventType, Recorder};
 use steersman_informer::Lister;
 use steersman_informer::Unreadable;
 use steersman_informer::index::{BY_NAMESPACE, Index, by_namespace};
 use steersman_informer::shared_informer::Change;
-use steersman_informer::wire::Selection;
-use steersman_informer::wire::meta::MetaOnly;
 use steersman_informer::work_queue::WorkQueue;
 use steersman_informer::{Object, View, keep};
 
@@ -46,7 +42,8 @@ use self::manifest::Manifest;
 use self::membership::{BY_SELECTOR, by_selector, entries, services_to_sync};
 use self::plan::{CONTROLLER_NAME, Observed, Step, is_served, plan};
 use self::trigger_time::Triggers;
-use steersman_controller::call::{Call, Content, JSON, PROTOBUF};
+use steersman_controller::call::{Content, PROTOBUF};
+use steersman_controller::client::{Changed, Client, Created, Delete, Wrote, event_reference};
 use steersman_controller::context::ControllerContext;
 use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
 use steersman_controller::options;
@@ -102,8 +99,6 @@ keep! {
 const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 /// How long a sync waits for the cache to show this controller's last write of the object, before it reads the object itself.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The one cache of [`OwnWrites`].
-const ENDPOINTS: usize = 0;
 
 /// Makes the controller, as the registry has it.
 ///
@@ -116,14 +111,14 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     let endpoints = context.informers.informer::<WrittenEndpoints>()?;
     let queue: WorkQueue<ObjectKey> = context.queue("endpoint");
     let controller = Arc::new(EndpointsController {
-        client: context.client_for(CONTROLLER_NAME),
+        client: Client::keeping::<WrittenEndpoints>(context.client_for(CONTROLLER_NAME)),
         recorder: context.recorder(CONTROLLER_NAME),
         pods: pods.lister(),
         pods_by_namespace: pods.add_index(BY_NAMESPACE, by_namespace),
         services: services.lister(),
         services_by_selector: services.add_index(BY_SELECTOR, by_selector),
         endpoints: endpoints.lister(),
-        own_writes: OwnWrites::new(PATIENCE),
+        own_writes: OwnWrites::new(PATIENCE).over(&endpoints.any()),
         triggers: Mutex::default(),
     });
 
@@ -172,14 +167,14 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
 
 /// Keeps Endpoints in step with services and pods. Its keys are those of services.
 pub struct EndpointsController {
-    client: kube::Client,
+    client: Client<Endpoints>,
     recorder: Recorder,
     pods: Lister<ServedPod>,
     pods_by_namespace: Index<ServedPod>,
     services: Lister<RoutedService>,
     services_by_selector: Index<RoutedService>,
     endpoints: Lister<WrittenEndpoints>,
-    own_writes: OwnWrites<1>,
+    own_writes: OwnWrites,
     /// What the last successful sync of each served service saw.
     triggers: Mutex<HashMap<ObjectKey, Triggers>>,
 }
@@ -232,85 +227,53 @@ impl EndpointsController {
         let shown = |uid: &Uid| {
             current.as_ref().is_some_and(|now| now.meta().uid == *uid && !now.meta().is_deleting())
         };
-        let gone = self.own_writes.gone(key, shown);
+        let gone = self.own_writes.gone::<Endpoints>(key, shown);
         Ok(current.filter(|now| !gone.is_condemned(&now.meta().uid)))
     }
 
     /// The object as the API server has it.
     async fn read(&self, key: &ObjectKey) -> Result<Option<Arc<Endpoints>>, SyncError> {
-        let what = format!("reading endpoints {key}");
-        let call = Call { what, method: Method::GET, path: path(key), content: None };
-        let current = match call.send(&self.client).await {
-            Ok(answer) => Some(Arc::new(answer.object::<Endpoints>(WrittenEndpoints::GROUPS)?)),
-            Err(error) if error.is("NotFound") => None,
-            Err(error) => return Err(error),
-        };
+        let current = self.client.get(key).await?;
         let version = current.as_ref().map_or(ResourceVersion::ANY, |now| now.meta().resource_version);
         let spared = |uid: &Uid| current.as_ref().is_some_and(|now| now.meta().uid == *uid);
-        self.own_writes.reread(key, [version], spared);
+        self.own_writes.reread(key, [Wrote::of::<Endpoints>(version)], spared);
         Ok(current)
     }
 
-    async fn write(&self, key: &ObjectKey, call: Call) -> Result<(), SyncError> {
-        let attempt = self.own_writes.attempt(key);
-        let answer = call.send(&self.client).await;
-        match answer.and_then(|answer| answer.object::<MetaOnly>(0)) {
-            Ok(written) => {
-                attempt.wrote(ENDPOINTS, written.meta().resource_version);
-                Ok(())
-            }
-            Err(error) => {
-                attempt.failed(&error);
-                Err(error)
-            }
-        }
-    }
-
     async fn create(&self, key: &ObjectKey, manifest: &Manifest) -> Result<(), SyncError> {
-        let what = format!("creating endpoints {key}");
-        let path = format!("/api/v1/namespaces/{}/endpoints", key.namespace);
-        let call = Call { what, method: Method::POST, path, content: Some(content(manifest)) };
-        match self.write(key, call).await {
-            // Nothing can be made in that namespace any more, and nobody needs to hear of it.
-            Err(error) if error.status().is_some_and(|status| status.has_cause("NamespaceTerminating")) => {
-                Ok(())
+        let create = self.client.create(&key.namespace, content(manifest));
+        let created = match self.own_writes.write(key, create).await {
+            Ok(Created::Exists(status)) => {
+                Err(SyncError::Refused { what: format!("creating endpoints {key}"), status })
             }
-            Err(error) => {
-                let what = format!("Failed to create endpoint for service {key}");
-                self.say_failed(manifest, "FailedToCreateEndpoint", &what, &error);
-                Err(error)
-            }
-            Ok(()) => Ok(()),
-        }
+            // In a namespace that is being deleted nothing can be created, and no event tells of it.
+            Ok(Created::Now(_) | Created::NamespaceTerminating) => Ok(()),
+            Err(error) => Err(error),
+        };
+        created.inspect_err(|error| {
+            let what = format!("Failed to create endpoint for service {key}");
+            self.say_failed(manifest, "FailedToCreateEndpoint", &what, error);
+        })
     }
 
     async fn update(&self, key: &ObjectKey, manifest: &Manifest) -> Result<(), SyncError> {
-        let what = format!("updating endpoints {key}");
-        let call = Call { what, method: Method::PUT, path: path(key), content: Some(content(manifest)) };
-        self.write(key, call).await.inspect_err(|error| {
+        let what = || format!("updating endpoints {key}");
+        let updated = match self.own_writes.write(key, self.client.update(key, content(manifest))).await {
+            Ok(Changed::Gone) => Err(SyncError::Failed(format!("{}: they are gone", what()))),
+            Ok(changed) => changed.or_conflict(what).map(drop),
+            Err(error) => Err(error),
+        };
+        updated.inspect_err(|error| {
             let what = format!("Failed to update endpoint {key}");
             self.say_failed(manifest, "FailedToUpdateEndpoint", &what, error);
         })
     }
 
+    /// If the object is gone already, or another has its name, the cache will tell.
     async fn delete(&self, key: &ObjectKey, uid: &Uid) -> Result<(), SyncError> {
-        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}});
-        let what = format!("deleting endpoints {key}");
-        let content = Some(Content::json(JSON, &options));
-        self.own_writes.condemn(key, uid);
-        let attempt = self.own_writes.attempt(key);
-        match (Call { what, method: Method::DELETE, path: path(key), content }).send(&self.client).await {
-            Ok(_) => attempt.done(),
-            // Gone already, or another has its name: the cache will tell.
-            Err(error) if error.is("NotFound") || error.is("Conflict") => attempt.done(),
-            Err(error) => {
-                if attempt.failed(&error) {
-                    self.own_writes.spare(key, uid);
-                }
-                return Err(error);
-            }
-        }
-        Ok(())
+        let delete = Delete::of(uid);
+        let delete = self.client.delete(key, &delete);
+        self.own_writes.remove::<Endpoints, _>(key, uid, delete).await.map(drop)
     }
 
     fn say_failed(&self, manifest: &Manifest, reason: &'static str, what: &str, error: &SyncError) {
@@ -326,7 +289,7 @@ impl EndpointsController {
             resource_version: of.resource_version,
             ..Meta::default()
         };
-        let involved = reference(&GroupVersionKind::new("", "v1", "Endpoints"), &meta);
+        let involved = event_reference::<Endpoints>(&meta);
         self.recorder.event(&involved, EventType::Warning, reason, format!("{what}: {why}"));
     }
 }
@@ -343,8 +306,7 @@ impl Controller for EndpointsController {
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
-        let seen = [self.endpoints.last_sync_resource_version()];
-        let current = match self.own_writes.check(key, seen) {
+        let current = match self.own_writes.check(key) {
             Freshness::Current => match self.cached(key)? {
                 // Another leader may have written them just before the service went, and no later event would bring this
                 // key back. (Upstream deletes them without looking.)
@@ -398,10 +360,6 @@ impl Controller for EndpointsController {
             self.triggers.lock().insert(key.clone(), seen);
         }
     }
-}
-
-fn path(key: &ObjectKey) -> String {
-    format!("/api/v1/namespaces/{}/endpoints/{}", key.namespace, key.name)
 }
 
 fn content(manifest: &Manifest) -> Content {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use steersman_informer::wire::Encoding;
+use steersman_informer::wire::Selection;
 
 use super::plan::{IS_HEADLESS, LAST_CHANGE_TRIGGER_TIME, MANAGED_BY, OVER_CAPACITY};
 use super::*;

@@ -22,17 +22,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
 use parking_lot::Mutex;
-use serde_json::json;
-use steersman_api::{ArcStr, Time};
+use steersman_api::{ArcStr, ObjectKey, Time};
 use steersman_informer::work_queue::WorkQueue;
 use steersman_informer::{Lister, View, keep};
 
 use self::collection::Collection;
 use self::metrics::Metrics;
 use self::plan::{Observed, Outcome, Round, Step, plan};
-use steersman_controller::call::{Call, Content, JSON, STRATEGIC_MERGE_PATCH};
+use steersman_controller::client::{Changed, Client, Delete, Patch};
 use steersman_controller::context::ControllerContext;
 use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
 use steersman_controller::options;
@@ -87,8 +85,10 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     let metrics = Metrics::new();
     metrics.register(&context.metrics)?;
     let threshold = usize::try_from(context.options::<PodGcOptions>().terminated_pod_threshold).unwrap_or(0);
+    let client = context.client_for("pod-garbage-collector");
     let controller = Arc::new(PodGc {
-        client: context.client_for("pod-garbage-collector"),
+        pod_client: Client::new(client.clone()),
+        node_client: Client::new(client),
         pods: pods.lister(),
         nodes: nodes.lister(),
         quarantine: context.queue("orphaned_pods_nodes"),
@@ -102,7 +102,8 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
 
 /// Looks for pods that are garbage. Its one key stands for all of them.
 pub struct PodGc {
-    client: kube::Client,
+    pod_client: Client<Pod>,
+    node_client: Client<Node>,
     pods: Lister<CollectedPod>,
     nodes: Lister<CollectedNode>,
     /// Nodes that pods name and the cache does not know: handed out once their time is up.
@@ -143,13 +144,8 @@ impl PodGc {
     }
 
     async fn read_node(&self, node: &str) -> Result<Outcome, SyncError> {
-        let what = format!("reading node {node}");
-        let call = Call { what, method: Method::GET, path: format!("/api/v1/nodes/{node}"), content: None };
-        match call.send(&self.client).await {
-            Ok(_) => Ok(Outcome::NodeExists),
-            Err(error) if error.is("NotFound") => Ok(Outcome::NodeIsGone),
-            Err(error) => Err(error),
-        }
+        let found = self.node_client.resource().get_meta(&ObjectKey::new("", node)).await?;
+        Ok(if found.is_some() { Outcome::NodeExists } else { Outcome::NodeIsGone })
     }
 
     async fn collect(&self, pod: &Collection) -> Result<Outcome, SyncError> {
@@ -166,27 +162,14 @@ impl PodGc {
 
     /// That there is no such pod any more, or another of its name, is as good as done.
     async fn mark_failed_and_delete(&self, pod: &Collection) -> Result<(), SyncError> {
-        let path = format!("/api/v1/namespaces/{}/pods/{}", pod.key.namespace, pod.key.name);
-        let gone = |error: &SyncError| error.is("NotFound") || error.is("Conflict");
         if let Some(patch) = &pod.failure {
-            let what = format!("marking pod {} as failed", pod.key);
-            let content = Some(Content::json(STRATEGIC_MERGE_PATCH, patch));
-            let call = Call { what, method: Method::PATCH, path: format!("{path}/status"), content };
-            match call.send(&self.client).await {
-                Err(error) if gone(&error) => return Ok(()),
-                other => other?,
-            };
+            let patch = Patch::Strategic(patch.clone());
+            if !matches!(self.pod_client.patch_status(&pod.key, &patch).await?, Changed::Now(_)) {
+                return Ok(());
+            }
         }
-        let options = json!({
-            "apiVersion": "v1", "kind": "DeleteOptions",
-            "gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid},
-        });
-        let what = format!("deleting pod {}", pod.key);
-        let content = Some(Content::json(JSON, &options));
-        match (Call { what, method: Method::DELETE, path, content }).send(&self.client).await {
-            Err(error) if !gone(&error) => Err(error),
-            _ => Ok(()),
-        }
+        let delete = Delete { grace_period_seconds: Some(0), ..Delete::of(&pod.uid) };
+        self.pod_client.delete(&pod.key, &delete).await.map(drop)
     }
 }
 

@@ -5,16 +5,22 @@
 //! controller does around a call is done here as it is there.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures::FutureExt;
 use proptest::prelude::*;
 use steersman_api::ObjectKey;
 
 use super::super::indexes::Indexes;
 use super::super::memory::Memory;
 use super::*;
+use steersman_controller::client::{WriteOutcome, Wrote, resource};
 use steersman_controller::controller::SyncError;
 use steersman_controller::own_writes::{Freshness, Listing, OwnWrites};
 use steersman_controller::plan::{OnFailure, Pace};
+use steersman_kinds::job::Job as CachedJob;
+use steersman_kinds::pod::Pod as CachedPod;
 
 type Pods = BTreeMap<Uid, Pod>;
 
@@ -35,10 +41,12 @@ struct Server {
 
 /// One process that leads, and what it knows.
 struct Process {
-    own_writes: OwnWrites<2>,
+    own_writes: OwnWrites,
     memory: Memory,
     /// How many states of each kind its caches have seen.
     seen: [usize; 2],
+    /// The versions that its caches have reached.
+    reached: [Arc<AtomicU64>; 2],
 }
 
 struct World {
@@ -210,10 +218,30 @@ fn version_of(states: &[(u64, Pods)], pod: &Pod) -> ResourceVersion {
     same.last().map_or(ResourceVersion::ANY, |(version, _)| ResourceVersion(*version))
 }
 
+/// The outcome of a call, with the cache that will show it and the version.
+struct Written {
+    outcome: Outcome,
+    written: Option<(usize, ResourceVersion)>,
+}
+
+impl WriteOutcome for Written {
+    fn wrote(&self) -> Option<Wrote<'_>> {
+        let (cache, version) = self.written?;
+        Some(if cache == 0 { Wrote::of::<CachedJob>(version) } else { Wrote::of::<CachedPod>(version) })
+    }
+}
+
 impl Process {
     fn new(seen: [usize; 2]) -> Self {
         let own_writes = OwnWrites::new(Duration::from_secs(3_600));
-        Self { own_writes, memory: Memory::default(), seen }
+        let reached: [Arc<AtomicU64>; 2] = Default::default();
+        let version = |cache: &Arc<AtomicU64>| {
+            let cache = Arc::clone(cache);
+            move || ResourceVersion(cache.load(Ordering::Relaxed))
+        };
+        own_writes.watch_version(resource::<CachedJob>(), version(&reached[0]));
+        own_writes.watch_version(resource::<CachedPod>(), version(&reached[1]));
+        Self { own_writes, memory: Memory::default(), seen, reached }
     }
 }
 
@@ -244,12 +272,15 @@ impl World {
         let [seen_jobs, seen_pods] = self.process.seen;
         let (job, states) = (&self.server.jobs[seen_jobs - 1], &self.server.pods[..seen_pods]);
         let (at, pods) = &states[seen_pods - 1];
-        let Process { own_writes, memory, .. } = &self.process;
-        match own_writes.check(&self.key, [ResourceVersion(job.0), ResourceVersion(*at)]) {
+        let Process { own_writes, memory, reached, .. } = &self.process;
+        reached[0].store(job.0, Ordering::Relaxed);
+        reached[1].store(*at, Ordering::Relaxed);
+        match own_writes.check(&self.key) {
             Freshness::Behind { .. } => None,
             Freshness::Doubtful => Some(self.read()),
             Freshness::Current => {
-                let gone = own_writes.gone(&self.key, |uid| pods.get(uid).is_some_and(|pod| pod.tracked));
+                let gone = own_writes
+                    .gone::<CachedPod>(&self.key, |uid| pods.get(uid).is_some_and(|pod| pod.tracked));
                 let lost = |pod: &Pod| {
                     gone.is_condemned(&pod.uid) || gone.is_past(&pod.uid, version_of(states, pod))
                 };
@@ -266,11 +297,12 @@ impl World {
         let (job, pods) = (self.server.jobs.last().unwrap(), self.server.pods());
         // What the cache must come to is the newest of the pods that are listed: not that of one that is gone.
         let newest = pods.values().map(|pod| version_of(&self.server.pods, pod)).max();
-        let versions = [ResourceVersion(job.0), newest.unwrap_or(ResourceVersion::ANY)];
+        let newest = newest.unwrap_or(ResourceVersion::ANY);
+        let versions = [Wrote::of::<CachedJob>(ResourceVersion(job.0)), Wrote::of::<CachedPod>(newest)];
         let held: HashSet<Uid> = pods.values().filter(|pod| pod.tracked).map(|pod| pod.uid.clone()).collect();
         self.process.own_writes.reread(&self.key, versions, |uid| held.contains(uid));
         let as_of = ResourceVersion(self.server.version);
-        self.process.own_writes.listed(&self.key, Listing { cache: 1, as_of, held });
+        self.process.own_writes.listed::<CachedPod>(&self.key, Listing { as_of, held });
         self.process.memory.be_sure(&self.key, &"job".into());
         self.observed(job, pods, Grounds::Sure)
     }
@@ -288,39 +320,24 @@ impl World {
             Step::Discard(pod) | Step::Release(pod) => Some(&pod.uid),
             _ => None,
         };
-        if let Some(uid) = released {
-            own_writes.condemn(key, uid);
-        }
-        let attempt = own_writes.attempt(key);
         let answer = match fate {
             Fate::Done => server.apply(step),
             Fate::Refused => Err(refused(403)),
             Fate::LostAfter => server.apply(step).and(Err(lost())),
             Fate::LostBefore => Err(lost()),
+            // What the process remembers dies with it.
             Fate::CrashAfter => {
                 let _ = server.apply(step);
                 return Err(Crash);
             }
             Fate::CrashBefore => return Err(Crash),
         };
-        let result = match answer {
-            Ok((outcome, Some((cache, version)))) => {
-                attempt.wrote(cache, version);
-                Ok(outcome)
-            }
-            Ok((outcome, None)) => {
-                attempt.done();
-                Ok(outcome)
-            }
-            Err(error) => {
-                if attempt.failed(&error)
-                    && let Some(uid) = released
-                {
-                    own_writes.spare(key, uid);
-                }
-                Err(error)
-            }
+        let answer = std::future::ready(answer.map(|(outcome, written)| Written { outcome, written }));
+        let written = match released {
+            Some(uid) => own_writes.remove::<CachedPod, _>(key, uid, answer).now_or_never(),
+            None => own_writes.write(key, answer).now_or_never(),
         };
+        let result = written.expect("a ready write must end at once").map(|written| written.outcome);
         if let (Step::WriteStatus(write), Ok(_)) = (step, &result) {
             memory.set_backoff(key, &write.uid, write.backoff);
         }

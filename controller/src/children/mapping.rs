@@ -1,0 +1,67 @@
+//! Which owners a change of a child concerns.
+
+use std::sync::Arc;
+
+use steersman_api::{Meta, ObjectKey};
+use steersman_informer::Change;
+use steersman_informer::wire::Kind;
+use steersman_informer::work_queue::WorkQueue;
+
+use super::{Children, Owns};
+
+/// How a mapping puts an owner's key into a queue.
+pub type Enqueue<'a> = dyn Fn(&ObjectKey) + Send + Sync + 'a;
+
+impl<O: Owns> Children<O> {
+    /// Puts the keys of owners into `queue`: of each owner that changes, and of the owners that a changed child concerns.
+    pub fn map_to(self: &Arc<Self>, queue: &WorkQueue<ObjectKey>) {
+        let owners = queue.clone();
+        self.owners.map(move |change| owners.add(change.key().clone()));
+        let (this, queue) = (Arc::downgrade(self), queue.clone());
+        self.children.map(move |change| {
+            if let Some(this) = this.upgrade() {
+                this.child_changed(change, &|owner| {
+                    queue.wake(owner);
+                    queue.add(owner.clone());
+                });
+            }
+        });
+    }
+
+    /// Calls `enqueue` for each owner that a change of a child concerns: its managing owner, before and after the change;
+    /// and of a child that no controller manages, the owners that select it, if anything changed that they go by. As the
+    /// pod handlers of upstream's replica set controller.
+    pub fn child_changed(&self, change: &Change<O::Child>, enqueue: &Enqueue<'_>) {
+        match change {
+            Change::Added { object, .. } | Change::Resync { object } => match object.meta() {
+                child if child.controller().is_some() || child.is_deleting() => self.managing(child, enqueue),
+                child => self.selecting_owners(child, enqueue),
+            },
+            Change::Updated { old, new } => {
+                let (old, new) = (old.meta(), new.meta());
+                let changed_owner = old.controller() != new.controller();
+                if changed_owner {
+                    self.managing(old, enqueue);
+                }
+                if new.controller().is_some() || new.is_deleting() {
+                    self.managing(new, enqueue);
+                } else if changed_owner || old.labels != new.labels {
+                    self.selecting_owners(new, enqueue);
+                }
+            }
+            Change::Deleted { last } => self.managing(last.meta(), enqueue),
+        }
+    }
+
+    fn managing(&self, child: &Meta, enqueue: &Enqueue<'_>) {
+        let of_kind =
+            child.controller().filter(|owner| owner.kind == O::Kind::KIND && owner.group() == O::Kind::GROUP);
+        if let Some(owner) = of_kind {
+            enqueue(&ObjectKey::new(child.key.namespace.clone(), owner.name.clone()));
+        }
+    }
+
+    fn selecting_owners(&self, child: &Meta, enqueue: &Enqueue<'_>) {
+        self.selecting(&child.key.namespace, &child.labels).iter().for_each(enqueue);
+    }
+}

@@ -1,0 +1,65 @@
+//! Which owners select an object: an index of owners by one label of their selectors.
+
+use std::collections::BTreeSet;
+
+use steersman_api::meta::Labels;
+use steersman_api::{ArcStr, LabelSelector, ObjectKey};
+use steersman_informer::{IndexValue, View};
+
+use super::{Children, Owns};
+
+/// The index of owners by namespace and one label that all objects of the owner's selector have.
+pub(super) const BY_SELECTOR: &str = "selectorLabel";
+
+/// The function of [`BY_SELECTOR`].
+///
+/// A selected object has all labels of the selector, so one of them suffices to find the owner; the fewer owners share it,
+/// the better. The longest value likely tells the most: a hash or a uid, not the name of an application. An owner whose
+/// selector demands no single value of any label is found under its namespace alone.
+pub(super) fn by_selector<O: Owns>(owner: &View<O>) -> Vec<IndexValue> {
+    let Ok(selector) = O::selector(owner.object()) else { return Vec::new() };
+    let namespace = &owner.meta().key.namespace;
+    vec![telling(&selector).map_or_else(
+        || IndexValue::Text(namespace.clone()),
+        |(key, value)| IndexValue::Triple(namespace.clone(), key.into(), value.clone()),
+    )]
+}
+
+fn telling(selector: &LabelSelector) -> Option<(&str, &ArcStr)> {
+    let single = selector.terms().filter_map(|(key, values)| match values {
+        [value] => Some((key, value)),
+        _ => None,
+    });
+    single.max_by(|a, b| a.1.len().cmp(&b.1.len()).then(b.0.cmp(a.0)))
+}
+
+impl<O: Owns> Children<O> {
+    /// The owners in a namespace whose selectors select an object with these labels. An owner with an empty selector selects
+    /// no object, as in upstream's `GetPodReplicaSets`.
+    pub fn selecting(&self, namespace: &ArcStr, labels: &Labels) -> BTreeSet<ObjectKey> {
+        let mut found = BTreeSet::new();
+        if labels.is_empty() {
+            return found;
+        }
+        let exact = labels
+            .iter()
+            .map(|(key, value)| IndexValue::Triple(namespace.clone(), key.clone(), value.clone()));
+        for entry in exact.chain([IndexValue::Text(namespace.clone())]) {
+            let Ok(owners) = self.owner_lister.by_index(&self.by_selector, &entry) else {
+                // One of the owners can't be read. The others must not suffer for it: all of the namespace are synced.
+                self.owner_lister.for_each_meta(|meta| {
+                    if meta.key.namespace == *namespace {
+                        found.insert(meta.key.clone());
+                    }
+                });
+                return found;
+            };
+            let selects = |owner: &&View<O>| {
+                O::selector(owner.object())
+                    .is_ok_and(|selector| !selector.is_empty() && selector.matches(labels))
+            };
+            found.extend(owners.iter().filter(selects).map(|owner| owner.meta().key.clone()));
+        }
+        found
+    }
+}

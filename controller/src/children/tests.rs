@@ -1,0 +1,52 @@
+use steersman_kinds::pod::Pod;
+use steersman_kinds::replica_set::ReplicaSet;
+
+use super::*;
+use steersman_api::OwnerReference;
+
+fn meta(name: &str, labels: &[(&str, &str)]) -> Meta {
+    Meta {
+        key: ObjectKey::new("default", name),
+        uid: name.into(),
+        labels: labels.iter().copied().collect(),
+        ..Meta::default()
+    }
+}
+
+fn deleting(meta: Meta) -> Meta {
+    Meta { deleted: Some(steersman_api::Time::from_seconds(0)), ..meta }
+}
+
+fn owned(meta: Meta, owner: OwnerReference) -> Meta {
+    Meta { owners: [owner].into(), ..meta }
+}
+
+#[test]
+fn an_owner_claims_what_it_owns_and_what_it_selects() {
+    let selector = LabelSelector::from_labels([("app", "a")]);
+    let owner = meta("set", &[]);
+    let ours = controller_reference::<ReplicaSet>(&owner);
+    let (a, b) = (|| meta("pod", &[("app", "a")]), || meta("pod", &[("app", "b")]));
+    let elsewhere = |child: Meta| Meta { key: ObjectKey::new("other", "pod"), ..child };
+    let of_kind = OwnerReference { kind: "Job".into(), ..ours.clone() };
+    let of_name = OwnerReference { name: "other".into(), ..ours.clone() };
+    let of_uid = OwnerReference { uid: "other".into(), ..ours.clone() };
+    for (name, child, expected, of_dying_owner) in [
+        ("ours", owned(a(), ours.clone()), Some(Claim::Owned), Some(Claim::Owned)),
+        ("ours, going", owned(deleting(a()), ours.clone()), Some(Claim::Owned), Some(Claim::Owned)),
+        ("ours, not selected", owned(b(), ours.clone()), Some(Claim::Stray), None),
+        ("nobody's", a(), Some(Claim::Orphan), None),
+        ("nobody's, not selected", b(), None, None),
+        ("nobody's, going", deleting(a()), None, None),
+        ("nobody's, elsewhere", elsewhere(a()), None, None),
+        ("ours by uid, elsewhere", elsewhere(owned(a(), ours.clone())), None, None),
+        ("of an owner of another kind", owned(a(), of_kind), None, None),
+        ("of an owner of another name", owned(a(), of_name), None, None),
+        ("of an owner of another uid", owned(a(), of_uid), None, None),
+    ] {
+        assert_eq!(Claim::of::<ReplicaSet>(&owner, &selector, &child), expected, "{name}");
+        let dying = deleting(owner.clone());
+        assert_eq!(Claim::of::<ReplicaSet>(&dying, &selector, &child), of_dying_owner, "{name}, dying owner");
+    }
+    assert_eq!(Pod::KIND, "Pod");
+}

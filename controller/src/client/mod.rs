@@ -1,0 +1,158 @@
+//! Typed reads and writes of objects at the API server.
+//!
+//! [`Client`] serves one kind that is known at compile time, [`ResourceClient`] a resource that is known only at run time.
+//! Both build paths, bodies and preconditions, and tell the outcomes apart that a controller decides on:
+//!
+//! | outcome | where it is told |
+//! |---|---|
+//! | done | [`Created::Now`], [`Changed::Now`], [`Deleted::Now`] |
+//! | the object is gone | [`Changed::Gone`], [`Deleted::Gone`] |
+//! | a precondition does not hold, or another write came first | [`Changed::Conflict`], [`Deleted::Conflict`] |
+//! | the object exists already | [`Created::Exists`] |
+//! | the namespace is being deleted | [`Created::NamespaceTerminating`] |
+//! | this process does not lead | [`SyncError::Fenced`], [`SyncError::Abandoned`](crate::controller::SyncError::Abandoned) |
+//! | nobody knows | [`SyncError::Unknown`](crate::controller::SyncError::Unknown) |
+//! | another refusal | [`SyncError::Refused`](crate::controller::SyncError::Refused) |
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use steersman_api::{GroupVersionKind, GroupVersionResource, LabelSelector, Meta, ObjectKey, OwnerReference};
+use steersman_informer::wire::{Kind, Selection};
+
+use crate::call::{Answer, Content};
+use crate::controller::SyncError;
+
+mod list;
+mod outcome;
+mod resource;
+mod scale;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub use list::Listed;
+pub(crate) use list::for_each;
+pub use outcome::{Changed, Created, Deleted, WriteOutcome, Wrote};
+pub use resource::{Delete, Patch, Propagation, ResourceClient, Subresource};
+pub use scale::Scale;
+pub use status::{StatusChange, StatusWriter};
+
+/// Reads and writes objects of kind `K`. Cheap to clone.
+pub struct Client<K> {
+    resource: ResourceClient,
+    /// The groups of fields to decode from answers.
+    groups: u64,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Clone for Client<K> {
+    fn clone(&self) -> Self {
+        Self { resource: self.resource.clone(), groups: self.groups, kind: PhantomData }
+    }
+}
+
+impl<K: Kind> Client<K> {
+    /// Makes a client that decodes only the metadata of objects in answers.
+    pub fn new(client: kube::Client) -> Self {
+        let resource = ResourceClient::new(client, resource::<K>(), K::KIND);
+        Self { resource, groups: 0, kind: PhantomData }
+    }
+
+    /// Makes a client that decodes the groups of `S` from answers, as a cache of that selection does.
+    pub fn keeping<S: Selection<Kind = K>>(client: kube::Client) -> Self {
+        Self { groups: S::GROUPS, ..Self::new(client) }
+    }
+
+    /// The same resource without a type.
+    pub fn resource(&self) -> &ResourceClient {
+        &self.resource
+    }
+
+    /// Reads an object with a quorum read. `None` if there is no object of that name.
+    ///
+    /// # Errors
+    /// The call failed, or the answer can't be decoded.
+    pub async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, SyncError> {
+        let answer = self.resource.get(key).await?;
+        answer.map(|answer| self.decode(&answer)).transpose()
+    }
+
+    /// Lists the objects of a namespace that a selector selects, with a quorum read. An empty namespace stands for all.
+    ///
+    /// # Errors
+    /// The call failed, or one of the objects can't be decoded.
+    pub async fn list(&self, namespace: &str, selector: &LabelSelector) -> Result<Listed<K>, SyncError> {
+        list::list(&self.resource, self.groups, namespace, selector).await
+    }
+
+    /// Creates an object in a namespace.
+    ///
+    /// # Errors
+    /// See [`ResourceClient::create`].
+    pub async fn create(&self, namespace: &str, object: Content) -> Result<Created<K>, SyncError> {
+        Created::of(self.resource.create(namespace, object).await, |answer| self.decode(answer))
+    }
+
+    /// Replaces an object. The object's `resourceVersion`, if it has one, is a precondition.
+    ///
+    /// # Errors
+    /// See [`ResourceClient::update`].
+    pub async fn update(&self, key: &ObjectKey, object: Content) -> Result<Changed<K>, SyncError> {
+        self.changed(self.resource.update(key, Subresource::None, object).await)
+    }
+
+    /// Patches an object. A uid or `resourceVersion` in the patch is a precondition.
+    ///
+    /// # Errors
+    /// See [`ResourceClient::patch`].
+    pub async fn patch(&self, key: &ObjectKey, patch: &Patch) -> Result<Changed<K>, SyncError> {
+        self.changed(self.resource.patch(key, Subresource::None, patch).await)
+    }
+
+    /// Patches the status of an object.
+    ///
+    /// # Errors
+    /// See [`ResourceClient::patch`].
+    pub async fn patch_status(&self, key: &ObjectKey, patch: &Patch) -> Result<Changed<K>, SyncError> {
+        self.changed(self.resource.patch(key, Subresource::Status, patch).await)
+    }
+
+    /// Deletes an object.
+    ///
+    /// # Errors
+    /// See [`ResourceClient::delete`].
+    pub async fn delete(&self, key: &ObjectKey, delete: &Delete) -> Result<Deleted<K>, SyncError> {
+        Deleted::of(self.resource.delete(key, delete).await)
+    }
+
+    fn changed(&self, answer: Result<Answer, SyncError>) -> Result<Changed<K>, SyncError> {
+        Changed::of(answer, |answer| self.decode(answer))
+    }
+
+    fn decode(&self, answer: &Answer) -> Result<Arc<K>, SyncError> {
+        answer.object(self.groups).map(Arc::new)
+    }
+}
+
+/// Where objects of a kind are served.
+pub fn resource<K: Kind>() -> GroupVersionResource {
+    GroupVersionResource::new(K::GROUP, K::VERSION, K::RESOURCE)
+}
+
+/// The kind's names, as objects and owner references spell them.
+pub fn group_version_kind<K: Kind>() -> GroupVersionKind {
+    GroupVersionKind::new(K::GROUP, K::VERSION, K::KIND)
+}
+
+/// Names an object of kind `K` as the involved object of an event.
+pub fn event_reference<K: Kind>(meta: &Meta) -> ObjectReference {
+    steersman_client::events::reference(&group_version_kind::<K>(), meta)
+}
+
+/// Names an object of kind `K` as the managing owner of another object, as upstream's `NewControllerRef`.
+pub fn controller_reference<K: Kind>(meta: &Meta) -> OwnerReference {
+    let api_version = group_version_kind::<K>().api_version();
+    OwnerReference::controller(&api_version, K::KIND, meta.key.name.clone(), meta.uid.clone())
+}

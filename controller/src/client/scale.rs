@@ -1,0 +1,39 @@
+//! The scale of an object: how many replicas it has, and is asked for.
+
+use serde_json::Value;
+use steersman_api::{ArcStr, ResourceVersion};
+
+use crate::controller::SyncError;
+
+/// The `autoscaling/v1` Scale of an object. Keeps fields that are newer than this program.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    json: Value,
+    /// The version of the scaled object.
+    pub resource_version: ResourceVersion,
+    /// The number of replicas that the object asks for.
+    pub wanted: i32,
+    /// The number of replicas that the object has.
+    pub current: i32,
+    /// Selects the object's pods, as a query of the API has it. Empty if the object has no selector.
+    pub selector: ArcStr,
+}
+
+impl Scale {
+    pub(super) fn parse(json: Value) -> Result<Self, SyncError> {
+        let number =
+            |part: &str| json[part]["replicas"].as_i64().and_then(|n| i32::try_from(n).ok()).unwrap_or(0);
+        let version = json["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        let resource_version = ResourceVersion::parse(version)
+            .map_err(|error| SyncError::Failed(format!("a Scale with a bad resourceVersion: {error}")))?;
+        let (wanted, current) = (number("spec"), number("status"));
+        let selector = json["status"]["selector"].as_str().unwrap_or_default().into();
+        Ok(Self { resource_version, wanted, current, selector, json })
+    }
+
+    pub(super) fn with_replicas(&self, replicas: i32) -> Value {
+        let mut json = self.json.clone();
+        json["spec"]["replicas"] = replicas.into();
+        json
+    }
+}

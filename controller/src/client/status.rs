@@ -1,0 +1,119 @@
+//! Writes of an object's status.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use steersman_api::{Meta, ObjectKey, ResourceVersion, Status, Uid, merge_patch};
+use steersman_informer::wire::Kind;
+
+use super::{Changed, Client, Patch, Subresource};
+use crate::call::{Accept, Call, Content, JSON};
+use crate::controller::SyncError;
+
+/// A change of an object's status.
+///
+/// It holds the fields that change and no others. A projection lacks fields that other components, or newer versions, keep
+/// in the status: these survive.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatusChange {
+    uid: Uid,
+    /// The version of the object that the change was decided on.
+    resource_version: ResourceVersion,
+    /// The merge patch from the old status to the new one. Removed members are null; a list is replaced as a whole.
+    difference: Value,
+}
+
+impl StatusChange {
+    /// The change of the status of the object with this metadata. `None` if the two are equal: then nothing must be
+    /// written.
+    ///
+    /// # Panics
+    /// If a status can't be serialized as JSON.
+    pub fn between<S: Serialize>(meta: &Meta, was: &S, is: &S) -> Option<Self> {
+        let json = |status: &S| serde_json::to_value(status).expect("a status must be serializable as JSON");
+        let difference = merge_patch::diff(&json(was), &json(is))?;
+        Some(Self { uid: meta.uid.clone(), resource_version: meta.resource_version, difference })
+    }
+
+    /// The merge patch of the subresource `status`, with the object's uid and version as preconditions. So it is no less
+    /// strict than an update: the API server refuses a patch that was decided on an old state.
+    pub fn patch(&self) -> Value {
+        json!({
+            "metadata": {"uid": self.uid, "resourceVersion": self.resource_version},
+            "status": self.difference,
+        })
+    }
+}
+
+/// Writes the status of objects of kind `K`, with as few rights as kube-controller-manager needs.
+///
+/// Kubernetes's own roles (`system:controller:*`) grant `update` on most statuses and not `patch`. So the writer asks the
+/// API server once, by a SelfSubjectAccessReview, which of the two this process may do:
+/// - `patch`: a write is one merge patch;
+/// - only `update`: the writer reads the object in JSON, changes the members of its status, and puts it back, so that
+///   fields which this program does not know survive.
+pub struct StatusWriter<K> {
+    client: Client<K>,
+    pub(super) way: AtomicU8,
+}
+
+/// How the writer writes. `UNKNOWN` until the API server has told.
+const UNKNOWN: u8 = 0;
+const PATCH: u8 = 1;
+pub(super) const UPDATE: u8 = 2;
+
+impl<K: Kind> StatusWriter<K> {
+    /// Writes through `client`.
+    pub fn new(client: Client<K>) -> Self {
+        Self { client, way: AtomicU8::new(UNKNOWN) }
+    }
+
+    /// Writes a change.
+    ///
+    /// # Errors
+    /// The call failed. If the object changed since the change was decided on, the outcome is [`Changed::Conflict`].
+    pub async fn write(&self, key: &ObjectKey, change: &StatusChange) -> Result<Changed<K>, SyncError> {
+        if self.may_patch(key).await? {
+            return self.client.patch_status(key, &Patch::Merge(change.patch())).await;
+        }
+        let Some(mut object) = self.client.resource().get_json(key).await? else { return Ok(Changed::Gone) };
+        let meta = &object["metadata"];
+        let version = change.resource_version.to_string();
+        if meta["uid"] != change.uid.to_string() || meta["resourceVersion"] != version {
+            let found = meta["resourceVersion"].as_str().unwrap_or_default();
+            let message = format!("the object has been modified: it has version {found}, not {version}");
+            return Ok(Changed::Conflict(Status::failure(409, "Conflict", message).into()));
+        }
+        json_patch::merge(&mut object["status"], &change.difference);
+        let content = Content::json(JSON, &object);
+        let answer = self.client.resource().update(key, Subresource::Status, content).await;
+        Changed::of(answer, |answer| self.client.decode(answer))
+    }
+
+    async fn may_patch(&self, key: &ObjectKey) -> Result<bool, SyncError> {
+        match self.way.load(Ordering::Relaxed) {
+            PATCH => return Ok(true),
+            UPDATE => return Ok(false),
+            _ => {}
+        }
+        // Cluster-wide, as Kubernetes's roles are. A role for single namespaces is no case of kube-controller-manager.
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {
+                "group": K::GROUP, "version": K::VERSION, "resource": K::RESOURCE,
+                "subresource": "status", "verb": "patch",
+            }},
+        });
+        let call = Call {
+            what: format!("asking whether the status of {} {key} may be patched", K::KIND),
+            method: http::Method::POST,
+            path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".to_owned(),
+            accept: Accept::Json,
+            content: Some(Content::json(JSON, &review)),
+        };
+        let allowed = call.send(self.client.resource().kube()).await?.json()?["status"]["allowed"] == true;
+        self.way.store(if allowed { PATCH } else { UPDATE }, Ordering::Relaxed);
+        Ok(allowed)
+    }
+}

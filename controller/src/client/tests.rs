@@ -1,0 +1,160 @@
+use std::sync::atomic::Ordering;
+
+use serde_json::{Value, json};
+use steersman_api::{ResourceVersion, Uid};
+use steersman_apiserver::{Calls, TestServer, Verb};
+use steersman_client::Clients;
+use steersman_informer::wire::Object;
+use steersman_kinds::job::Job;
+use steersman_kinds::pod::Pod;
+use steersman_kinds::replica_set::ReplicaSet;
+
+use super::status::UPDATE;
+use super::*;
+use crate::call::JSON;
+
+async fn server() -> (TestServer, kube::Client) {
+    let server = TestServer::start().await;
+    let client = Clients::over(server.in_memory()).component("test");
+    (server, client)
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("default", name)
+}
+
+fn content(object: &Value) -> Content {
+    Content::json(JSON, object)
+}
+
+fn pod(name: &str) -> Content {
+    content(&json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }))
+}
+
+fn template() -> Value {
+    json!({
+        "metadata": {"labels": {"app": "a"}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]},
+    })
+}
+
+async fn replica_set(client: &Client<ReplicaSet>) -> Arc<ReplicaSet> {
+    let mut template = template();
+    template["spec"].as_object_mut().unwrap().remove("restartPolicy");
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "a"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "a"}}, "template": template},
+    });
+    match client.create("default", content(&object)).await.unwrap() {
+        Created::Now(made) => made,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcomes_of_writes_are_told_apart() {
+    let (_server, client) = server().await;
+    let pods = Client::<Pod>::new(client);
+    let Created::Now(made) = pods.create("default", pod("a")).await.unwrap() else { panic!("not created") };
+    assert!(matches!(pods.create("default", pod("a")).await.unwrap(), Created::Exists(_)));
+    assert!(pods.get(&key("b")).await.unwrap().is_none());
+
+    let label = |version: Option<ResourceVersion>| {
+        let mut patch = json!({"metadata": {"labels": {"a": "b"}}});
+        if let Some(version) = version {
+            patch["metadata"]["resourceVersion"] = version.to_string().into();
+        }
+        Patch::Merge(patch)
+    };
+    assert!(matches!(pods.patch(&key("b"), &label(None)).await.unwrap(), Changed::Gone));
+    let Changed::Now(changed) = pods.patch(&key("a"), &label(None)).await.unwrap() else {
+        panic!("unchanged")
+    };
+    assert_eq!(changed.wrote_version(), changed.meta().resource_version);
+    let stale = label(Some(made.meta().resource_version));
+    assert!(matches!(pods.patch(&key("a"), &stale).await.unwrap(), Changed::Conflict(_)));
+
+    let other = Delete::of(&Uid::from("other"));
+    assert!(matches!(pods.delete(&key("a"), &other).await.unwrap(), Deleted::Conflict(_)));
+    let deleted = pods.delete(&key("a"), &Delete::of(&made.meta().uid)).await.unwrap();
+    assert!(matches!(deleted, Deleted::Now(Some(_), _)), "{deleted:?}");
+    assert!(matches!(pods.delete(&key("a"), &Delete::default()).await.unwrap(), Deleted::Gone));
+}
+
+trait WroteVersion {
+    fn wrote_version(&self) -> ResourceVersion;
+}
+
+impl WroteVersion for Arc<Pod> {
+    fn wrote_version(&self) -> ResourceVersion {
+        Changed::Now(Arc::clone(self)).wrote().expect("a change must carry a version").version
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_is_answered_with_a_bare_status_has_no_version() {
+    let (_server, client) = server().await;
+    let jobs = Client::<Job>::new(client);
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {"template": template()},
+    });
+    assert!(matches!(jobs.create("default", content(&job)).await.unwrap(), Created::Now(_)));
+    let background = Delete { propagation: Some(Propagation::Background), ..Delete::default() };
+    let deleted = jobs.delete(&key("a"), &background).await.unwrap();
+    assert!(matches!(deleted, Deleted::Now(None, _)), "{deleted:?}");
+    assert!(deleted.wrote().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_is_written_by_patch_or_by_update_and_unknown_members_survive_both() {
+    let (server, client) = server().await;
+    let sets = Client::<ReplicaSet>::new(client);
+    let set = replica_set(&sets).await;
+    let patch = Patch::Merge(json!({"status": {"replicas": 1, "readyReplicas": 1}}));
+    let Changed::Now(set) = sets.patch_status(&set.meta().key, &patch).await.unwrap() else { panic!("gone") };
+    for update in [false, true] {
+        let writer = StatusWriter::new(sets.clone());
+        if update {
+            writer.way.store(UPDATE, Ordering::Relaxed);
+        }
+        let current = sets.get(&key("a")).await.unwrap().unwrap();
+        // What the writer knows of the status lacks `readyReplicas`.
+        let (was, is) = (json!({"replicas": 1, "availableReplicas": 1}), json!({"replicas": 2}));
+        let change = StatusChange::between(current.meta(), &was, &is).unwrap();
+        assert_eq!(StatusChange::between(current.meta(), &was, &was), None, "nothing changes");
+        let recording = server.record();
+        let written = writer.write(&key("a"), &change).await.unwrap();
+        assert!(matches!(written, Changed::Now(_)), "{written:?}");
+        let verb = if update { Verb::Update } else { Verb::Patch };
+        assert_eq!(recording.count(&Calls::to("replicasets").verb(verb)), 1);
+        let stored = sets.resource().get_json(&key("a")).await.unwrap().unwrap();
+        assert_eq!(stored["status"]["replicas"], 2);
+        assert_eq!(stored["status"]["readyReplicas"], 1, "update: {update}");
+        let stale = StatusChange::between(set.meta(), &was, &is).unwrap();
+        let refused = writer.write(&key("a"), &stale).await.unwrap();
+        assert!(matches!(refused, Changed::Conflict(_)), "update: {update}, {refused:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_without_a_type_has_metadata_scale_and_collections() {
+    let (_server, client) = server().await;
+    let sets = Client::<ReplicaSet>::new(client);
+    let set = replica_set(&sets).await;
+    let sets = sets.resource();
+    assert_eq!(sets.get_meta(&key("a")).await.unwrap().unwrap().uid, set.meta().uid);
+    let scale = sets.scale(&key("a")).await.unwrap().unwrap();
+    assert_eq!((scale.wanted, &*scale.selector), (2, "app=a"));
+    let Changed::Now(scaled) = sets.set_scale(&key("a"), &scale, 5).await.unwrap() else {
+        panic!("unscaled")
+    };
+    assert_eq!(scaled.wanted, 5);
+    let stale = sets.set_scale(&key("a"), &scale, 6).await.unwrap();
+    assert!(matches!(stale, Changed::Conflict(_)), "{stale:?}");
+    sets.delete_collection("default", &Delete::default()).await.unwrap();
+    assert!(sets.get_meta(&key("a")).await.unwrap().is_none());
+    assert!(sets.scale(&key("a")).await.unwrap().is_none());
+}
