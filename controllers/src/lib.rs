@@ -11,4 +11,5 @@ pub use role::cluster_role;
 pub use steersman_controllers_batch as batch;
 pub use steersman_controllers_network as network;
 pub use steersman_controllers_nodes as nodes;
+pub use steersman_controllers_workloads as workloads;
 pub use table::builtin;

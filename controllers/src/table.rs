@@ -4,6 +4,7 @@ use steersman_controller::registry::{Descriptor, Registry};
 use steersman_controllers_batch::job;
 use steersman_controllers_network::endpoints;
 use steersman_controllers_nodes::pod_gc;
+use steersman_controllers_workloads::replica_set;
 
 /// The registry with all controllers of kube-controller-manager.
 pub fn builtin() -> Registry {
@@ -12,7 +13,7 @@ pub fn builtin() -> Registry {
         endpoints::DESCRIPTOR,
         row("endpointslice-controller", &["endpointslice"]),
         row("endpointslice-mirroring-controller", &["endpointslicemirroring"]),
-        row("replicationcontroller-controller", &["replicationcontroller"]),
+        replica_set::REPLICATION_CONTROLLERS,
         pod_gc::DESCRIPTOR,
         row("resourcequota-controller", &["resourcequota"]),
         row("namespace-controller", &["namespace"]),
@@ -23,7 +24,7 @@ pub fn builtin() -> Registry {
         job::DESCRIPTOR,
         row("podgroup-protection-controller", &[]),
         row("deployment-controller", &["deployment"]),
-        row("replicaset-controller", &["replicaset"]),
+        replica_set::REPLICA_SETS,
         row("horizontal-pod-autoscaler-controller", &["horizontalpodautoscaling"]),
         row("disruption-controller", &["disruption"]),
         row("statefulset-controller", &["statefulset"]),

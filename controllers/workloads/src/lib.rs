@@ -1,0 +1,3 @@
+//! Controllers of workloads: objects that keep pods running.
+
+pub mod replica_set;
