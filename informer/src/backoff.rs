@@ -1,31 +1,32 @@
-//! Waiting longer after each failure in a row.
+//! Exponential back-off with jitter.
 
 use std::time::Duration;
 
 use rand::Rng;
 use tokio::time::Instant;
 
-/// An exponential delay with jitter that begins anew after a time of health, as client-go's reflector has it.
+/// An exponential delay with jitter. It starts again from the first delay after a time without failures, as in client-go's
+/// reflector.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     config: Config,
-    /// What the next failure waits for, before jitter.
+    /// The delay after the next failure, before jitter.
     next: Duration,
     last_failure: Option<Instant>,
 }
 
-/// How a [`Backoff`] grows.
+/// The configuration of a [`Backoff`].
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The first delay.
     pub initial: Duration,
-    /// The delay grows no further than this, before jitter.
+    /// The longest delay, before jitter.
     pub cap: Duration,
-    /// Without a failure for this long, the next one waits for `initial` again.
+    /// After this long without a failure, the next failure waits for `initial` again.
     pub reset_after: Duration,
 }
 
-/// client-go's reflector: 800 ms to 30 s, anew after 2 minutes.
+/// As client-go's reflector: 800 ms to 30 s, reset after 2 minutes without a failure.
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -37,13 +38,13 @@ impl Default for Config {
 }
 
 impl Backoff {
-    /// Nothing has failed yet.
+    /// Makes a back-off without failures.
     pub fn new(config: Config) -> Self {
         Self { next: config.initial, config, last_failure: None }
     }
 
-    /// How long to wait after a failure that came now: one to two times the delay, so that many clients that failed
-    /// together do not come back together.
+    /// Counts a failure, and returns how long to wait: one to two times the delay, so that many clients that failed together
+    /// do not retry together.
     pub fn failed(&mut self) -> Duration {
         let now = Instant::now();
         if self.last_failure.is_some_and(|last| now.duration_since(last) > self.config.reset_after) {

@@ -10,22 +10,22 @@ use tokio::sync::Notify;
 
 use crate::wire::{Decoded, Object};
 
-/// One change of one object, or of what is known of all of them.
+/// A change of one object, or a mark in the log that concerns all objects.
 #[derive(Debug)]
 pub enum Delta<K> {
-    /// A watch said that an object appeared.
+    /// A watch brought a new object.
     Added(Decoded<K>),
-    /// A watch said that an object changed.
+    /// A watch brought a new state of an object.
     Updated(Decoded<K>),
-    /// A watch said that an object went; its last state.
+    /// A watch brought the deletion of an object; its last state.
     Deleted(Decoded<K>),
-    /// A list begins: what it does not name by its end is gone. One that breaks off is followed by the next `ListBegun`.
+    /// A list begins. Objects that are not in it are gone once it is complete. If it breaks off, another `ListBegun` follows.
     ListBegun,
-    /// A list named an object.
+    /// A list brought an object.
     Replaced(Decoded<K>),
-    /// The list that was begun last is complete.
+    /// The list that began last is complete, and this is its version.
     ListComplete(ResourceVersion),
-    /// Nothing up to this version concerns the cache but what was sent.
+    /// The log has all changes up to this version.
     Bookmark(ResourceVersion),
 }
 
@@ -40,10 +40,10 @@ impl<K: Object> Delta<K> {
     }
 }
 
-/// Makes a log that holds `capacity` deltas at the most, and one at least: a reflector that runs ahead of its store waits.
+/// Makes a log of at most `capacity` deltas, and at least one. A reflector that runs ahead of its store waits.
 ///
-/// What is put in comes out once, in order; a list is never held whole. There is one writer and one reader, and each
-/// learns when the other is gone.
+/// Each delta comes out once, in order. The log never holds a whole list, unless the list is short. There is one producer
+/// and one consumer, and each learns when the other is dropped.
 pub fn delta_fifo<K: Object>(capacity: usize) -> (Producer<K>, Consumer<K>) {
     let shared = Arc::new(Shared {
         log: Mutex::new(Log { deltas: VecDeque::new(), closed: false }),
@@ -57,15 +57,15 @@ pub fn delta_fifo<K: Object>(capacity: usize) -> (Producer<K>, Consumer<K>) {
 struct Shared<K> {
     log: Mutex<Log<K>>,
     capacity: usize,
-    /// Woken when a delta was put in, or the producer went.
+    /// Woken when a delta was put in, or the producer was dropped.
     filled: Notify,
-    /// Woken when deltas were taken out, or the consumer went.
+    /// Woken when deltas were taken out, or the consumer was dropped.
     drained: Notify,
 }
 
 struct Log<K> {
     deltas: VecDeque<Delta<K>>,
-    /// One of the two sides is gone.
+    /// One of the two sides was dropped.
     closed: bool,
 }
 
@@ -74,16 +74,16 @@ pub struct Producer<K> {
     shared: Arc<Shared<K>>,
 }
 
-/// The consumer is gone: nothing needs to be sent any more.
+/// The consumer was dropped, so the producer should stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the store of this reflector is gone")]
+#[error("the consumer of this log was dropped")]
 pub struct Closed;
 
 impl<K: Object> Producer<K> {
-    /// Puts a delta at the end, once there is room for it.
+    /// Appends a delta, once there is room for it.
     ///
     /// # Errors
-    /// The consumer is gone.
+    /// The consumer was dropped.
     pub async fn push(&mut self, delta: Delta<K>) -> Result<(), Closed> {
         loop {
             let drained = self.shared.drained.notified();
@@ -117,9 +117,7 @@ pub struct Consumer<K> {
 }
 
 impl<K: Object> Consumer<K> {
-    /// Waits for deltas and takes all there are; `None` once the producer is gone and everything was taken.
-    ///
-    /// Dropping the future loses nothing.
+    /// Waits for deltas and takes all of them. `None` once the producer was dropped and the log is empty. Cancel-safe.
     pub async fn pop(&mut self) -> Option<Vec<Delta<K>>> {
         loop {
             let filled = self.shared.filled.notified();
@@ -139,7 +137,7 @@ impl<K: Object> Consumer<K> {
         }
     }
 
-    /// The objects of which a change waits here: a resync skips them, since that change tells of them anyway.
+    /// The keys of the objects whose changes wait in the log. A resync skips them, since the change follows anyway.
     pub fn under_way(&self) -> HashSet<ObjectKey> {
         self.shared.log.lock().deltas.iter().filter_map(Delta::key).cloned().collect()
     }

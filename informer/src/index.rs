@@ -1,4 +1,4 @@
-//! What a store can be searched by.
+//! Indexes of a store.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use steersman_api::{ArcStr, OwnerReference, Uid};
 
 use crate::wire::{Object, Selection};
 
-/// A value that an index holds objects under.
+/// A value under which an index holds objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IndexValue {
-    /// A name, a namespace, a node.
+    /// A string, such as a namespace or a node's name.
     Text(ArcStr),
-    /// Two of those, such as a namespace and a name in it.
+    /// Two strings, such as a namespace and a name in it.
     Pair(ArcStr, ArcStr),
-    /// Three of those, such as a namespace and a label's key and value.
+    /// Three strings, such as a namespace and a label's key and value.
     Triple(ArcStr, ArcStr, ArcStr),
-    /// An identity, such as an owner's.
+    /// A uid, such as an owner's.
     Uid(Uid),
-    /// An owner of the object's own namespace, or of none: the object's namespace and the owner's uid.
+    /// An owner in the object's namespace, or a cluster-scoped one: the object's namespace and the owner's uid.
     Owner(ArcStr, Uid),
 }
 
@@ -40,11 +40,10 @@ impl From<Uid> for IndexValue {
     }
 }
 
-/// Says under which values an object is to be found, by calling back with each. It must give the same values for the same
-/// object at all times.
+/// Calls back with each value under which an index holds an object. It must always give the same values for the same object.
 pub type IndexFn<K> = dyn Fn(&Arc<K>, &mut dyn FnMut(IndexValue)) + Send + Sync;
 
-/// An index of one store: no other store takes it.
+/// The id of an index of one store. Other stores refuse it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexId {
     pub(crate) store: u64,
@@ -52,7 +51,7 @@ pub struct IndexId {
 }
 
 /// An index of one informer's cache: see [`Informer::add_index`](crate::Informer::add_index). Listers of other informers panic
-/// when they are given it.
+/// if they get it.
 pub struct Index<S> {
     pub(crate) id: IndexId,
     selection: PhantomData<fn() -> S>,
@@ -78,7 +77,7 @@ impl<S> std::fmt::Debug for Index<S> {
     }
 }
 
-/// By namespace, as upstream's index of the same name.
+/// The name of the index by namespace, as in client-go.
 pub const BY_NAMESPACE: &str = "namespace";
 
 /// The function of [`BY_NAMESPACE`].
@@ -86,10 +85,10 @@ pub fn by_namespace<S: Selection>(object: &crate::View<S>) -> Vec<IndexValue> {
     vec![object.meta().key.namespace.clone().into()]
 }
 
-/// By the managing owner ([`IndexValue::Owner`]); objects without one are not in it.
+/// The name of the index by managing owner ([`IndexValue::Owner`]). Objects without a managing owner are not in it.
 ///
 /// The namespace is part of the value because an owner owns within its namespace only: a reference from elsewhere is invalid,
-/// even if its uid is right. Kind and name of the reference are for the reader to compare.
+/// even if its uid is right. The reader must compare the kind and the name of the reference.
 pub const BY_CONTROLLER: &str = "controller";
 
 /// The function of [`BY_CONTROLLER`].
@@ -99,8 +98,8 @@ pub fn by_controller<S: Selection>(object: &crate::View<S>) -> Vec<IndexValue> {
     meta.controller().map(owner).into_iter().collect()
 }
 
-/// By the uid of every owner, managing or not: what garbage collection asks for. It covers all namespaces, because owners
-/// without a namespace own in all of them, and because garbage collection must find invalid references as well.
+/// The name of the index by the uid of every owner, managing or not, for garbage collection. It covers all namespaces,
+/// because cluster-scoped owners own objects in all of them, and because garbage collection must find invalid references.
 pub const BY_OWNER_UID: &str = "ownerUID";
 
 /// The function of [`BY_OWNER_UID`].

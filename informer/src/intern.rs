@@ -1,4 +1,4 @@
-//! One copy of each text that many objects share, forgotten when its last user goes.
+//! Interns strings: objects share one copy of each, which is freed after its last user.
 
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
@@ -8,30 +8,30 @@ use hashbrown::HashTable;
 use parking_lot::Mutex;
 use steersman_api::ArcStr;
 
-/// A table of shared texts.
+/// A table of shared strings.
 ///
-/// Texts are counted by their users. What nobody uses any more is swept out whenever the table has grown to twice what
-/// was in use at the last sweep, so its size follows what is in use, however many texts come and go.
+/// Strings are reference-counted. Whenever the table has grown to twice the number of strings that were in use at the last
+/// sweep, it drops the unused ones. So its size follows use, however many strings come and go.
 ///
-/// Values that may or may not repeat (label values) are shared from their second sighting on: a fixed table of hashes
-/// remembers the sightings, so that values seen once leave no trace.
+/// Strings that may or may not repeat (label values) are shared from their second occurrence on: a table of hashes, of fixed
+/// size, remembers occurrences, so that strings that occur once take no room.
 pub struct Interner {
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
 }
 
-/// Threads that decode at once seldom meet in one of so many; a power of two.
+/// So many that threads which decode at the same time rarely lock the same shard. A power of two.
 const SHARDS: usize = 8;
-/// A table smaller than this is never swept.
+/// A shard with fewer strings than this is never swept.
 const SWEEP_FLOOR: usize = 512;
-/// Sightings remembered by each shard; a power of two.
+/// The number of hashes that each shard remembers. A power of two.
 const SIGHTINGS: usize = 1024;
 
 struct Shard {
     texts: HashTable<ArcStr>,
     /// Sweep when `texts` has grown to this length.
     sweep_at: usize,
-    /// Hashes of texts seen once, each at the place its low bits say; made at the first use.
+    /// Hashes of strings that occurred once, at the place that their low bits give. Allocated at the first use.
     sightings: Box<[u32]>,
 }
 
@@ -45,13 +45,13 @@ impl Default for Interner {
 }
 
 impl Interner {
-    /// The process's table, which all decoders share.
+    /// The table of the process. All decoders use it.
     pub fn global() -> &'static Self {
         static GLOBAL: LazyLock<Interner> = LazyLock::new(Interner::default);
         &GLOBAL
     }
 
-    /// The shared copy of a text that is likely to repeat: a namespace, a label's key, a node's name, an image.
+    /// The shared copy of a string that is likely to repeat: a namespace, a label's key, a node's name, an image.
     pub fn share(&self, text: &str) -> ArcStr {
         if text.is_empty() {
             return ArcStr::new();
@@ -60,7 +60,7 @@ impl Interner {
         self.shard(hash).lock().share(text, hash, &self.hasher)
     }
 
-    /// A text that may repeat, or not: a copy of its own at the first sighting, the shared one from then on.
+    /// A copy of a string that may or may not repeat: an unshared copy at the first occurrence, the shared one from then on.
     pub fn share_if_repeated(&self, text: &str) -> ArcStr {
         if text.is_empty() {
             return ArcStr::new();
@@ -70,17 +70,17 @@ impl Interner {
         if shard.seen_before(hash) { shard.share(text, hash, &self.hasher) } else { text.into() }
     }
 
-    /// How many texts the table holds, those that wait for a sweep included.
+    /// The number of strings in the table, including unused ones that no sweep has dropped yet.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().texts.len()).sum()
     }
 
-    /// Whether it holds none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// By the hash's high bits: the low ones place a text within its shard.
+    /// The shard of a hash, by its high bits. The low bits place a string within its shard.
     #[allow(clippy::cast_possible_truncation)]
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
         &self.shards[(hash >> 56) as usize % SHARDS]
@@ -102,7 +102,7 @@ impl Shard {
         shared
     }
 
-    /// Whether the text of that hash was seen lately; remembers that it was seen now.
+    /// Whether a string of this hash occurred lately. Remembers that one occurred now.
     #[allow(clippy::cast_possible_truncation)]
     fn seen_before(&mut self, hash: u64) -> bool {
         if self.sightings.is_empty() {
@@ -114,12 +114,12 @@ impl Shard {
     }
 }
 
-/// A text that repeats over many objects, held once by all of them. Declares a projection's field as such.
+/// The type of a projection's field whose string repeats over many objects. All objects share one copy.
 #[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Interned(ArcStr);
 
 impl Interned {
-    /// As a shared text.
+    /// The shared string.
     pub fn as_arc(&self) -> &ArcStr {
         &self.0
     }

@@ -9,7 +9,7 @@
 //!                                                                    └──> processor ──> handlers
 //! ```
 //!
-//! At [`SharedInformer`] and [`SharedInformerFactory`].
+//! Start at [`SharedInformer`] and [`SharedInformerFactory`].
 
 pub mod backoff;
 pub mod delta_fifo;

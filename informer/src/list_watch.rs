@@ -1,4 +1,4 @@
-//! Where a reflector's objects come from.
+//! The source of a reflector's objects: lists and watches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,45 +17,45 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-/// Which objects of a resource are meant.
+/// Selects objects of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// One namespace; with the empty text all of them, and for kinds that stand in none.
+    /// The namespace. Empty for all namespaces, and for cluster-scoped kinds.
     pub namespace: ArcStr,
     /// Only objects with these labels.
     pub labels: LabelSelector,
-    /// Only objects with these fields; which fields can be selected by is the server's to say.
+    /// Only objects with these fields. The API server decides which fields it can select by.
     pub fields: FieldSelector,
 }
 
-/// How fresh a list must be, as the API's `resourceVersion` and `resourceVersionMatch` say it.
+/// How fresh a list must be: the API's `resourceVersion` and `resourceVersionMatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// Whatever the server's cache holds (`resourceVersion=0`): cheap, but may be older than what was seen elsewhere.
+    /// Whatever the server's cache holds (`resourceVersion=0`). Cheap, but may be older than what another server showed.
     Any,
     /// At least this version.
     NotOlderThan(ResourceVersion),
-    /// The newest, by way of the server's store (no `resourceVersion`).
+    /// The newest state, from the server's store (no `resourceVersion`).
     MostRecent,
 }
 
-/// What is asked of a list.
+/// A request for a list.
 #[derive(Clone, Debug)]
 pub struct ListRequest {
-    /// How fresh it must be.
+    /// How fresh the list must be.
     pub freshness: Freshness,
-    /// Objects a page; `None` for the whole list in one body.
+    /// Objects per page. `None` for the whole list in one body.
     pub page: Option<u32>,
 }
 
-/// What is asked of a watch.
+/// A request for a watch.
 #[derive(Clone, Debug)]
 pub struct WatchRequest {
-    /// Events after this version; with `initial_events`, events that make the state at least this fresh.
+    /// The watch brings events after this version. With `initial_events`, the state that it begins with is at least this fresh.
     pub from: ResourceVersion,
-    /// Begin with an event for each object that exists, ended by a bookmark that says so (`sendInitialEvents`).
+    /// Begin with an event for each object that exists, followed by a bookmark that marks their end (`sendInitialEvents`).
     pub initial_events: bool,
-    /// After how long the server shall end the watch, in whole seconds.
+    /// The server ends the watch after this time. Sent in whole seconds.
     pub timeout: Duration,
 }
 
@@ -75,49 +75,49 @@ pub enum WatchEvent<K> {
     Added(Decoded<K>),
     /// An object changed.
     Modified(Decoded<K>),
-    /// An object went; its last state.
+    /// An object was deleted; its last state.
     Deleted(Decoded<K>),
-    /// Nothing up to this version concerns this watch but what was sent.
+    /// The watch has sent all events up to this version.
     Bookmark(ResourceVersion),
     /// The bookmark after the initial events.
     InitialEventsEnd(ResourceVersion),
 }
 
-/// Why a list or a watch failed. The reflector decides by it whether to go on, to begin anew, or to wait.
+/// A list or a watch failed. The reflector decides by the error whether to resume, to list again, or to back off.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server said no, or ended the watch with a reason.
+    /// The API server refused the request, or ended the watch with a Status.
     #[error("the API server answered: {0}")]
     Status(Box<Status>),
-    /// No answer, or none that could be read.
+    /// The request failed without an answer, or the answer could not be read.
     #[error("calling the API server: {0}")]
     Call(#[source] Box<kube::Error>),
     /// The connection broke while the body was read.
     #[error("reading the body: {0}")]
     Body(#[source] Box<kube::Error>),
-    /// The body is not what it should be.
+    /// The body is malformed.
     #[error("the body can't be read: {0}")]
     Frame(#[from] FrameError),
-    /// Nothing came for this long: the connection is taken for dead.
-    #[error("nothing came for {0:?}")]
+    /// The server sent nothing for this long, so the connection counts as dead.
+    #[error("the API server sent nothing for {0:?}")]
     Idle(Duration),
-    /// A list without a version: nothing could be watched from it.
+    /// The list has no version from which it could be watched.
     #[error("the list has no resourceVersion that can be compared")]
     NoVersion,
-    /// A list ended without saying that it is complete.
+    /// The list ended before it was complete.
     #[error("the list ended early")]
     Incomplete,
-    /// A streamed list went on for this long, which is as long as the server was asked to keep it open, and was not complete.
+    /// A streamed list was not complete after this time, which is the time that the server was asked to keep the watch open.
     #[error("the streamed list was not complete within {0:?}")]
     Endless(Duration),
     /// The API server answered a streamed list with a watch that brings changes only.
     #[error("the API server does not stream lists")]
     NotStreamed,
-    /// A watch ended within a second, and brought nothing.
+    /// The watch ended within a second without an event.
     #[error("the watch ended at once")]
     ShortWatch,
-    /// An object was deleted, and the event can't be read so far as to say which.
-    #[error("an object that is gone can't be told: {0}")]
+    /// An object was deleted, but the event can't be read far enough to tell which.
+    #[error("an object was deleted, but its event can't be read: {0}")]
     LostDeletion(#[source] DecodeError),
 }
 
@@ -128,7 +128,7 @@ impl From<Status> for Error {
 }
 
 impl Error {
-    /// The server's answer, if it gave one.
+    /// The Status that the API server answered with, if it did.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::Status(status) => Some(status),
@@ -137,21 +137,20 @@ impl Error {
     }
 }
 
-/// A list or a watch under way.
+/// The stream of a list or a watch.
 pub type Events<T> = BoxStream<'static, Result<T, Error>>;
 
 /// Lists and watches objects of one kind.
 ///
-/// A watch ends when the server ends it, or with one error, after which it yields nothing more. Dropping a stream closes
-/// what is behind it.
+/// A watch ends when the server ends it, or after one error. Dropping a stream closes its connection.
 pub trait ListerWatcher<K: Object>: Send + Sync + 'static {
-    /// Begins to list. The stream ends after [`ListEvent::Complete`], or after an error.
+    /// Requests a list. The stream ends after [`ListEvent::Complete`], or after an error.
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Events<ListEvent<K>>, Error>>;
 
-    /// Begins to watch.
+    /// Requests a watch.
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Events<WatchEvent<K>>, Error>>;
 
-    /// Says which groups of fields the cache keeps; called before the first list or watch.
+    /// Sets the groups of fields that the cache keeps. The informer calls it before the first list or watch.
     fn keep(&self, groups: u64);
 }
 
@@ -163,18 +162,19 @@ pub struct ApiListerWatcher<K> {
     groups: Arc<AtomicU64>,
     /// See [`idle_deadline`](Self::idle_deadline).
     idle: Duration,
-    /// A watch of this source has had a bookmark in its course, so that all its watches must have them.
+    /// A watch of this source has sent a bookmark after its initial events, so all its watches must send bookmarks.
     bookmarked: Arc<AtomicBool>,
     kind: std::marker::PhantomData<fn() -> K>,
 }
 
-/// API servers send a bookmark each minute, so that a connection is dead if nothing came for this long.
+/// The default idle deadline. API servers send a bookmark each minute, so a connection that was silent for three of them is
+/// dead.
 pub const IDLE_DEADLINE: Duration = Duration::from_secs(3 * 60 + 10);
 
 impl<K: Object> ApiListerWatcher<K> {
-    /// Of a resource that is known only at run time; for kinds that name their own see [`Object::resource`].
+    /// Makes a source for one resource. Kinds that are declared in code name theirs: see [`Object::resource`].
     ///
-    /// `client` must neither limit nor retry: the reflector does both.
+    /// `client` must neither limit nor retry requests: the reflector backs off by itself.
     pub fn new(client: kube::Client, resource: GroupVersionResource, scope: Scope) -> Self {
         let groups = Arc::new(AtomicU64::new(0));
         let bookmarked = Arc::new(AtomicBool::new(false));
@@ -182,8 +182,8 @@ impl<K: Object> ApiListerWatcher<K> {
         Self { client, resource, scope, groups, idle, bookmarked, kind: std::marker::PhantomData }
     }
 
-    /// After how long without a byte a list or watch is given up; [`IDLE_DEADLINE`] unless set. Until a watch of this source
-    /// has had a bookmark, its watches get the time that the server was asked to keep them open in addition: kinds that the
+    /// Sets how long a list or watch may be without a byte before it fails. Default: [`IDLE_DEADLINE`]. Until a watch of this
+    /// source has had a bookmark, watches may be silent for the time that the server keeps them open as well: kinds that the
     /// server does not cache, such as events, have no bookmarks.
     #[must_use]
     pub fn idle_deadline(mut self, deadline: Duration) -> Self {

@@ -8,10 +8,10 @@ use crate::index::{Index, IndexValue};
 use crate::store::{Store, Unreadable};
 use crate::wire::{Object, Selection, View};
 
-/// Reads what is cached of a kind, as far as a selection keeps it. Cheap to clone; never calls the API server.
+/// Reads the cached objects of a kind, with the fields of one selection. Cheap to clone. Never calls the API server.
 ///
-/// Reads are strict: an object that exists but can't be read fails the read that would need it, so that bad input never
-/// looks like absence. Where only metadata matters, [`meta`](Self::meta) and [`for_each_meta`](Self::for_each_meta) give all.
+/// Reads are strict: if a read would need an object that exists but can't be read, it fails, so that bad input never looks
+/// like absence. Where only metadata matters, [`meta`](Self::meta) and [`for_each_meta`](Self::for_each_meta) give all objects.
 pub struct Lister<S: Selection> {
     store: Store<S::Kind>,
 }
@@ -27,18 +27,18 @@ impl<S: Selection> Lister<S> {
         Self { store }
     }
 
-    /// The object of that key, or `None` if there is none in the cache.
+    /// The object of this key, or `None` if the cache has none.
     ///
     /// # Errors
-    /// It exists, but can't be read.
+    /// The object exists, but can't be read.
     pub fn get(&self, key: &ObjectKey) -> Result<Option<View<S>>, Unreadable> {
         Ok(self.store.get(key)?.map(View::new))
     }
 
-    /// The object of that uid.
+    /// The object of this uid.
     ///
     /// # Errors
-    /// It exists, but can't be read.
+    /// The object exists, but can't be read.
     pub fn get_by_uid(&self, uid: &Uid) -> Result<Option<View<S>>, Unreadable> {
         Ok(self.store.get_by_uid(uid)?.map(View::new))
     }
@@ -51,7 +51,7 @@ impl<S: Selection> Lister<S> {
         Ok(views(self.store.list()?))
     }
 
-    /// All objects that can be read, in no order, and what is wrong with each of the others.
+    /// All objects that can be read, in no order, and an error for each of the others.
     pub fn list_readable(&self) -> (Vec<View<S>>, Vec<Unreadable>) {
         let (readable, unreadable) = self.store.list_readable();
         (views(readable), unreadable)
@@ -63,16 +63,16 @@ impl<S: Selection> Lister<S> {
     /// One of them can't be read, or the index's function panicked on some object.
     ///
     /// # Panics
-    /// If the index is of another informer. All methods that take an index do so.
+    /// If the index belongs to another informer. The same holds for all methods that take an index.
     pub fn by_index(&self, index: &Index<S>, value: &IndexValue) -> Result<Vec<View<S>>, Unreadable> {
         Ok(views(self.store.by_index(index.id, value)?))
     }
 
-    /// Of those, the ones whose metadata is `wanted`. An object that can't be read harms only those who want it. `wanted` may
-    /// read this cache.
+    /// As [`by_index`](Self::by_index), but only the objects whose metadata is `wanted`. An unreadable object that is not wanted
+    /// does not fail the read. `wanted` may read this cache.
     ///
     /// # Errors
-    /// One of them can't be read, or the index's function panicked on one.
+    /// A wanted object can't be read, or the index's function panicked on it.
     pub fn by_index_where(
         &self,
         index: &Index<S>,
@@ -82,12 +82,13 @@ impl<S: Selection> Lister<S> {
         Ok(views(self.store.by_index_where(index.id, value, wanted)?))
     }
 
-    /// How many objects an index holds under a value, including those that can't be read or that its function panicked on.
+    /// The number of objects that an index holds under a value, including those that can't be read or that its function panicked
+    /// on.
     pub fn count_by_index(&self, index: &Index<S>, value: &IndexValue) -> usize {
         self.store.count_by_index(index.id, value)
     }
 
-    /// Calls `look` with the metadata of every object that is there when the call begins, unreadable ones included. `look` may
+    /// Calls `look` with the metadata of every object that is cached when the call begins, unreadable ones included. `look` may
     /// read this cache.
     pub fn for_each_meta(&self, mut look: impl FnMut(&Meta)) {
         self.store.for_each(|object| look(object.meta()));
@@ -99,22 +100,22 @@ impl<S: Selection> Lister<S> {
         self.store.for_each_by_index(index.id, value, |object| look(object.meta()));
     }
 
-    /// The metadata of the object of that key, also of one that can't be read.
+    /// The metadata of the object of this key, also if the object can't be read.
     pub fn meta(&self, key: &ObjectKey) -> Option<Meta> {
         self.store.meta(key)
     }
 
-    /// How many objects there are, unreadable ones included.
+    /// The number of objects, unreadable ones included.
     pub fn len(&self) -> usize {
         self.store.len()
     }
 
-    /// Whether there is none.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.store.is_empty()
     }
 
-    /// Everything up to this version is in the cache.
+    /// The cache has all changes up to this version.
     pub fn last_sync_resource_version(&self) -> ResourceVersion {
         self.store.last_sync_resource_version()
     }

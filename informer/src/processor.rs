@@ -1,4 +1,4 @@
-//! Delivery to public handlers: a slot for each key, so that a slow handler costs no more than its keys.
+//! Delivers events to public handlers. Each handler has one slot per key, so a slow handler costs no more than its keys.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -12,61 +12,61 @@ use tokio::sync::Notify;
 use crate::store::Written;
 use crate::wire::{Object, Selection, View};
 
-/// What a handler is told of one object.
+/// An event of one object, as a handler gets it.
 #[derive(Clone, Debug)]
 pub enum Event<S: Selection> {
-    /// The handler has not heard of it before.
+    /// An object that is new to the handler.
     Added {
-        /// It was there before the handler, or before the informer's first list was complete.
+        /// The object was cached before the handler was added, or came with the informer's first list.
         initial: bool,
-        /// Its state.
+        /// The object's state.
         object: View<S>,
     },
-    /// It changed, or it is time for a resync, in which case both states are the same.
+    /// The object changed; or, if both states are the same, this is a resync.
     Updated {
-        /// What the handler was last told.
+        /// The state that the handler last got.
         old: View<S>,
-        /// Its state; there may have been others in between.
+        /// The object's state. The handler may have missed states in between.
         new: View<S>,
     },
-    /// It is gone.
+    /// The object was deleted.
     Deleted {
-        /// Its last state that is known.
+        /// The last known state.
         last: View<S>,
     },
 }
 
-/// A public handler. Events of one object come in order and one at a time; a slow handler sees fewer states in between,
-/// and delays nobody else.
+/// A public handler. It gets the events of one object in order, one at a time. A slow handler misses intermediate states, and
+/// does not delay the informer or other handlers.
 ///
-/// An object that came and went before the handler got to it is never told of. One that was replaced by another of its
-/// name (another uid) is told of as a deletion and an addition. Of one that can't be read, handlers see the last state that
-/// could be, or else its metadata alone: what a [`Lister`](crate::Lister) says of it is the error.
+/// The handler gets no event of an object that was added and deleted before its turn. If another object of the same name
+/// (another uid) replaced an object, it gets a deletion and an addition. Of an object that can't be read it gets the last
+/// readable state, or else the metadata alone; a [`Lister`](crate::Lister) returns the error.
 pub trait EventHandler<S: Selection>: Send + 'static {
-    /// Takes in one event.
+    /// Handles one event.
     fn handle(&mut self, event: Event<S>) -> impl Future<Output = ()> + Send;
 }
 
-/// A closure that does not wait.
+/// A closure is a handler that does not wait.
 impl<S: Selection, F: FnMut(Event<S>) + Send + 'static> EventHandler<S> for F {
     async fn handle(&mut self, event: Event<S>) {
         self(event);
     }
 }
 
-/// What waits to be told to one handler.
+/// The events that wait for one handler.
 pub(crate) struct Mailbox<K> {
     state: Mutex<State<K>>,
     filled: Notify,
 }
 
 struct State<K> {
-    /// A slot for each key whose newest state the handler does not know yet.
+    /// A slot for each key whose newest state the handler has not got yet.
     slots: HashMap<ObjectKey, Slot<K>>,
-    /// The order in which slots are delivered: each of them once.
+    /// The keys of the slots, in the order of delivery. Each slot is here once.
     order: BTreeMap<u64, ObjectKey>,
     next: u64,
-    /// Slots of the initial list, and the one being delivered, if it is one.
+    /// The number of slots of the initial list, including the one that is being delivered.
     initial: usize,
     /// No further slot of the initial list will come.
     initial_complete: bool,
@@ -74,7 +74,7 @@ struct State<K> {
 
 struct Slot<K> {
     order: u64,
-    /// What the handler was last told, if it was.
+    /// The state that the handler last got, if any.
     told: Option<Arc<K>>,
     newest: Newest<K>,
     initial: bool,
@@ -85,7 +85,7 @@ enum Newest<K> {
     Gone(Arc<K>),
 }
 
-/// A slot on its way to the handler.
+/// A slot that is being delivered.
 pub(crate) struct Delivery<K> {
     told: Option<Arc<K>>,
     newest: Newest<K>,
@@ -104,7 +104,7 @@ impl<K: Object> Mailbox<K> {
         Self { state: Mutex::new(state), filled: Notify::new() }
     }
 
-    /// Puts in what was written to the store. `initial`: as part of the first list.
+    /// Adds a write of the store. `initial`: it is part of the first list.
     pub(crate) fn put(&self, written: &Written<K>, initial: bool) {
         match written {
             Written::Added(new) => self.merge(None, Newest::Present(Arc::clone(new)), initial),
@@ -113,17 +113,17 @@ impl<K: Object> Mailbox<K> {
         }
     }
 
-    /// Tells the handler again of what it knows.
+    /// Adds a resync of an object.
     pub(crate) fn resync(&self, object: &Arc<K>) {
         self.merge(Some(object), Newest::Present(Arc::clone(object)), false);
     }
 
-    /// The initial list has been put in.
+    /// Records that the initial list is complete.
     pub(crate) fn complete_initial(&self) {
         self.state.lock().initial_complete = true;
     }
 
-    /// Whether the handler was told of all that was there at first.
+    /// Whether the handler has handled the whole initial list.
     pub(crate) fn has_synced(&self) -> bool {
         let state = self.state.lock();
         state.initial_complete && state.initial == 0
@@ -137,7 +137,7 @@ impl<K: Object> Mailbox<K> {
         let state = &mut *state;
         if let Some(slot) = state.slots.get_mut(&key) {
             if slot.told.is_none() && matches!(newest, Newest::Gone(_)) {
-                // It came and went: nobody needs to know.
+                // The object was added and deleted before its turn.
                 let slot = state.slots.remove(&key).expect("a slot just found must be there");
                 state.order.remove(&slot.order);
                 state.initial -= usize::from(slot.initial);
@@ -154,9 +154,9 @@ impl<K: Object> Mailbox<K> {
         self.filled.notify_one();
     }
 
-    /// Waits for the next slot. Dropping the future loses nothing.
+    /// Waits for the next slot. Cancel-safe.
     pub(crate) async fn take(&self) -> Delivery<K> {
-        // A handler that never waits must still leave the thread to others now and then.
+        // A handler that never waits must still yield to other tasks.
         tokio::task::coop::consume_budget().await;
         loop {
             let filled = self.filled.notified();
@@ -171,7 +171,7 @@ impl<K: Object> Mailbox<K> {
         }
     }
 
-    /// A slot of the initial list has been told.
+    /// Records that the handler has handled a slot of the initial list.
     pub(crate) fn told_initial(&self) {
         self.state.lock().initial -= 1;
     }
@@ -183,7 +183,7 @@ impl<K: Object> Mailbox<K> {
 }
 
 impl<K: Object> Delivery<K> {
-    /// The events it stands for: one, or two where an object was replaced by another of its name.
+    /// The events of the slot: one, or two if another object of the same name replaced an object.
     pub(crate) fn into_events<S: Selection<Kind = K>>(self) -> impl Iterator<Item = Event<S>> {
         let initial = self.initial;
         let added = |object| Event::Added { initial, object: View::new(object) };
@@ -195,7 +195,7 @@ impl<K: Object> Delivery<K> {
             (Some(old), Newest::Present(new)) => {
                 (Some(Event::Updated { old: View::new(old), new: View::new(new) }), None)
             }
-            // Of an object that was replaced, and whose successor went too, the handler knows only the first.
+            // The handler knows only the first object, not the one that replaced it and was deleted as well.
             (Some(old), Newest::Gone(last)) if old.meta().uid != last.meta().uid => {
                 (Some(Event::Deleted { last: View::new(old) }), None)
             }
@@ -205,7 +205,7 @@ impl<K: Object> Delivery<K> {
     }
 }
 
-/// Tells a handler what its mailbox holds, for ever; the caller drops the future to end it.
+/// Delivers the slots of a mailbox to its handler. Ends only by being dropped.
 pub(crate) async fn deliver<S: Selection>(mailbox: Arc<Mailbox<S::Kind>>, mut handler: impl EventHandler<S>) {
     loop {
         let delivery = mailbox.take().await;

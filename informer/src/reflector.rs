@@ -1,4 +1,4 @@
-//! ListAndWatch: keeps a delta FIFO fed with all that happens to the objects of one kind.
+//! ListAndWatch: feeds a delta FIFO with all changes of the objects of one kind.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,26 +22,25 @@ mod tests;
 pub use policy::ListMode;
 use policy::{After, Lists, Phase, after};
 
-/// Lists, then watches from there, for ever; whatever fails is tried again in the way that fits the failure.
+/// Lists, then watches from the list's version, until it is dropped. The table below says how it retries each failure.
 ///
-/// What comes out is in order and complete: every change of an object since the list, or else a new list. What a list
-/// brings is handed on item by item. A watch that breaks is resumed where it broke, as long as the server knows that
-/// version.
+/// Its output is in order and complete: every change of an object since the list, or else a new list. It hands on a list
+/// item by item. It resumes a broken watch where the watch broke, as long as the server knows that version.
 ///
-/// | What happens | What follows |
+/// | Failure | What the reflector does |
 /// |---|---|
-/// | 429, or an answer with Retry-After | the same again, after a back-off, and not before the time it says, up to a minute |
-/// | **to a watch:** its version is too old (410, `Expired`), 403, 404, 5xx | a new list, no older than what was seen, after a back-off |
-/// | an event that can't be split off or told, a deletion of nobody knows what | likewise |
-/// | a broken or dead connection | the watch from where it broke, after a back-off |
-/// | a watch that ends within a second, without an event | likewise |
-/// | a watch that ends later | the watch from there, at once |
-/// | **to a list:** its version can't be had (410, or the server has not come as far) | the most recent list, at once; if that fails so too, a back-off |
-/// | **to a streamed list:** the server refuses it (400, 405, 422, 501), or sends only changes | plain lists, at once and for good |
-/// | it is forbidden or not found, silent, or not complete when the watch should end | plain lists, at once, until one is complete |
-/// | any other error, but for a refused connection | likewise, after a back-off |
-/// | **to a plain list:** any other error, or its early end | the list again, after a back-off |
-/// | **to all:** an object that can't be decoded | it is handed on as such; what else comes goes on |
+/// | 429, or an answer with Retry-After | repeats the request after a back-off, and not before that time, up to a minute |
+/// | **a watch:** its version is too old (410, `Expired`), 403, 404, 5xx | lists again, at least as fresh as the last version seen, after a back-off |
+/// | an event that can't be split off or decoded, a deletion whose object can't be read | the same |
+/// | a broken or dead connection | resumes the watch after a back-off |
+/// | the watch ends within a second, without an event | the same |
+/// | the watch ends later | resumes the watch at once |
+/// | **a list:** its version is not available (410, or the server has not reached it) | asks for the most recent list at once; backs off if that fails in the same way |
+/// | **a streamed list:** the server refuses it (400, 405, 422, 501), or sends only changes | plain lists, at once and from then on |
+/// | it is forbidden, not found or silent, or not complete when the watch should end | plain lists, at once, until one is complete |
+/// | any other error except a refused connection | the same, after a back-off |
+/// | **a plain list:** any other error, or its early end | lists again after a back-off |
+/// | **any:** an object that can't be decoded | hands it on as unreadable, and goes on |
 pub struct Reflector<K> {
     source: Arc<dyn ListerWatcher<K>>,
     resource: GroupVersionResource,
@@ -49,20 +48,20 @@ pub struct Reflector<K> {
     on_error: Option<WatchErrorHook>,
 }
 
-/// Called with every failed list and watch, before the back-off. A panic of it is logged, and harms nothing.
+/// Called with every failed list and watch, before the back-off. If it panics, the reflector logs that and goes on.
 pub type WatchErrorHook = Arc<dyn Fn(&GroupVersionResource, &Error) + Send + Sync>;
 
-/// How a reflector goes about it.
+/// The configuration of a reflector.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The server is asked to end each watch after this long to twice as long, at random, so that watches spread over
-    /// the servers of a cluster. 5 minutes, as client-go's.
+    /// The reflector asks the server to end each watch after a random time of one to two times this one, so that watches
+    /// spread over the servers of a cluster. Default: 5 minutes, as in client-go.
     pub min_watch_timeout: Duration,
-    /// Objects a page, where lists are paged. 500, as client-go's.
+    /// Objects per page, where lists are paged. Default: 500, as in client-go.
     pub page: u32,
-    /// How lists are asked for, as long as the server answers that.
+    /// How the reflector asks for lists, as long as the server supports it. Default: streamed.
     pub mode: ListMode,
-    /// How long a failure waits.
+    /// The back-off after failures.
     pub backoff: backoff::Config,
 }
 
@@ -77,21 +76,21 @@ impl Default for Config {
     }
 }
 
-/// A watch that brings nothing and ends sooner than this is taken for a failure.
+/// A watch that ends sooner than this without an event counts as failed.
 const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// Where it stands. `Listing` is left for `Watching` when a list is complete; any failure leads to `Waiting`, which
-/// leads back to either.
+/// The state of a reflector. `Listing` becomes `Watching` when the list is complete. A failure leads to `Waiting`, or, if it
+/// needs no wait, straight to what `Waiting` leads to: `Listing` or `Watching`.
 enum State<K> {
-    /// Nothing is known, or what is known is too old.
+    /// Nothing is known yet, or the watch can't be resumed.
     Listing(Freshness),
-    /// Everything up to `from` was handed on. `open` is the watch that a streamed list goes over into.
+    /// The reflector has handed on everything up to `from`. `open` is the watch of a streamed list, which goes on after it.
     Watching { from: ResourceVersion, open: Option<Events<WatchEvent<K>>> },
     /// After a failure.
     Waiting { until: Instant, then: Resume },
 }
 
-/// Where to go on after a wait.
+/// What to do after a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resume {
     List(Freshness),
@@ -99,19 +98,19 @@ enum Resume {
 }
 
 impl<K: Object> Reflector<K> {
-    /// Reflects what `source` has; `resource` is what messages call it.
+    /// Makes a reflector of `source`. `resource` names the kind in logs.
     pub fn new(source: Arc<dyn ListerWatcher<K>>, resource: GroupVersionResource, config: Config) -> Self {
         Self { source, resource, config, on_error: None }
     }
 
-    /// Has every failure told to `hook`.
+    /// Sets the hook that is called with every failure.
     #[must_use]
     pub fn on_error(mut self, hook: Option<WatchErrorHook>) -> Self {
         self.on_error = hook;
         self
     }
 
-    /// Runs until the consumer of `log` is gone. Dropping the future stops it at once.
+    /// Runs until the consumer of `log` is dropped. Dropping the future stops the reflector at once.
     pub async fn list_and_watch(self, log: Producer<K>) {
         let backoff = Backoff::new(self.config.backoff.clone());
         let mode = self.config.mode;
@@ -120,16 +119,16 @@ impl<K: Object> Reflector<K> {
     }
 }
 
-/// A reflector at work.
+/// A running reflector.
 struct Run<K> {
     reflector: Reflector<K>,
     log: Producer<K>,
     backoff: Backoff,
-    /// How the next list is asked for. Steps down from `usual` when a list fails, and back up when one is complete.
+    /// How to ask for the next list. Steps down from `usual` when a list fails, and back when one is complete.
     mode: ListMode,
-    /// How lists are asked for as a rule. Steps down only where the server does not know of streamed lists.
+    /// How to ask for lists normally. Steps down only if the server does not support streamed lists.
     usual: ListMode,
-    /// The last version that was handed on.
+    /// The last version that the reflector handed on.
     seen: ResourceVersion,
 }
 
@@ -168,10 +167,10 @@ impl<K: Object> Run<K> {
         })
     }
 
-    /// A watch that begins with what exists, and stays open.
+    /// Lists by a watch that begins with all existing objects and stays open.
     async fn list_streamed(&mut self, freshness: Freshness) -> Result<Listed<K>, Closed> {
         let from = match freshness {
-            // Streamed lists come from the server's cache, brought up to date: any is as good as the most recent.
+            // The server brings its cache up to date before it streams a list, so any list is the most recent one.
             Freshness::Any | Freshness::MostRecent => ResourceVersion::ANY,
             Freshness::NotOlderThan(version) => version,
         };
@@ -190,13 +189,13 @@ impl<K: Object> Run<K> {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
                     self.push(Delta::Replaced(object)).await?;
                 }
-                // The list may have named the object: only another one can tell.
+                // The object may be one of the list. Only another list can tell.
                 Some(Ok(WatchEvent::Deleted(Decoded::Lost(error)))) => {
                     return Ok(Err(Error::LostDeletion(error)));
                 }
-                // The object went while the list was on its way.
+                // The object was deleted while the list was being streamed.
                 Some(Ok(WatchEvent::Deleted(object))) => self.push(Delta::Deleted(object)).await?,
-                // The first bookmark of a server that knows of streamed lists is the one that ends them.
+                // If the server supports streamed lists, its first bookmark is the one that ends the list.
                 Some(Ok(WatchEvent::Bookmark(_))) => return Ok(Err(Error::NotStreamed)),
                 Some(Ok(WatchEvent::InitialEventsEnd(version))) => return Ok(Ok((version, Some(events)))),
                 Some(Err(error)) => return Ok(Err(error)),
@@ -206,7 +205,7 @@ impl<K: Object> Run<K> {
     }
 
     async fn list_plain(&mut self, freshness: Freshness) -> Result<Listed<K>, Closed> {
-        // A server that lists from its cache ignores the limit, and pages from its store.
+        // The server ignores the limit where it lists from its cache. It pages where it lists from its store.
         let page = (self.mode == ListMode::Paged || freshness == Freshness::MostRecent)
             .then_some(self.reflector.config.page);
         let mut events = match self.reflector.source.list(ListRequest { freshness, page }).await {
@@ -287,10 +286,10 @@ impl<K: Object> Run<K> {
         match object {
             Decoded::Good(_) => {}
             Decoded::Unreadable(object, error) => {
-                tracing::error!(%resource, key = %object.meta().key, %error, "object can't be read");
+                tracing::error!(%resource, key = %object.meta().key, %error, "an object can't be read");
             }
             Decoded::Lost(error) => {
-                tracing::error!(%resource, %error, "an object can't be told from its bytes")
+                tracing::error!(%resource, %error, "an object's name can't be read")
             }
         }
     }
@@ -321,7 +320,7 @@ impl<K: Object> Run<K> {
     }
 }
 
-/// A list's version, and the watch that it goes over into if it was streamed.
+/// A list's version, and, if it was streamed, the watch that goes on after it.
 type Listed<K> = Result<(ResourceVersion, Option<Events<WatchEvent<K>>>), Error>;
 
 impl<K> From<Resume> for State<K> {

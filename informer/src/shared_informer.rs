@@ -1,4 +1,4 @@
-//! One watch, one cache, many users.
+//! Shared informers: one watch and one cache for many users.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -28,62 +28,62 @@ pub use mapping::MappingRegistration;
 use mapping::{Gate, Mapping};
 use pump::{Command, Pump};
 
-/// A cache of one kind, kept by one reflector and shared by all who ask for it.
+/// A cache of one kind. One reflector keeps it up to date for all users.
 ///
-/// Users come in three sorts:
-/// - **readers** look things up through a [`Lister`] and indexes;
-/// - **key mappings** ([`Informer::map`]) are told of each change as soon as readers can see it, in order, one at a
-///   time. They turn changes into queue keys, so that nothing needs to be buffered but keys. They must not wait;
-/// - **handlers** ([`Informer::add_handler`]) run in a task of their own each, behind a bounded mailbox.
+/// There are three sorts of users:
+/// - **readers** look up objects through a [`Lister`] and indexes;
+/// - **key mappings** ([`Informer::map`]) get each change as soon as readers can see it, in order, one at a time. They turn
+///   changes into queue keys, so that nothing but keys needs a buffer. They must not wait;
+/// - **handlers** ([`Informer::add_handler`]) run each in a task of its own, behind a bounded mailbox.
 ///
-/// All of them may come before the start or at any time after it; a late mapping or handler is first told of everything
-/// that is cached, marked as initial.
+/// Users can come before the start or at any time after it. A late mapping or handler first gets all cached objects, marked as
+/// initial.
 pub struct SharedInformer<K: Object> {
     resource: GroupVersionResource,
     source: Arc<dyn ListerWatcher<K>>,
     config: Config,
     store: Store<K>,
     commands: mpsc::UnboundedSender<Command<K>>,
-    /// The groups of fields that somebody asked for; fixed by the start.
+    /// The groups of fields that users asked for. Fixed at the start.
     groups: AtomicU64,
     life: Mutex<Life<K>>,
     synced: watch::Sender<bool>,
     stop: CancellationToken,
-    /// Cancelled by the end of `run`.
+    /// Cancelled when `run` ends.
     ended: CancellationToken,
-    /// Set before that if `run` ended by a panic.
+    /// Set before `ended` if `run` ends by a panic.
     panicked: AtomicBool,
 }
 
-/// How a shared informer goes about it.
+/// The configuration of a shared informer.
 #[derive(Clone, Default)]
 pub struct Config {
-    /// Of its reflector.
+    /// The configuration of its reflector.
     pub reflector: reflector::Config,
-    /// How often mappings are told again of every object, at most each second; `None` or zero for never. Handlers have
-    /// periods of their own.
+    /// The period at which mappings get every object again, at least a second. `None` or zero: never. Handlers have periods of
+    /// their own. Default: never.
     pub resync: Option<Duration>,
-    /// Is told of every failed list and watch.
+    /// Called with every failed list and watch.
     pub on_watch_error: Option<WatchErrorHook>,
 }
 
 enum Life<K> {
-    /// Not started: what the pump will need.
+    /// Not started. Holds what the pump will need.
     New(StoreWriter<K>, mpsc::UnboundedReceiver<Command<K>>),
     /// Running, or stopped.
     Started,
 }
 
-/// How many deltas a reflector may be ahead of its store.
+/// The number of deltas by which a reflector may be ahead of its store.
 const FIFO_CAPACITY: usize = 256;
 
-/// A selection asks for groups of fields that a cache, already started, does not keep.
+/// The informer runs already, and does not keep some of the groups of fields that a selection asks for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the cache of {0} was started without some of the fields that are asked for")]
+#[error("the informer of {0} was started without some of the fields that the selection asks for")]
 pub struct NotKept(pub GroupVersionResource);
 
 impl<K: Object> SharedInformer<K> {
-    /// An informer of what `source` has. It does nothing until it is run.
+    /// Makes an informer of the objects of `source`. It does nothing until [`run`](Self::run).
     pub fn new(
         source: Arc<dyn ListerWatcher<K>>,
         resource: GroupVersionResource,
@@ -106,10 +106,10 @@ impl<K: Object> SharedInformer<K> {
         })
     }
 
-    /// The cache as one user may read it.
+    /// This informer as one user reads it. Before the start, adds the selection's groups to those that the cache keeps.
     ///
     /// # Errors
-    /// It runs already, without some of the selection's groups.
+    /// The informer runs already, without some of the selection's groups.
     pub fn select<S: Selection<Kind = K>>(self: &Arc<Self>) -> Result<Informer<S>, NotKept> {
         let life = self.life.lock();
         match &*life {
@@ -130,8 +130,8 @@ impl<K: Object> SharedInformer<K> {
         MappingRegistration::new(gate, synced, move || _ = commands.send(Command::DropRemovedMappings))
     }
 
-    /// Lists and watches until `stop` is cancelled (or [`AnyInformer::stop`] called), then ends all handlers, also in the
-    /// middle of an event; whatever is cached stays readable. Returns at once if it has been run before.
+    /// Lists and watches until `stop` is cancelled or [`AnyInformer::stop`] is called. Then ends all handlers, also in the middle
+    /// of an event. The cache stays readable. Returns at once if the informer was run before.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let started = std::mem::replace(&mut *self.life.lock(), Life::Started);
         let Life::New(writer, commands) = started else { return };
@@ -156,8 +156,8 @@ impl<K: Object> SharedInformer<K> {
     }
 }
 
-/// Marks an informer as ended when its run is over, for whatever reason. After a panic its cache no longer counts as synced:
-/// nothing will keep it up to date.
+/// Marks an informer as ended when its run is over, for whatever reason. After a panic its cache no longer counts as synced,
+/// because it is no longer kept up to date.
 struct Ending<'a, K: Object>(&'a SharedInformer<K>);
 
 impl<K: Object> Drop for Ending<'_, K> {
@@ -183,15 +183,15 @@ impl<S: Selection> Clone for Informer<S> {
 }
 
 impl<S: Selection> Informer<S> {
-    /// Reads the cache.
+    /// A reader of the cache.
     pub fn lister(&self) -> Lister<S> {
         Lister::new(self.shared.store.clone())
     }
 
-    /// Adds an index over all that is cached and will be. A name that is taken gives the index that has it: it must stand for
-    /// the same values. `values` must not read this cache: it runs under the lock of the writer.
+    /// Adds an index over all objects, present and future. If an index has this name already, returns that index, which must have
+    /// the same values. `values` must not read this cache: it runs under the writer's lock.
     ///
-    /// Objects that `values` panics on may belong under any value: reads of the index that could need them fail.
+    /// Objects on which `values` panics may belong under any value, so reads of the index that could need them fail.
     pub fn add_index(&self, name: &'static str, values: fn(&View<S>) -> Vec<IndexValue>) -> Index<S> {
         let values = move |object: &Arc<S::Kind>, found: &mut dyn FnMut(IndexValue)| {
             values(&View::new(Arc::clone(object))).into_iter().for_each(found);
@@ -207,16 +207,16 @@ impl<S: Selection> Informer<S> {
         self.shared.map_raw(Box::new(move |change| mapping(&change.into_change())))
     }
 
-    /// Has every change told to `handler`, in a task of its own; with a `resync` period also everything again that often,
-    /// at most each second (zero is never). A handler that panics is told nothing any more, as is one that is added once
-    /// the informer has ended.
+    /// Calls `handler` with every change, in a task of its own. With a `resync` period (at least a second; zero is never), the
+    /// handler also gets every object again once per period. A handler gets nothing after it has panicked, nor if it is added
+    /// after the informer has ended.
     pub fn add_handler(&self, handler: impl EventHandler<S>, resync: Option<Duration>) -> Registration {
         let mailbox = Arc::new(Mailbox::new());
         let removed = CancellationToken::new();
         let task = {
             let (mailbox, removed) = (Arc::clone(&mailbox), removed.clone());
             async move {
-                // However it ends, nothing is kept for it any more.
+                // However the task ends, its mailbox is dropped.
                 let _removed = removed.clone().drop_guard();
                 removed.run_until_cancelled(deliver(mailbox, handler)).await;
             }
@@ -227,13 +227,13 @@ impl<S: Selection> Informer<S> {
         Registration { removed, synced: Arc::new(move || handle.has_synced()) }
     }
 
-    /// Whether the first list is in the cache and was told to the mappings. No longer so once the informer has ended by a
-    /// panic; an informer that was stopped stays synced.
+    /// Whether the first list is in the cache and the mappings have got it. False again once the informer has ended by a panic; an
+    /// informer that was stopped stays synced.
     pub fn has_synced(&self) -> bool {
         *self.shared.synced.borrow()
     }
 
-    /// Waits until it is, and says so; false if the informer has ended before.
+    /// Waits until the informer has synced or ended. Returns whether it has synced.
     pub async fn synced(&self) -> bool {
         let mut synced = self.shared.synced.subscribe();
         // The sender lives as long as this handle does.
@@ -241,12 +241,12 @@ impl<S: Selection> Informer<S> {
         self.has_synced()
     }
 
-    /// Everything up to this version is in the cache.
+    /// The cache has all changes up to this version.
     pub fn last_sync_resource_version(&self) -> ResourceVersion {
         self.shared.store.last_sync_resource_version()
     }
 
-    /// The same cache, by metadata alone.
+    /// The same informer, with its type erased. It reads metadata alone.
     pub fn any(&self) -> Arc<dyn AnyInformer> {
         Arc::clone(&self.shared) as Arc<dyn AnyInformer>
     }
@@ -260,59 +260,60 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Whether the handler was told of everything that was there at first.
+    /// Whether the handler has handled all objects that were cached when it was added, and the informer's first list.
     pub fn has_synced(&self) -> bool {
         (self.synced)()
     }
 
-    /// Tells the handler nothing any more. An event that it is at work on is broken off where it next waits.
+    /// Removes the handler. It gets no further event; the event that it is handling is cancelled where it next waits.
     pub fn remove(&self) {
         self.removed.cancel();
     }
 }
 
-/// A shared informer of whatever kind: what controllers that work on any kind (garbage collection, quota) hold.
+/// A shared informer of any kind, by metadata: for controllers that work on any kind, such as garbage collection and quota.
 pub trait AnyInformer: Send + Sync + 'static {
-    /// What it caches.
+    /// The resource that it caches.
     fn resource(&self) -> &GroupVersionResource;
-    /// The metadata of an object.
+    /// The metadata of the object of this key.
     fn meta(&self, key: &ObjectKey) -> Option<Meta>;
-    /// The metadata of the object of that uid.
+    /// The metadata of the object of this uid.
     fn meta_by_uid(&self, uid: &Uid) -> Option<Meta>;
-    /// Of the objects of any namespace that refer to an owner of this uid, managing or not. The first call makes the index.
+    /// The metadata of the objects, in all namespaces, that refer to an owner of this uid, managing or not. The first call makes
+    /// the index.
     ///
-    /// The caller must compare the references with the owner: an owner that has a namespace owns within it only.
+    /// The caller must compare the references with the owner: an owner that has a namespace owns objects of its namespace only.
     fn owned_by(&self, owner: &Uid) -> Vec<Meta>;
-    /// Calls `look` with the metadata of every object that is there when the call begins. `look` may read this cache.
+    /// Calls `look` with the metadata of every object that is cached when the call begins. `look` may read this cache.
     fn for_each_meta(&self, look: &mut dyn FnMut(&Meta));
     /// Calls `mapping` with every change as soon as readers can see it, first with all objects that are cached, marked as
     /// initial. The same holds as for [`Informer::map`].
     fn map_meta(&self, mapping: Box<dyn Fn(MetaChange<'_>) + Send + Sync>) -> MappingRegistration;
-    /// Has the mappings told again of every object, as at a resync, as soon as they have been told of all that came before.
+    /// Calls the mappings with every object again, as a resync does, after all earlier changes and requests.
     fn resync(&self);
-    /// How many objects are cached.
+    /// The number of cached objects.
     fn len(&self) -> usize;
-    /// Whether none is.
+    /// Whether the cache is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// How many of them can't be read.
+    /// The number of cached objects that can't be read.
     fn unreadable_len(&self) -> usize;
-    /// Whether the first list is in the cache, and the informer has not panicked since.
+    /// Whether the first list is in the cache and the informer has not panicked since.
     fn has_synced(&self) -> bool;
     /// Changes when [`has_synced`](Self::has_synced) does.
     fn watch_synced(&self) -> watch::Receiver<bool>;
-    /// Everything up to this version is in the cache.
+    /// The cache has all changes up to this version.
     fn last_sync_resource_version(&self) -> ResourceVersion;
-    /// Stops it for good.
+    /// Stops the informer for good.
     fn stop(&self);
     /// Whether the informer ran and has ended, so that the cache grows stale.
     fn is_stopped(&self) -> bool;
     /// Whether the informer has ended by a panic.
     fn has_panicked(&self) -> bool;
-    /// Runs it: see [`SharedInformer::run`].
+    /// Runs the informer: see [`SharedInformer::run`].
     fn run(self: Arc<Self>, stop: CancellationToken) -> futures::future::BoxFuture<'static, ()>;
-    /// Itself, to be told by its type.
+    /// This informer, to be downcast to its type.
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 

@@ -14,20 +14,20 @@ use crate::wire::{Decoded, Object};
 mod postings;
 use postings::Postings;
 
-/// Makes an empty store: the writer, which can't be cloned, and a reader, which can.
+/// Makes an empty store. The writer can't be cloned; the reader can.
 pub fn store<K: Object>() -> (StoreWriter<K>, Store<K>) {
     let tables = Arc::new(RwLock::new(Tables::default()));
     (StoreWriter { tables: Arc::clone(&tables) }, Store { tables })
 }
 
-/// The reading side. Cheap to clone; what it hands out nobody can change.
+/// The reading side. Cheap to clone. The objects that it returns are immutable.
 pub struct Store<K> {
     tables: Arc<RwLock<Tables<K>>>,
 }
 
-/// The writing side: there is one for each store.
+/// The writing side. Each store has exactly one.
 ///
-/// Every call leaves objects, uids and all indexes in agreement, before any reader can look.
+/// Readers see each write whole: the objects, the uids and all indexes always agree.
 pub struct StoreWriter<K> {
     tables: Arc<RwLock<Tables<K>>>,
 }
@@ -35,71 +35,71 @@ pub struct StoreWriter<K> {
 /// What a write did to one object.
 #[derive(Debug)]
 pub enum Written<K> {
-    /// There was none of that key.
+    /// The store had no object of this key.
     Added(Arc<K>),
-    /// There was one: the old state, the new one.
+    /// The store had an object of this key: the old state, the new one.
     Updated(Arc<K>, Arc<K>),
-    /// There is none any more; the last state.
+    /// The object was removed; its last state.
     Deleted(Arc<K>),
 }
 
-/// An object that exists, but whose body can't be read, or that an index can't place. It counts as existing; a sync that
-/// needs it must fail.
+/// An object exists, but its body can't be read, or the function of an index panicked on it. The object counts as existing; a
+/// sync that needs it must fail.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} can't be read: {why}")]
 pub struct Unreadable {
-    /// Which object.
+    /// The object's key.
     pub key: ObjectKey,
-    /// What is wrong with it.
+    /// Why it can't be read.
     pub why: Arc<str>,
 }
 
 struct Tables<K> {
-    /// Tells this store's indexes from those of others in the process.
+    /// Identifies this store, so that it can refuse the indexes of other stores.
     id: u64,
     hasher: RandomState,
-    /// Objects at places that stay theirs for as long as they are here; the others are in `free`.
+    /// The objects. Each keeps its place for as long as it is cached; the empty places are in `free`.
     slots: Vec<Option<Slot<K>>>,
     free: Vec<u32>,
     /// Every occupied slot, by its object's key.
     by_key: HashTable<u32>,
-    /// Every occupied slot whose object has a uid, by it.
+    /// Every occupied slot whose object has a uid, by that uid.
     by_uid: HashTable<u32>,
-    /// Each of them holds every occupied slot.
+    /// Each index knows every occupied slot.
     indexes: Vec<Postings<K>>,
     /// The objects that can't be read.
     unreadable: HashMap<u32, Damage>,
-    /// Which list or relist is under way, or was last.
+    /// The number of the list that is under way, or of the last one.
     pass: u32,
     version: ResourceVersion,
-    /// A list has been complete.
+    /// At least one list was complete.
     synced: bool,
-    /// The list under way names an object that nobody can tell: what it does not name may still exist.
+    /// The list under way has an object whose name can't be read, so objects that seem absent from it may still exist.
     incomplete: bool,
 }
 
 struct Slot<K> {
     object: Arc<K>,
-    /// The last list that named it, or that was under way when it came.
+    /// The last list that had the object, or that was under way when a watch brought it.
     pass: u32,
 }
 
-/// Of an object that can't be read.
+/// Describes an object that can't be read.
 struct Damage {
     why: Arc<str>,
     held: Held,
 }
 
-/// What stands in the slot of an object that can't be read.
+/// What the slot of an object that can't be read holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Held {
-    /// The newest metadata, and the body of the last state that could be read.
+    /// The newest metadata, with the body of the last readable state.
     LastGood,
-    /// The newest metadata alone: no state before it could be read.
+    /// The newest metadata alone: no earlier state was readable.
     MetaOnly,
 }
 
-/// What a read found under its lock.
+/// The result of a read, collected under the lock.
 struct Found<K> {
     readable: Vec<Arc<K>>,
     unreadable: Vec<(Arc<K>, Unreadable)>,
@@ -144,7 +144,7 @@ impl<K: Object> Tables<K> {
         self.by_uid.find(hash, |place| self.meta(*place).uid == *uid).copied()
     }
 
-    /// The object at a place, or that it can't be read.
+    /// The object at a place, if it can be read.
     fn readable(&self, place: u32) -> Result<Arc<K>, Unreadable> {
         let object = &self.at(place).object;
         match self.unreadable.get(&place) {
@@ -170,7 +170,7 @@ impl<K: Object> Tables<K> {
         &self.indexes[id.at]
     }
 
-    /// The objects that an index holds under a value. Those that it can't place may belong there: they are unreadable.
+    /// The objects that an index holds under a value. Objects that it can't place may belong there, so they count as unreadable.
     fn under(&self, index: IndexId, value: &IndexValue) -> Found<K> {
         let index = self.index(index);
         let mut found = self.sort(index.placed(value).iter().copied());
@@ -217,7 +217,7 @@ impl<K: Object> Tables<K> {
         }
     }
 
-    /// `None` if the object is cached in this very state.
+    /// `None` if the object is already cached in this version.
     fn put(&mut self, mut object: K, why: Option<Arc<str>>) -> Option<Written<K>> {
         let pass = self.pass;
         let Some(place) = self.find(&object.meta().key) else {
@@ -244,7 +244,7 @@ impl<K: Object> Tables<K> {
             {
                 return None;
             }
-            // The last good body is of more use than none, as long as it is the same object's.
+            // Keep the last readable body, as long as it is of the same object.
             (Some(why), None | Some(Held::LastGood)) if same => {
                 self.unreadable.insert(place, Damage { why, held: Held::LastGood });
                 object = old.with_meta(now.clone());
@@ -268,11 +268,11 @@ impl<K: Object> Tables<K> {
 }
 
 impl<K: Object> StoreWriter<K> {
-    /// Puts an object in, in place of one of the same key. An unreadable one gets the last body that could be read, if there
-    /// is one, and is marked as unreadable.
+    /// Adds an object, or replaces the object of its key. An unreadable object keeps the last readable body, if there is one,
+    /// and is marked as unreadable.
     ///
-    /// `None` if nothing changed: the object is cached in that version already (as most are when a list comes again), or
-    /// nobody can tell which object it was.
+    /// `None` if nothing changed: the object is already cached in this version, as most are in a relist, or its key can't be
+    /// read.
     pub fn put(&mut self, decoded: Decoded<K>) -> Option<Written<K>> {
         let mut tables = self.tables.write();
         match decoded {
@@ -285,7 +285,7 @@ impl<K: Object> StoreWriter<K> {
         }
     }
 
-    /// Takes an object out. The last state is the one that the deletion brought, as far as it can be read.
+    /// Removes an object. Returns the state that the deletion event brought, as far as it can be read.
     pub fn delete(&mut self, decoded: Decoded<K>) -> Option<Written<K>> {
         let mut tables = self.tables.write();
         let place = tables.find(&decoded.object()?.meta().key)?;
@@ -299,16 +299,17 @@ impl<K: Object> StoreWriter<K> {
         }))
     }
 
-    /// A list begins: from now on objects that come are marked as seen by it.
+    /// Begins a list. Objects that are put in from now on count as part of it.
     pub fn begin_list(&mut self) {
         let mut tables = self.tables.write();
         tables.pass = tables.pass.wrapping_add(1);
         tables.incomplete = false;
     }
 
-    /// The list is complete: takes out what it did not name, with their last states, and only then takes over its version.
+    /// Completes the list: removes the objects that were not in it, and then sets the store's version to the list's. Returns the
+    /// removed objects' last states.
     ///
-    /// A list with an object that nobody could tell takes nothing out: that object may be any of those.
+    /// If the list had an object whose key could not be read, nothing is removed: that object may be any of them.
     pub fn complete_list(&mut self, version: ResourceVersion) -> Vec<Written<K>> {
         let mut tables = self.tables.write();
         let pass = tables.pass;
@@ -323,7 +324,7 @@ impl<K: Object> StoreWriter<K> {
         swept
     }
 
-    /// Everything up to this version has been put in or taken out.
+    /// Records that the store has all changes up to this version.
     pub fn advance(&mut self, version: ResourceVersion) {
         let mut tables = self.tables.write();
         tables.version = tables.version.max(version);
@@ -337,19 +338,19 @@ impl<K> Clone for Store<K> {
 }
 
 impl<K: Object> Store<K> {
-    /// The object of that key.
+    /// The object of this key.
     ///
     /// # Errors
-    /// It exists, but can't be read.
+    /// The object exists, but can't be read.
     pub fn get(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, Unreadable> {
         let tables = self.tables.read();
         tables.find(key).map(|place| tables.readable(place)).transpose()
     }
 
-    /// The object of that uid.
+    /// The object of this uid.
     ///
     /// # Errors
-    /// It exists, but can't be read.
+    /// The object exists, but can't be read.
     pub fn get_by_uid(&self, uid: &Uid) -> Result<Option<Arc<K>>, Unreadable> {
         let tables = self.tables.read();
         tables.find_uid(uid).map(|place| tables.readable(place)).transpose()
@@ -364,7 +365,7 @@ impl<K: Object> Store<K> {
         unreadable.into_iter().next().map_or(Ok(readable), Err)
     }
 
-    /// All objects that can be read, in no order, and what is wrong with each of the others.
+    /// All objects that can be read, in no order, and an error for each of the others.
     pub fn list_readable(&self) -> (Vec<Arc<K>>, Vec<Unreadable>) {
         let tables = self.tables.read();
         let Found { readable, unreadable } = tables.sort(tables.occupied());
@@ -377,16 +378,16 @@ impl<K: Object> Store<K> {
     /// One of them can't be read, or the index can't place some object.
     ///
     /// # Panics
-    /// If the index is of another store. All methods that take an index do so.
+    /// If the index belongs to another store. The same holds for all methods that take an index.
     pub fn by_index(&self, index: IndexId, value: &IndexValue) -> Result<Vec<Arc<K>>, Unreadable> {
         self.by_index_where(index, value, |_| true)
     }
 
-    /// Of those, the ones whose metadata is `wanted`: an object that can't be read harms only those who want it. `wanted` may
-    /// read this store: no lock is held.
+    /// As [`by_index`](Self::by_index), but only the objects whose metadata is `wanted`. An unreadable object that is not wanted
+    /// does not fail the read. `wanted` may read this store: no lock is held.
     ///
     /// # Errors
-    /// One of them can't be read, or the index can't place one.
+    /// A wanted object can't be read, or the index can't place it.
     pub fn by_index_where(
         &self,
         index: IndexId,
@@ -401,80 +402,80 @@ impl<K: Object> Store<K> {
         Ok(readable)
     }
 
-    /// How many objects an index holds under a value, including unreadable ones and those that it can't place.
+    /// The number of objects that an index holds under a value, including unreadable ones and those that it can't place.
     pub fn count_by_index(&self, index: IndexId, value: &IndexValue) -> usize {
         let tables = self.tables.read();
         let index = tables.index(index);
         index.placed(value).len() + index.unplaced().len()
     }
 
-    /// Calls `look` with each object that is there when the call begins, unreadable ones included: of those only the metadata
-    /// is sure. `look` may take its time and read this store: no lock is held.
+    /// Calls `look` with each object that is cached when the call begins, unreadable ones included, of which only the metadata
+    /// is current. `look` may read this store and may take long: no lock is held.
     pub fn for_each(&self, look: impl FnMut(&Arc<K>)) {
         let objects: Vec<Arc<K>> =
             self.tables.read().slots.iter().flatten().map(|slot| Arc::clone(&slot.object)).collect();
         objects.iter().for_each(look);
     }
 
-    /// The object of that key, whether it can be read or not.
+    /// The object of this key, whether it can be read or not.
     pub(crate) fn peek(&self, key: &ObjectKey) -> Option<Arc<K>> {
         let tables = self.tables.read();
         tables.find(key).map(|place| Arc::clone(&tables.at(place).object))
     }
 
-    /// The metadata of the object of that key, whether it can be read or not.
+    /// The metadata of the object of this key, whether it can be read or not.
     pub fn meta(&self, key: &ObjectKey) -> Option<Meta> {
         let tables = self.tables.read();
         tables.find(key).map(|place| tables.meta(place).clone())
     }
 
-    /// The metadata of the object of that uid, whether it can be read or not.
+    /// The metadata of the object of this uid, whether it can be read or not.
     pub fn meta_by_uid(&self, uid: &Uid) -> Option<Meta> {
         let tables = self.tables.read();
         tables.find_uid(uid).map(|place| tables.meta(place).clone())
     }
 
-    /// As [`for_each`](Self::for_each), over what an index holds under a value, and what it can't place.
+    /// As [`for_each`](Self::for_each), for the objects that an index holds under a value, and those that it can't place.
     pub fn for_each_by_index(&self, index: IndexId, value: &IndexValue, mut look: impl FnMut(&Arc<K>)) {
         let Found { readable, unreadable } = self.tables.read().under(index, value);
         readable.iter().chain(unreadable.iter().map(|(object, _)| object)).for_each(&mut look);
     }
 
-    /// How many objects there are, unreadable ones included.
+    /// The number of objects, unreadable ones included.
     pub fn len(&self) -> usize {
         self.tables.read().by_key.len()
     }
 
-    /// Whether there is none.
+    /// Whether the store is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many objects can't be read.
+    /// The number of objects that can't be read.
     pub fn unreadable_len(&self) -> usize {
         self.tables.read().unreadable.len()
     }
 
-    /// Whether a list has been complete.
+    /// Whether at least one list was complete.
     pub fn has_synced(&self) -> bool {
         self.tables.read().synced
     }
 
-    /// Everything up to this version is in the store. Versions of one kind compare, whatever object they belong to.
+    /// The store has all changes up to this version. The versions of all objects of a kind can be compared with it.
     pub fn last_sync_resource_version(&self) -> ResourceVersion {
         self.tables.read().version
     }
 
-    /// Adds an index over all that is cached and will be. A name that is taken gives the index that has it. `values` must not
-    /// read this store: it runs under the lock of the writer.
+    /// Adds an index over all objects, present and future. If an index has this name already, returns that index. `values` must
+    /// not read this store: it runs under the writer's lock.
     ///
-    /// Objects that `values` panics on may belong under any value: reads of the index that could need them fail.
+    /// Objects on which `values` panics may belong under any value, so reads of the index that could need them fail.
     pub fn add_index(&self, name: &'static str, values: Arc<IndexFn<K>>) -> IndexId {
         let named = |tables: &Tables<K>| {
             let at = tables.indexes.iter().position(|index| index.name == name)?;
             Some(IndexId { store: tables.id, at })
         };
-        // Mostly the index exists, and readers need not wait.
+        // The index usually exists. Then readers need not wait.
         if let Some(index) = named(&self.tables.read()) {
             return index;
         }
@@ -490,7 +491,7 @@ impl<K: Object> Store<K> {
         IndexId { store: tables.id, at: tables.indexes.len() - 1 }
     }
 
-    /// The values under which an index holds anything.
+    /// The values under which an index holds objects.
     pub fn index_values(&self, index: IndexId) -> Vec<IndexValue> {
         self.tables.read().index(index).values().cloned().collect()
     }

@@ -1,7 +1,7 @@
 //! A scripted source of objects, for tests of reflectors, informers and controllers without an API server.
 //!
-//! It keeps objects, versions and a history as an API server does, answers lists and watches from them, and fails when
-//! told to. It waits for nothing, so tests run on a paused clock. With the feature `testing`.
+//! It has objects, versions and a history as an API server does, answers lists and watches, and fails on request. It never
+//! waits, so tests can run on a paused clock. Needs the feature `testing`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -64,26 +64,26 @@ struct State {
     objects: BTreeMap<ObjectKey, Bytes>,
     /// Every write since the last compaction, by its version.
     history: Vec<(u64, Change)>,
-    /// Watches from before this version are refused.
+    /// The source refuses watches from before this version.
     compacted: u64,
     watchers: Vec<mpsc::UnboundedSender<Result<Change, Error>>>,
     list_errors: VecDeque<Error>,
     watch_errors: VecDeque<Error>,
-    /// The next list breaks after so many items.
+    /// The next list breaks off after so many items.
     break_list_after: Option<usize>,
     streamed_lists: StreamedLists,
     requests: Vec<Request>,
 }
 
-/// What becomes of a request for a streamed list.
+/// How the source answers a request for a streamed list.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum StreamedLists {
     #[default]
     Answered,
     Refused,
-    /// It is answered as any watch.
+    /// As a watch without initial events.
     Ignored,
-    /// It begins with what exists, and goes on without the bookmark that ends the list.
+    /// With the existing objects, but without the bookmark that ends the list.
     Endless,
 }
 
@@ -95,7 +95,7 @@ enum Change {
     Bookmark(u64),
 }
 
-/// A request that was made of a [`ScriptedSource`].
+/// A request to a [`ScriptedSource`].
 #[derive(Clone, Debug)]
 pub enum Request {
     /// A list.
@@ -111,10 +111,10 @@ impl<K: Object> Default for ScriptedSource<K> {
 }
 
 impl<K: Object> ScriptedSource<K> {
-    /// Creates or replaces an object; its version is set. Returns that version.
+    /// Creates or replaces an object, and sets its version, which is returned.
     ///
     /// # Panics
-    /// If it has no `metadata.name`.
+    /// If the object has no `metadata.name`.
     pub fn apply(&self, mut object: Value) -> u64 {
         let mut state = self.state.lock();
         state.version += 1;
@@ -123,7 +123,7 @@ impl<K: Object> ScriptedSource<K> {
         state.put(key_of(&object), object.to_string().into())
     }
 
-    /// As [`apply`](Self::apply), of a body that need not be an object at all.
+    /// As [`apply`](Self::apply), with a body that need not be an object.
     pub fn apply_bytes(&self, key: ObjectKey, body: impl Into<Bytes>) -> u64 {
         let mut state = self.state.lock();
         state.version += 1;
@@ -133,7 +133,7 @@ impl<K: Object> ScriptedSource<K> {
     /// Deletes an object.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the object does not exist.
     pub fn delete(&self, key: &ObjectKey) {
         let mut state = self.state.lock();
         state.version += 1;
@@ -143,10 +143,10 @@ impl<K: Object> ScriptedSource<K> {
         state.tell(Change::Deleted(object.to_string().into()));
     }
 
-    /// The same, told of in bytes that nobody can read.
+    /// Deletes an object. The watch event has bytes that can't be decoded.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the object does not exist.
     pub fn delete_unreadably(&self, key: &ObjectKey) {
         let mut state = self.state.lock();
         state.version += 1;
@@ -154,7 +154,7 @@ impl<K: Object> ScriptedSource<K> {
         state.tell(Change::Deleted("{]".into()));
     }
 
-    /// The same, without a trace in the history: only a list can show it.
+    /// Removes an object without a watch event, so that only a list shows it.
     pub fn vanish(&self, key: &ObjectKey) {
         let mut state = self.state.lock();
         state.version += 1;
@@ -169,46 +169,46 @@ impl<K: Object> ScriptedSource<K> {
         state.tell(Change::Bookmark(version));
     }
 
-    /// Forgets the history: watches from before now are answered with 410.
+    /// Drops the history. The source answers watches from before now with 410.
     pub fn compact(&self) {
         let mut state = self.state.lock();
         state.compacted = state.version;
         state.history.clear();
     }
 
-    /// Ends all watches, as the server does after their time.
+    /// Ends all watches, as a server does when their time is over.
     pub fn end_watches(&self) {
         self.state.lock().watchers.clear();
     }
 
-    /// Ends all watches with an error each, made by `error`.
+    /// Ends all watches, each with an error made by `error`.
     pub fn break_watches(&self, error: impl Fn() -> Error) {
         for watcher in self.state.lock().watchers.drain(..) {
             let _ = watcher.send(Err(error()));
         }
     }
 
-    /// Has the next list fail, streamed or not. Several are used up in turn.
+    /// Makes the next list fail, streamed or not. Each call makes one more list fail.
     pub fn fail_list(&self, error: Error) {
         self.state.lock().list_errors.push_back(error);
     }
 
-    /// Has the next list, streamed or not, break off after so many items.
+    /// Makes the next list, streamed or not, break off after so many items.
     pub fn break_list_after(&self, items: usize) {
         self.state.lock().break_list_after = Some(items);
     }
 
-    /// Has the next watch be refused. Several are used up in turn.
+    /// Makes the source refuse the next watch. Each call makes it refuse one more.
     pub fn fail_watch(&self, error: Error) {
         self.state.lock().watch_errors.push_back(error);
     }
 
-    /// Answers streamed lists as a server that does not know them: 422.
+    /// Refuses streamed lists with 422, as a server that does not support them.
     pub fn refuse_streamed_lists(&self) {
         self.state.lock().streamed_lists = StreamedLists::Refused;
     }
 
-    /// Answers streamed lists as a server that overlooks that they should begin with what exists.
+    /// Answers streamed lists without initial events, as a server that ignores the parameter.
     pub fn ignore_streamed_lists(&self) {
         self.state.lock().streamed_lists = StreamedLists::Ignored;
     }
@@ -218,7 +218,7 @@ impl<K: Object> ScriptedSource<K> {
         self.state.lock().streamed_lists = StreamedLists::Endless;
     }
 
-    /// How many watches are open.
+    /// The number of open watches.
     pub fn open_watches(&self) -> usize {
         let mut state = self.state.lock();
         state.watchers.retain(|watcher| !watcher.is_closed());

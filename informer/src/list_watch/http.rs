@@ -19,7 +19,7 @@ use crate::wire::frames::{FrameError, JsonList, JsonWatch, ListPart, ProtobufLis
 use crate::wire::object::Representation;
 use crate::wire::{Decoded, Encoding, Message, Object, merge_message, message_from_json};
 
-/// Errors are read up to this length; what is longer is no Status.
+/// Bodies of errors are read up to this many bytes. A Status is shorter.
 const MAX_ERROR_BODY: usize = 1 << 20;
 
 pub(super) async fn list<K: Object>(
@@ -99,14 +99,14 @@ fn decode_event<K: Object>(event: RawEvent, encoding: Encoding, groups: u64) -> 
 }
 
 crate::projection! {
-    /// The part of a bookmark's or a list's metadata that matters.
+    /// The metadata of a bookmark that reflectors use.
     struct ProgressMeta {
-        /// Up to which version everything was sent.
+        /// The server has sent all events up to this version.
         pub resource_version: steersman_api::ArcStr = 6 "resourceVersion",
-        /// One of them ends the initial events.
+        /// One of them marks the end of the initial events.
         pub annotations: steersman_api::meta::Labels = 12 "annotations",
     }
-    /// An object of which only that is read.
+    /// An object of which only that metadata is read.
     struct Progress {
         /// See [`ProgressMeta`].
         pub metadata: ProgressMeta = 1 "metadata",
@@ -115,7 +115,7 @@ crate::projection! {
     struct ListMeta {
         /// The list's version.
         pub resource_version: steersman_api::ArcStr = 2 "resourceVersion",
-        /// Where the next page begins; empty on the last.
+        /// The token for the next page. Empty on the last page.
         pub next: steersman_api::ArcStr = 3 "continue",
     }
 }
@@ -138,7 +138,7 @@ fn bookmark<K>(body: &Bytes, encoding: Encoding) -> Result<WatchEvent<K>, Error>
     let version = ResourceVersion::parse(&meta.resource_version).map_err(|_| Error::NoVersion)?;
     let ends_initial = meta.annotations.get("k8s.io/initial-events-end").is_some_and(|value| value == "true");
     match ends_initial {
-        // It would be watched on from "any version", which is from the beginning.
+        // A watch from this version would begin with all objects again.
         true if version == ResourceVersion::ANY => Err(Error::NoVersion),
         true => Ok(WatchEvent::InitialEventsEnd(version)),
         false => Ok(WatchEvent::Bookmark(version)),
@@ -151,7 +151,7 @@ fn list_path<K: Object>(source: &ApiListerWatcher<K>, request: &ListRequest, nex
         query.append_pair("limit", &limit.to_string());
     }
     match (next, request.freshness) {
-        // The token says which version the pages are of.
+        // The token holds the version of the pages.
         (Some(next), _) => _ = query.append_pair("continue", next),
         (None, Freshness::Any) => _ = query.append_pair("resourceVersion", "0"),
         (None, Freshness::NotOlderThan(version)) => {
@@ -163,18 +163,18 @@ fn list_path<K: Object>(source: &ApiListerWatcher<K>, request: &ListRequest, nex
     query.finish()
 }
 
-/// A list that comes in one page or several.
+/// A list in one page or several.
 struct Pages<K: Object> {
     source: ApiListerWatcher<K>,
     request: ListRequest,
     page: Page,
 }
 
-/// The page under way.
+/// The page that is being read.
 struct Page {
     parts: Parts<ListPart>,
     encoding: Encoding,
-    /// From the page's metadata, which may stand before or after its items.
+    /// The page's metadata, which may come before or after its items.
     meta: Option<ListMeta>,
 }
 
@@ -221,7 +221,7 @@ impl<K: Object> Pages<K> {
 }
 
 impl<K: Object> ApiListerWatcher<K> {
-    /// The same source, for a stream that outlives the call.
+    /// Another handle on this source, for a stream that outlives the call.
     fn shallow(&self) -> Self {
         Self {
             client: self.client.clone(),

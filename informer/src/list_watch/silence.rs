@@ -1,4 +1,4 @@
-//! When a silent watch counts as dead.
+//! Decides when a silent watch counts as dead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,20 +9,20 @@ use super::{ApiListerWatcher, WatchEvent, WatchRequest};
 /// How long one watch may be silent before its connection counts as dead.
 ///
 /// Not every kind has bookmarks: the API server watches events without a cache, and so without bookmarks. Until the first
-/// one has come, a watch may therefore be silent for as long as the server was asked to keep it open.
+/// bookmark, a watch may therefore be silent for as long as the server was asked to keep it open.
 pub(super) struct Silence {
-    /// The initial events have come, or were not asked for.
+    /// The initial events are complete, or the request did not ask for them.
     listed: AtomicBool,
     /// See [`ApiListerWatcher::bookmarked`].
     bookmarked: Arc<AtomicBool>,
-    /// With bookmarks, and while a list is streamed.
+    /// The longest silence of a watch that has bookmarks, and of a streamed list.
     idle: Duration,
-    /// When the server ends the watch.
+    /// The time at which the server ends the watch.
     timeout: Duration,
 }
 
 impl Silence {
-    /// The silence of a watch that begins.
+    /// The state of a watch that begins.
     pub(super) fn new<K>(source: &ApiListerWatcher<K>, request: &WatchRequest) -> Self {
         Self {
             listed: AtomicBool::new(!request.initial_events),
@@ -32,7 +32,7 @@ impl Silence {
         }
     }
 
-    /// The longest silence that is in order from here on.
+    /// The longest silence that is normal from now on.
     pub(super) fn longest(&self) -> Duration {
         if self.listed.load(Ordering::Relaxed) && !self.bookmarked.load(Ordering::Relaxed) {
             self.timeout.saturating_add(self.idle)
@@ -41,7 +41,7 @@ impl Silence {
         }
     }
 
-    /// Takes note of an event that the watch brought.
+    /// Records an event of the watch.
     pub(super) fn broken_by<K>(&self, event: &WatchEvent<K>) {
         match event {
             WatchEvent::InitialEventsEnd(_) => self.listed.store(true, Ordering::Relaxed),

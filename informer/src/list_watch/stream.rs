@@ -1,4 +1,4 @@
-//! A body as a stream of its parts.
+//! Turns a response body into a stream of its parts.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use kube::client::Body;
 use super::Error;
 use crate::wire::frames::Splitter;
 
-/// The parts of a body, as they arrive.
+/// A stream of the parts of a body.
 pub(super) type Parts<P> = BoxStream<'static, Result<P, Error>>;
 
-/// Splits a body. The stream ends with the body, or after one error. A connection that brings no byte for as long as `patience`
-/// says, which is asked before each wait, is an error.
+/// Splits a body. The stream ends with the body, or after one error. It fails if the connection brings no byte for the time
+/// that `patience` returns, which it calls before each wait.
 pub(super) fn parts<S: Splitter + 'static>(
     body: Body,
     splitter: S,

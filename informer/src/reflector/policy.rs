@@ -1,4 +1,4 @@
-//! What follows which failure: pure.
+//! Decides what a reflector does after a failure. Pure.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use super::Resume;
 use crate::list_watch::{Error, Freshness};
 use crate::wire::frames::FrameError;
 
-/// The longest that a server's Retry-After is heeded: longer ones come from proxies, such as one that shows a maintenance
-/// page for a day. The API server's own are 32 seconds at most (client-go heeds any).
+/// The longest wait that a Retry-After can cause. Longer ones come from proxies, such as one that shows a maintenance page
+/// for a day. The API server's own are 32 seconds at most (client-go waits for any).
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// How lists are asked for. A reflector steps down from streamed to whole lists where streamed ones fail.
+/// How a reflector asks for lists. It steps down from streamed to whole lists if streamed ones fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListMode {
-    /// As a watch that begins with what exists (`sendInitialEvents`): the server needs no memory for it.
+    /// As a watch that begins with all existing objects (`sendInitialEvents`). The server needs no memory for such a list.
     Streamed,
     /// In one body, from the server's cache.
     Whole,
@@ -23,14 +23,14 @@ pub enum ListMode {
     Paged,
 }
 
-/// What the reflector was doing when it failed.
+/// What the reflector did when it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Asking for a list of that freshness, or reading it.
+    /// It requested or read a list of this freshness.
     Listing(Freshness),
-    /// Asking for a watch.
+    /// It requested a watch.
     OpeningWatch,
-    /// Reading a watch.
+    /// It read a watch.
     Watching,
 }
 
@@ -58,11 +58,11 @@ pub(super) enum Lists {
 pub(super) enum Wait {
     None,
     Backoff,
-    /// For the back-off, but not for less than the server asks for.
+    /// For the back-off, and at least for as long as the server asked for.
     AtLeast(Duration),
 }
 
-/// Decides what follows a failure; `seen` is the last version that was handed on, if any.
+/// Decides what the reflector does after a failure. `seen` is the last version that it handed on, if any.
 pub(super) fn after(phase: Phase, mode: ListMode, seen: ResourceVersion, error: &Error) -> After {
     let lists = Lists::AsBefore;
     let status = error.status();
@@ -81,7 +81,7 @@ pub(super) fn after(phase: Phase, mode: ListMode, seen: ResourceVersion, error: 
         Freshness::NotOlderThan(seen)
     });
     let resume = match (phase, status) {
-        // Of the most recent list only a later page can be too old: it took too long.
+        // Only a later page of the most recent list can be too old: the paging took too long.
         (Phase::Listing(Freshness::MostRecent), _) if unavailable => relist,
         (Phase::Listing(_), _) if unavailable => {
             return After { resume: Resume::List(Freshness::MostRecent), lists, wait: Wait::None };
@@ -91,7 +91,7 @@ pub(super) fn after(phase: Phase, mode: ListMode, seen: ResourceVersion, error: 
             Resume::Watch(seen)
         }
         (_, Some(_)) => relist,
-        // What can't be read would come again from a watch, and would be as unreadable.
+        // A resumed watch would bring the unreadable event again.
         (_, None) if is_unreadable(error) => relist,
         (_, None) => Resume::Watch(seen),
     };
@@ -102,11 +102,10 @@ pub(super) fn after(phase: Phase, mode: ListMode, seen: ResourceVersion, error: 
     After { resume, lists, wait }
 }
 
-/// What to ask for in place of a streamed list that failed. `None` if the list is to be streamed again: the server is busy, or
-/// down, as client-go has it.
+/// How to list after a streamed list failed. `None` to stream again: the server is busy or down. client-go decides likewise.
 ///
-/// Whatever else keeps a streamed list from being complete, such as a proxy in between, may do so each time, and a plain list
-/// may pass. It is no cause to ask for plain lists from then on: the next streamed list may pass as well.
+/// Other obstacles, such as a proxy in between, may break every streamed list and let plain lists pass. They do not turn
+/// streamed lists off for good: the next one may pass.
 fn instead_of_streamed(error: &Error) -> Option<(Lists, Wait)> {
     match error {
         Error::Status(status) if status.code == 429 || status.retry_after().is_some() => None,
@@ -116,14 +115,14 @@ fn instead_of_streamed(error: &Error) -> Option<(Lists, Wait)> {
             _ => (Lists::WholeOnce, Wait::Backoff),
         }),
         Error::Call(error) if is_connection_refused(error) => None,
-        // The server does not know of streamed lists.
+        // The server does not support streamed lists.
         Error::NotStreamed => Some((Lists::WholeForGood, Wait::None)),
         Error::Idle(_) | Error::Endless(_) | Error::Incomplete => Some((Lists::WholeOnce, Wait::None)),
         _ => Some((Lists::WholeOnce, Wait::Backoff)),
     }
 }
 
-/// Whether an error stems from a connection that the machine at the other end refused.
+/// Whether the cause of the error is a refused connection.
 fn is_connection_refused(error: &kube::Error) -> bool {
     let first: &(dyn std::error::Error + 'static) = error;
     std::iter::successors(Some(first), |error| error.source()).any(|error| {
@@ -132,7 +131,7 @@ fn is_connection_refused(error: &kube::Error) -> bool {
     })
 }
 
-/// Whether the bytes are at fault, not the connection.
+/// Whether the cause of the error is the content of the body, not the connection.
 fn is_unreadable(error: &Error) -> bool {
     match error {
         Error::Frame(frame) => !matches!(frame, FrameError::Truncated),

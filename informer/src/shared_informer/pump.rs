@@ -1,4 +1,4 @@
-//! The task that writes a store and tells its users.
+//! The task that writes a store and calls its mappings and handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::processor::Mailbox;
 use crate::store::{Store, StoreWriter, Written};
 use crate::wire::{Decoded, Object};
 
-/// What users ask of a running informer.
+/// A user's request to a running informer.
 pub(super) enum Command<K> {
     Map(Mapping<K>),
     Handle {
@@ -33,8 +33,8 @@ pub(super) enum Command<K> {
     DropRemovedMappings,
 }
 
-/// Applies deltas, and tells of them. It alone writes the store, so that what it tells, and to whom, is always in step
-/// with what the store holds.
+/// Applies deltas to the store, and hands them to mappings and handlers. It alone writes the store, so the changes that it
+/// hands out always agree with the store's content.
 pub(super) struct Pump<K: Object> {
     writer: StoreWriter<K>,
     store: Store<K>,
@@ -42,9 +42,9 @@ pub(super) struct Pump<K: Object> {
     commands: mpsc::UnboundedReceiver<Command<K>>,
     /// A list is under way.
     listing: bool,
-    /// What lists after the first have changed since the last of them was complete.
+    /// The keys of the objects that relists have changed since the last complete list.
     relisted: Vec<ObjectKey>,
-    /// Set when the first list is complete and told.
+    /// Set when the first list is complete and the mappings have got it.
     synced: watch::Sender<bool>,
     mappings: Vec<Mapping<K>>,
     resync: Option<Duration>,
@@ -62,17 +62,17 @@ struct Handler<K> {
     removed: CancellationToken,
 }
 
-/// No resync comes more often, as client-go has it: each goes through the whole cache.
+/// The shortest resync period, as in client-go: each resync goes through the whole cache.
 const MIN_RESYNC: Duration = Duration::from_secs(1);
 
-/// When the next resync is due; none for a period of zero, or for one that no clock can hold.
+/// When the next resync is due. `None` for a period of zero, and for one that is too long for the clock.
 fn next_resync(period: Option<Duration>) -> Option<Instant> {
     let period = period.filter(|period| !period.is_zero())?;
     Instant::now().checked_add(period.max(MIN_RESYNC))
 }
 
 impl<K: Object> Pump<K> {
-    /// Mappings are told of everything again each `resync`. `synced` is set once the first list is complete and told.
+    /// Makes a pump that resyncs mappings every `resync`, and sets `synced` once the first list is complete and handed out.
     pub(super) fn new(
         (writer, store): (StoreWriter<K>, Store<K>),
         log: Consumer<K>,
@@ -101,7 +101,7 @@ impl<K: Object> Pump<K> {
         self.tasks.shutdown().await;
     }
 
-    /// Runs until the reflector is gone.
+    /// Runs until the reflector is dropped.
     pub(super) async fn run(&mut self) {
         loop {
             let due = self.next_due();
@@ -121,7 +121,7 @@ impl<K: Object> Pump<K> {
                 () = resync => self.resync_due(Instant::now()),
                 Some(ended) = self.tasks.join_next() => {
                     if let Err(error) = ended && error.is_panic() {
-                        tracing::error!("an event handler panicked and is told nothing any more");
+                        tracing::error!("an event handler panicked and gets no further events");
                     }
                     self.drop_removed();
                 }
@@ -183,7 +183,7 @@ impl<K: Object> Pump<K> {
         }
     }
 
-    /// The version that the store reaches with this change; none within a list, which comes in no order.
+    /// The version that the store reaches with this change. `None` during a list, whose objects are in no order.
     fn version_of(&self, object: &Decoded<K>) -> Option<ResourceVersion> {
         let object = object.object().filter(|_| !self.listing)?;
         Some(object.meta().resource_version)
@@ -213,8 +213,8 @@ impl<K: Object> Pump<K> {
         }
     }
 
-    /// Mappings were told of what a list changed before the store had reached the list's version, and a sync that waits
-    /// for a version was woken too early: they are told again.
+    /// Calls the mappings again with the objects that a relist changed. When they got those changes, the store had not reached
+    /// the list's version yet, so a sync that waits for a version would have been woken too early.
     fn tell_relisted(&mut self) {
         for key in std::mem::take(&mut self.relisted) {
             if let Some(object) = self.store.peek(&key) {
@@ -231,7 +231,7 @@ impl<K: Object> Pump<K> {
         self.handlers.iter().filter_map(|handler| handler.next_resync).chain(self.next_resync).min()
     }
 
-    /// Objects whose change waits to be applied are left out: the change tells of them anyway.
+    /// Resyncs whatever is due. Skips objects with a change in the log, which follows anyway.
     fn resync_due(&mut self, now: Instant) {
         self.drop_removed();
         let is_due = |next: Option<Instant>| next.is_some_and(|next| next <= now);

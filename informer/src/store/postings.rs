@@ -1,4 +1,4 @@
-//! One index of a store: which slots hold objects of which value.
+//! One index of a store: the slots of the objects of each value.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use hashbrown::HashMap;
 use crate::index::{IndexFn, IndexValue};
 use crate::wire::Object;
 
-/// Slots by the values that an index function gives for their objects.
+/// The slots, by the values that an index function gives for their objects.
 ///
 /// A slot is either under each of its object's values or, if the function panicked on the object, in `unplaced`.
 pub(super) struct Postings<K> {
     pub(super) name: &'static str,
     values: Arc<IndexFn<K>>,
-    /// Slots in ascending order; no list is empty.
+    /// The slots under each value, in ascending order. No list is empty.
     by_value: HashMap<IndexValue, Vec<u32>>,
-    /// Slots of objects that may belong under any value, in ascending order.
+    /// The slots of objects that may belong under any value, in ascending order.
     unplaced: Vec<u32>,
 }
 
@@ -32,7 +32,7 @@ impl<K: Object> Postings<K> {
         }));
         if placed.is_err() {
             let key = &object.meta().key;
-            tracing::error!(index = self.name, %key, "an index function panicked; reads of the index that need the object fail");
+            tracing::error!(index = self.name, %key, "an index function panicked on an object; reads of the index that need the object fail");
             self.sweep(place);
             add(&mut self.unplaced, place);
         }
@@ -54,13 +54,13 @@ impl<K: Object> Postings<K> {
                 }
             });
         }));
-        // The function did not panic when the object was put in.
+        // The function did not panic on this object when it was added.
         if removed.is_err() {
             self.sweep(place);
         }
     }
 
-    /// Takes a slot out from under all values.
+    /// Removes a slot from all values.
     fn sweep(&mut self, place: u32) {
         self.by_value.retain(|_, slots| {
             take(slots, place);

@@ -1,4 +1,4 @@
-//! What the JSON halves of the decoders share.
+//! Parts of the JSON decoders.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, V
 
 use super::FieldValue;
 
-/// A member's name, borrowed from the input unless it holds an escape.
+/// A string, such as a member's name. Borrowed from the input unless it has an escape.
 #[derive(PartialEq, Eq, Hash)]
 pub struct Key<'de>(Cow<'de, str>);
 
@@ -31,7 +31,7 @@ impl<'de> Deserialize<'de> for Key<'de> {
         impl<'de> Visitor<'de> for KeyVisitor {
             type Value = Key<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("text")
+                f.write_str("a string")
             }
             fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Key<'de>, E> {
                 Ok(Key(Cow::Borrowed(text)))
@@ -44,7 +44,7 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
-/// Reads a field's value, `null` as its default: that is how Go reads it.
+/// Reads a field's value; `null` gives the default, as in Go.
 pub struct Nullable<T>(PhantomData<T>);
 
 impl<T> Default for Nullable<T> {

@@ -1,4 +1,4 @@
-//! Kinds with groups of fields, and the selections of groups that users of a cache keep.
+//! Kinds with groups of fields, and selections: the groups that one user of a cache reads.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,13 +8,13 @@ use steersman_api::Meta;
 
 use super::{FieldValue, Object};
 
-/// A group of a kind's fields, kept in the cache only if somebody asked for it before the start.
+/// A group of a kind's fields. The cache keeps it only if a user asked for it before the start.
 pub trait Group: FieldValue {
-    /// The kind it is of.
+    /// The kind whose fields these are.
     type Kind: Object;
-    /// Its bit in a mask of groups.
+    /// The group's bit in a [`GroupSet`](super::groups::GroupSet).
     const BIT: u64;
-    /// The group of an object, if it was kept.
+    /// This group of an object, if the cache keeps it.
     fn of(object: &Self::Kind) -> Option<&Self>;
 }
 
@@ -30,15 +30,15 @@ pub trait Kind: Object {
     const KIND: &'static str;
 }
 
-/// What one user of a cache reads of a kind: declared with [`keep!`](crate::keep).
+/// The groups of fields that one user of a cache reads. Declared with [`keep!`](crate::keep).
 pub trait Selection: Send + Sync + 'static {
     /// The kind.
     type Kind: Object;
-    /// The bits of the groups.
+    /// The groups, as a mask of their bits.
     const GROUPS: u64;
 }
 
-/// That a selection includes a group: asking for one that was not kept does not compile.
+/// Says that a selection includes a group. Reading a group that the selection lacks does not compile.
 ///
 /// ```compile_fail
 /// use steersman_informer::{Interned, View, keep, kind, projection};
@@ -60,28 +60,28 @@ where
     const GROUPS: u64 = 0;
 }
 
-/// So is one of which only the metadata is kept.
+/// A kind of which only the metadata is kept is its own selection.
 impl Selection for super::meta::MetaOnly {
     type Kind = Self;
     const GROUPS: u64 = 0;
 }
 
-/// A cached object as one of the cache's users may read it. Cloning shares it.
+/// A cached object, with the fields of one selection. Clones share the object.
 pub struct View<S: Selection> {
     object: Arc<S::Kind>,
     selection: PhantomData<fn() -> S>,
 }
 
 impl<S: Selection> View<S> {
-    /// Of an object from a cache that keeps this selection.
+    /// Makes a view of an object from a cache that keeps this selection.
     pub(crate) fn new(object: Arc<S::Kind>) -> Self {
         Self { object, selection: PhantomData }
     }
 
-    /// Of an object in JSON, as a test has it.
+    /// Makes a view of an object in JSON, for tests.
     ///
     /// # Panics
-    /// If it can't be decoded.
+    /// If the JSON can't be decoded.
     #[cfg(any(test, feature = "testing"))]
     pub fn from_json(json: &serde_json::Value) -> Self {
         let object = S::Kind::decode(&json.to_string().into(), super::Encoding::Json, S::GROUPS);
@@ -98,13 +98,13 @@ impl<S: Selection> View<S> {
         &self.object
     }
 
-    /// A group of its fields.
+    /// A group of the object's fields.
     ///
-    /// Of an object that could not be read all groups are at their defaults; the lister's reads refuse such an object,
-    /// so that only key mappings and handlers meet one.
+    /// If the object can't be read, all its groups have their defaults. Listers refuse to return such an object, so only key
+    /// mappings and handlers get one.
     ///
     /// # Panics
-    /// Never, for objects of a cache: every selection is known to the cache before it decodes anything.
+    /// Never, for objects of a cache: the cache knows every selection before it decodes anything.
     pub fn get<G: Group<Kind = S::Kind>>(&self) -> &G
     where
         S: Keeps<G>,
@@ -125,10 +125,11 @@ impl<S: Selection> fmt::Debug for View<S> {
     }
 }
 
-/// Declares a kind: where it is served, and the groups of fields that may be kept of it.
+/// Declares a kind: where it is served, and the groups of fields that a cache can keep of it.
 ///
-/// Several groups may look into one field, such as `spec`; each is a [`projection!`](crate::projection) with the part
-/// it wants, and names the field of the object that it is found in.
+/// Each group names the field of the object that it looks into, such as `spec`, and is a
+/// [`projection!`](crate::projection) of that field. Several groups may look into one field, which is read once for all of
+/// them. A group can also be any other [`FieldValue`](crate::wire::FieldValue), which then gets the field as a whole.
 ///
 /// ```
 /// use steersman_informer::{Interned, kind, projection};
@@ -271,14 +272,14 @@ macro_rules! kind {
     };
 }
 
-/// Declares what one user of a cache reads of a kind.
+/// Declares the groups of fields that one user of a cache reads.
 ///
 /// ```
 /// # use steersman_informer::{Interned, kind, projection};
 /// # projection! { pub struct Placement { pub node: Interned = 10 "nodeName" } }
 /// # kind! { pub struct Pod("", "v1", "pods") { placement: Placement = 2 "spec" } }
 /// steersman_informer::keep! {
-///     /// What the pod collector reads of a pod.
+///     /// The groups that the pod collector reads.
 ///     pub struct CollectedPod: Pod => Placement
 /// }
 /// ```

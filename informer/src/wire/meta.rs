@@ -1,4 +1,4 @@
-//! Decoders of `metadata`, and the kind of which nothing else is kept.
+//! Decoders of `metadata`, and the kind of which only the metadata is kept.
 
 use bytes::Bytes;
 use serde::de::Deserializer;
@@ -14,24 +14,24 @@ use super::{
 use crate::intern::{Interned, Interner};
 
 crate::projection! {
-    /// An owner as it stands on the wire.
+    /// An owner reference on the wire.
     struct WireOwner {
-        /// Repeats over all objects of the owner's kind.
+        /// Repeats over all objects whose owners have this kind.
         pub kind: Interned = 1 "kind",
-        /// Repeats over the owner's objects, if it has several.
+        /// Repeats over the owner's objects, if the owner has several.
         pub name: Repeated = 3 "name",
         /// The owner's identity.
         pub uid: Uid = 4 "uid",
         /// Repeats as `kind` does.
         pub api_version: Interned = 5 "apiVersion",
-        /// Absent is not the same as false, when it is written back.
+        /// Absent differs from false when the reference is written back.
         pub controller: Option<bool> = 6 "controller",
-        /// Likewise.
+        /// Absent differs from false, as above.
         pub block_owner_deletion: Option<bool> = 7 "blockOwnerDeletion",
     }
 }
 
-/// A text that is shared once it has come twice.
+/// A string that is shared from its second occurrence on.
 #[derive(Clone, Debug, Default)]
 struct Repeated(ArcStr);
 
@@ -59,10 +59,10 @@ impl From<WireOwner> for OwnerReference {
     }
 }
 
-/// Metadata while it is read. Lists grow in vectors, and are packed into [`Meta`] once, at the end.
+/// Metadata while it is being decoded. Lists grow in vectors, and are packed into [`Meta`] once, at the end.
 #[derive(Clone, Debug, Default)]
 pub struct WireMeta {
-    /// All of it but the lists.
+    /// The metadata without the lists.
     meta: Meta,
     labels: Vec<(ArcStr, ArcStr)>,
     owners: Vec<OwnerReference>,
@@ -80,7 +80,7 @@ impl From<WireMeta> for Meta {
     }
 }
 
-/// An opaque version, which some aggregated API servers give out, counts as unknown: it can't be compared.
+/// Parses a version. A version that is not a number, as of some aggregated API servers, can't be compared and counts as unknown.
 fn version(text: &str) -> ResourceVersion {
     ResourceVersion::parse(text).unwrap_or_default()
 }
@@ -180,7 +180,8 @@ crate::projection! {
     }
 }
 
-/// Any object, of which only the metadata is kept: for kinds known only at run time, and for controllers that need no more.
+/// An object of any kind, of which only the metadata is kept. For kinds known only at run time, and for controllers that need
+/// no other fields.
 #[derive(Clone, Debug)]
 pub struct MetaOnly(pub Meta);
 

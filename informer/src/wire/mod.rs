@@ -1,10 +1,11 @@
-//! From bytes to projections: what of an object is kept, and how it is found in protobuf and in JSON.
+//! Decodes bytes to projections: which fields of an object are kept, and where protobuf and JSON have them.
 //!
-//! - [`value`]: what a field can hold, and how each is read in both encodings;
-//! - [`projection!`](crate::projection): a message of which only the declared fields are kept;
-//! - [`kind!`](crate::kind): a kind with its groups of fields, each kept only if somebody asked for it;
-//! - [`object`]: what every cached object can do; [`meta`]: its metadata; [`whole`]: objects kept whole;
-//! - [`frames`]: objects out of the byte stream of a list or a watch.
+//! - [`value`]: the types of fields, each with a decoder for both encodings;
+//! - [`projection!`](crate::projection): declares a message of which only some fields are kept;
+//! - [`kind!`](crate::kind): declares a kind with its groups of fields, each kept only if a user of the cache asks for it;
+//! - [`groups`]: decodes an object, reading each part of it once for all kept groups;
+//! - [`object`]: the trait of all cached objects; [`meta`]: metadata; [`whole`]: objects kept whole;
+//! - [`frames`]: splits the byte stream of a list or a watch into objects.
 
 pub mod frames;
 pub mod groups;

@@ -1,20 +1,20 @@
-//! What every cached object can do, whatever is kept of it.
+//! The trait of all cached objects.
 
 use bytes::Bytes;
 use steersman_api::{GroupVersionResource, Meta};
 
 use super::WireError;
 
-/// How a body is encoded.
+/// The encoding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// `application/vnd.kubernetes.protobuf`. Objects come without the envelope.
+    /// `application/vnd.kubernetes.protobuf`. Bodies of objects are without the envelope.
     Protobuf,
     /// `application/json`.
     Json,
 }
 
-/// Which representation of its objects a kind asks the server for.
+/// The representation in which the informer requests the objects of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Representation {
     /// The object, in protobuf where the server has it, else in JSON.
@@ -27,59 +27,59 @@ pub enum Representation {
 
 /// A kind that an informer can cache.
 ///
-/// Nobody can change a cached object: it is only ever handed out behind an `Arc`.
+/// Cached objects are immutable: a cache returns them only behind an `Arc`.
 pub trait Object: Sized + Send + Sync + std::fmt::Debug + 'static {
-    /// Which representation to ask for.
+    /// The representation to request.
     const REPRESENTATION: Representation;
 
-    /// Where objects of this kind are served, for kinds that are known when the program is written.
+    /// The resource of this kind. `None` for types that can hold any kind.
     fn resource() -> Option<GroupVersionResource>;
 
     /// The metadata.
     fn meta(&self) -> &Meta;
 
-    /// Decodes the bytes of one object, without an envelope. Of the groups of fields only those in `groups` are kept
-    /// (a bit each, see [`Group::BIT`](super::Group::BIT)).
+    /// Decodes one object, without an envelope. Keeps only the groups of fields in `groups`, a mask of
+    /// [`Group::BIT`](super::Group::BIT)s.
     ///
     /// # Errors
-    /// Bytes that are no object of this kind.
+    /// The bytes are not an object of this kind.
     fn decode(body: &Bytes, encoding: Encoding, groups: u64) -> Result<Self, DecodeError>;
 
-    /// What stands in the cache for an object of which no more than the metadata can be read.
+    /// The object that the cache holds if only the metadata can be read.
     fn unreadable(meta: Meta) -> Self;
 
-    /// The same object with other metadata: what stands in the cache for a newer state whose body can't be read.
+    /// The same object with other metadata. The cache holds it if the body of a newer state can't be read.
     #[must_use]
     fn with_meta(&self, meta: Meta) -> Self;
 }
 
-/// Bytes that are no object of the kind.
+/// The bytes are not an object of the kind.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// Protobuf that does not fit the declaration.
+    /// The protobuf does not fit the declaration.
     #[error("decoding protobuf: {0}")]
     Protobuf(#[from] WireError),
-    /// JSON that does not fit it.
+    /// The JSON does not fit the declaration.
     #[error("decoding JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// Every object has a name; whatever this is, it could not be found again.
+    /// The bytes have no `metadata.name`, so they are not an object.
     #[error("the object has no name")]
     Nameless,
 }
 
-/// What became of the bytes of one object. Bad bytes never look like absence.
+/// The result of decoding one object. Bad bytes never look like absence.
 #[derive(Debug)]
 pub enum Decoded<K> {
-    /// It was read.
+    /// The object was decoded.
     Good(K),
-    /// Only its metadata could be read; the first is what stands for it.
+    /// Only the metadata could be decoded. The first value stands for the object.
     Unreadable(K, DecodeError),
-    /// Not even that: nobody can tell which object it was.
+    /// Not even the metadata could be decoded, so the object's key is unknown.
     Lost(DecodeError),
 }
 
 impl<K: Object> Decoded<K> {
-    /// Decodes one object as far as it can be.
+    /// Decodes one object as far as possible.
     pub fn decode(body: &Bytes, encoding: Encoding, groups: u64) -> Self {
         match K::decode(body, encoding, groups) {
             Ok(object) if object.meta().key.name.is_empty() => Self::Lost(DecodeError::Nameless),
@@ -91,7 +91,7 @@ impl<K: Object> Decoded<K> {
         }
     }
 
-    /// The object, or what stands for it.
+    /// The object, or the value that stands for it.
     pub fn object(&self) -> Option<&K> {
         match self {
             Self::Good(object) | Self::Unreadable(object, _) => Some(object),

@@ -1,4 +1,4 @@
-//! Parts of an object that are kept as they came, understood by nobody here.
+//! Parts of an object that are kept in their encoded form.
 
 use serde::Deserialize;
 use serde::de::Deserializer;
@@ -6,20 +6,20 @@ use serde_json::value::RawValue;
 
 use super::{Field, FieldValue, WireError};
 
-/// A message kept in the encoding it came in, so that fields newer than this program survive: a pod template, say.
+/// A message, such as a pod template, in the encoding in which it came, so that fields newer than this program survive.
 #[derive(Clone, Debug, Default)]
 pub enum Opaque {
     /// Absent.
     #[default]
     None,
-    /// The bytes of the message, without an envelope.
+    /// The message in protobuf, without an envelope.
     Protobuf(Box<[u8]>),
-    /// Its text.
+    /// The message in JSON.
     Json(Box<RawValue>),
 }
 
 impl Opaque {
-    /// How many bytes it holds.
+    /// The length of the encoded message in bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::None => 0,
@@ -28,7 +28,7 @@ impl Opaque {
         }
     }
 
-    /// Whether it was absent, or empty.
+    /// Whether the message is absent or empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -37,7 +37,7 @@ impl Opaque {
 impl FieldValue for Opaque {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let more = field.bytes()?;
-        // Two occurrences of a message merge, and that is what their concatenation says.
+        // Protobuf merges the occurrences of a message, and their concatenation decodes to the merged message.
         *self = Self::Protobuf(match self {
             Self::Protobuf(bytes) => [bytes, more].concat().into(),
             Self::None | Self::Json(_) => more.into(),

@@ -1,15 +1,15 @@
 //! The macro that declares a projection.
 
-/// Declares a message of which only the named fields are kept, and both of its decoders.
+/// Declares a message of which only the named fields are kept, with its decoders for both encodings.
 ///
-/// Each field is declared once, with its number in the published protobuf definition and its name in JSON:
+/// Each field has its number in the published protobuf definition and its name in JSON:
 ///
 /// ```
 /// use steersman_informer::{Interned, projection};
 /// use steersman_api::Time;
 ///
 /// projection! {
-///     /// How a pod is doing, in one respect.
+///     /// A condition of a pod.
 ///     pub struct PodCondition {
 ///         /// Such as `Ready`.
 ///         pub kind: Interned = 1 "type",
@@ -21,7 +21,7 @@
 /// }
 /// ```
 ///
-/// What a field can hold is any [`FieldValue`](crate::wire::FieldValue), and a projection is one in its turn.
+/// The type of a field is any [`FieldValue`](crate::wire::FieldValue). A projection is one as well.
 #[macro_export]
 macro_rules! projection {
     ($(

@@ -1,4 +1,4 @@
-//! What a projection's field can hold, and how it is read in either encoding.
+//! The types of a projection's fields, with a decoder for each encoding.
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
@@ -11,22 +11,22 @@ use super::message::{Message, NotAMessage};
 use super::{Field, Key, Nullable, WireError};
 use crate::intern::{Interned, Interner};
 
-/// A value that both encodings can fill.
+/// A value that can be decoded from both encodings.
 ///
-/// Both must give the same value for the same object; a field that is absent, or `null` in JSON, leaves the default, which
-/// is what Go makes of it.
+/// Both decoders must give the same value for the same object. A field that is absent, or `null` in JSON, has the default
+/// value, as in Go.
 pub trait FieldValue: Default {
-    /// Takes in one occurrence of the field: the last one of a scalar counts, those of a list are its entries, those of
+    /// Takes in one occurrence of the field. Of a scalar the last occurrence counts; those of a list are its entries; those of
     /// a message are merged.
     ///
     /// # Errors
-    /// Bytes of another type than the declared one.
+    /// The field has another type than the declared one.
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError>;
 
-    /// The value of a JSON member; never `null`.
+    /// Reads the value of a JSON member. Not called for `null`.
     ///
     /// # Errors
-    /// Text of another type than the declared one.
+    /// The value has another type than the declared one.
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 
     /// This value as a message that takes in its fields one by one. `None` if it needs its field as a whole.
@@ -35,7 +35,7 @@ pub trait FieldValue: Default {
     }
 }
 
-/// Scalars whose JSON form serde knows.
+/// Implements [`FieldValue`] for scalars that serde can read from JSON.
 macro_rules! scalar {
     ($($type:ty => |$field:ident| $read:expr;)*) => { $(
         impl FieldValue for $type {
@@ -57,7 +57,7 @@ scalar! {
     ConditionStatus => |field| ConditionStatus::from(field.text()?);
 }
 
-/// Texts, which differ in how they are kept.
+/// Implements [`FieldValue`] for strings, each with the function that stores it.
 macro_rules! text {
     ($($type:ty => $keep:expr;)*) => { $(
         impl FieldValue for $type {
@@ -78,7 +78,7 @@ text! {
     Uid => Uid::from;
 }
 
-/// A pointer in Go: absent is another thing than zero.
+/// A pointer in Go: absent differs from zero.
 impl<T: FieldValue> FieldValue for Option<T> {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         self.get_or_insert_default().merge(field)
@@ -97,7 +97,7 @@ impl<T: FieldValue> FieldValue for Box<T> {
     }
 }
 
-/// A repeated field. Short lists, which are most, are kept without slack.
+/// A repeated field. Short lists, which are the most, have no spare capacity.
 impl<T: FieldValue> FieldValue for Vec<T> {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let mut item = T::default();
@@ -130,7 +130,7 @@ fn push_tight<T>(list: &mut Vec<T>, item: T) {
     list.push(item);
 }
 
-/// A `map<string, string>`. Keys are shared, values too once they have come twice.
+/// A `map<string, string>`. Shares keys, and values from their second occurrence on.
 impl FieldValue for Labels {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let (key, value) = map_entry(field)?;
@@ -142,7 +142,7 @@ impl FieldValue for Labels {
         impl<'de> Visitor<'de> for Map {
             type Value = Labels;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of texts")
+                f.write_str("a map of strings")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
                 let mut pairs = Vec::new();
@@ -177,7 +177,7 @@ fn shared_pair(key: &str, value: &str) -> (ArcStr, ArcStr) {
 
 /// A `metav1.Time`: seconds and nanoseconds in protobuf, RFC 3339 in JSON.
 ///
-/// The zero time that Go writes for an unset, required stamp is year 1 in protobuf and `null` in JSON: it is `None` in both.
+/// For an unset timestamp that is required, Go writes year 1 in protobuf and `null` in JSON. Both give `None`.
 impl FieldValue for Option<Time> {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let mut message = field.message()?;
@@ -197,10 +197,10 @@ impl FieldValue for Option<Time> {
     }
 }
 
-/// Seconds from 1970 to the beginning of year 1, Go's zero time.
+/// Go's zero time, the beginning of year 1, in seconds since 1970.
 const GO_ZERO: i64 = -62_135_596_800;
 
-/// A `resource.Quantity`: a message around its text in protobuf.
+/// A `resource.Quantity`. In protobuf it is a message that holds the string.
 impl FieldValue for Quantity {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let mut message = field.message()?;
@@ -216,7 +216,7 @@ impl FieldValue for Quantity {
     }
 }
 
-/// A port by number or by name, or a count or a percentage.
+/// An `intstr.IntOrString`: a port by number or by name, or a count or a percentage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IntOrString {
     /// A number.
@@ -251,7 +251,7 @@ impl FieldValue for IntOrString {
         impl Visitor<'_> for Either {
             type Value = IntOrString;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number or a text")
+                f.write_str("a number or a string")
             }
             fn visit_i64<E: Error>(self, number: i64) -> Result<IntOrString, E> {
                 number.try_into().map(IntOrString::Int).map_err(E::custom)

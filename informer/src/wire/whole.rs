@@ -8,14 +8,14 @@ use steersman_api::{GroupVersionResource, Meta};
 use super::object::Representation;
 use super::{DecodeError, Encoding, Object};
 
-/// An object of any serde type, kept whole beside its metadata. For kinds that are few, and for a user's own resources.
+/// An object of any serde type, kept whole. For kinds with few objects, and for custom resources.
 ///
-/// Such types are read as JSON: they have no protobuf decoder. Of each the managed fields are left out: of many an object
-/// they are the larger half, and nobody but the API server goes by them.
+/// The informer requests such kinds as JSON, since the types have no protobuf decoder. It drops the managed fields: they are
+/// the larger half of many objects, and only the API server uses them.
 #[derive(Clone, Debug)]
 pub struct Whole<T> {
     meta: Meta,
-    /// `None` for what could not be read.
+    /// `None` if the object could not be read.
     object: Option<T>,
 }
 
@@ -26,7 +26,7 @@ impl<T> Whole<T> {
     }
 }
 
-/// Kinds known when the program is written: k8s-openapi's, or derived with kube's `CustomResource`.
+/// Types of k8s-openapi, and types derived with kube's `CustomResource`.
 impl<T> Object for Whole<T>
 where
     T: Resource<DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug + Send + Sync + 'static,
@@ -41,7 +41,7 @@ where
     }
     fn decode(body: &Bytes, encoding: Encoding, _groups: u64) -> Result<Self, DecodeError> {
         let meta = super::meta::decode(body, encoding)?;
-        // As text, as kube reads its answers: the readers of types this large are worth having once.
+        // Reads from a string, as kube does: so the large decoders of these types are compiled only once.
         let text = std::str::from_utf8(body).map_err(serde_json::Error::custom)?;
         let mut object: T = serde_json::from_str(text)?;
         object.meta_mut().managed_fields = None;

@@ -1,4 +1,4 @@
-//! Keys that come later.
+//! Delayed keys.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use tokio::time::Instant;
 use super::ordered::OrderedKeys;
 use super::{Key, Priority, WorkQueue};
 
-/// A delay that no clock can hold stands for "not in this process's life".
+/// Stands for delays that are too long for the clock: longer than the process will live.
 const FAR_AWAY: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
-/// Keys that wait for a moment, each once: the earliest moment and the highest priority asked for hold.
+/// Delayed keys, each once, with the earliest time and the highest priority that callers asked for.
 pub(super) struct Waiting<K, P> {
     by_moment: OrderedKeys<K, Instant, P>,
 }
@@ -34,7 +34,7 @@ impl<K: Key, P: Priority> Waiting<K, P> {
         self.by_moment.remove(key)
     }
 
-    /// The next key whose moment has come.
+    /// Removes and returns the next key that is due.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<(K, Instant, P)> {
         self.next().filter(|at| *at <= now).and_then(|_| self.by_moment.pop_first())
     }
@@ -49,14 +49,14 @@ impl<K: Key, P: Priority> Waiting<K, P> {
     }
 }
 
-/// The moment `delay` from now.
+/// The time after `delay` from now.
 pub(super) fn moment(now: Instant, delay: Duration) -> Instant {
     now.checked_add(delay).unwrap_or_else(|| now + FAR_AWAY)
 }
 
 impl<K: Key, P: Priority> WorkQueue<K, P> {
-    /// Adds the key once `delay` has passed, or now if that is zero. A key that waits already keeps the earlier moment;
-    /// an [`add`](Self::add) meanwhile does not cancel it. Counted in `workqueue_retries_total`, as upstream does.
+    /// Adds the key after `delay`, or now if that is zero. A key that is delayed already keeps the earlier time; an
+    /// [`add`](Self::add) meanwhile does not cancel it. Counts in `workqueue_retries_total`, as upstream.
     pub fn add_after(&self, key: K, delay: Duration)
     where
         P: Default,
@@ -64,12 +64,12 @@ impl<K: Key, P: Priority> WorkQueue<K, P> {
         self.add_after_with_priority(key, delay, P::default());
     }
 
-    /// [`add_after`](Self::add_after), for a queue with priorities; the highest one asked for holds.
+    /// As [`add_after`](Self::add_after), with a priority. The highest of a key's priorities counts.
     pub fn add_after_with_priority(&self, key: K, delay: Duration, priority: P) {
         self.shared().add_after(key, delay, priority);
     }
 
-    /// How many keys wait for a delay to pass.
+    /// The number of delayed keys.
     pub fn waiting_len(&self) -> usize {
         self.shared().update(|state, _| state.waiting_len())
     }

@@ -1,4 +1,4 @@
-//! What a queue tells about itself, under upstream's names.
+//! Metrics of work queues, under upstream's names.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -12,22 +12,22 @@ use prometheus::{
     exponential_buckets,
 };
 
-/// The metrics of queues could not be set up. The start should end with it: it is a mistake in the program.
+/// The metrics could not be registered. This is a mistake in the program, which should end the start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A metric's description was refused.
+    /// The description of a metric is invalid.
     #[error("describe the metrics of work queues")]
     Describe(#[source] prometheus::Error),
-    /// The registry refused a metric; for instance it has a provider already.
+    /// The registry refused a metric, for instance because it has a provider already.
     #[error("register the metrics of work queues")]
     Register(#[source] prometheus::Error),
 }
 
-/// The seven metrics of all queues in one registry; clones are the same provider.
+/// The seven metrics of all queues in one registry. Clones are the same provider.
 ///
-/// Counters and histograms are counted as things happen. Depth and the two of running work are read from the queues
-/// when somebody scrapes. Queues of one name share its series: their depths and unfinished work add up, and of the
-/// longest running the longest counts. A name keeps its series, at zero, after its last queue is gone.
+/// Queues update counters and histograms as events happen. A scrape reads depth and the two metrics of running work from the
+/// queues. Queues of one name share its series: their depths and unfinished work add up, and the longest running one counts. A
+/// name keeps its series, at zero, after its last queue is dropped.
 #[derive(Clone)]
 pub struct MetricsProvider {
     adds: IntCounterVec,
@@ -37,26 +37,26 @@ pub struct MetricsProvider {
     queues: Queues,
 }
 
-/// The queues to read at a scrape, by name.
+/// The queues that a scrape reads, by name.
 type Queues = Arc<Mutex<BTreeMap<String, Vec<Weak<dyn Observed>>>>>;
 
-/// A queue, as a scrape sees it.
+/// A queue that a scrape can read.
 pub(super) trait Observed: Send + Sync {
     fn snapshot(&self) -> Snapshot;
 }
 
-/// A queue at one moment.
+/// The state of a queue at a scrape.
 #[derive(Default)]
 pub(super) struct Snapshot {
-    /// Keys that need work: those queued, and those in work that were added since.
+    /// The number of keys that need work: queued ones, and those that a worker has and that were added since.
     pub(super) depth: usize,
-    /// How long the keys in work have been so, all together.
+    /// How long workers have had their keys, summed over all keys.
     pub(super) unfinished: Duration,
-    /// How long the one among them has been that was taken first.
+    /// How long a worker has had the key that was taken first.
     pub(super) longest: Duration,
 }
 
-/// What one queue counts as it happens; by default nothing.
+/// The counters and histograms of one queue. Without a provider they count nothing.
 #[derive(Clone, Default)]
 pub(super) struct QueueMetrics(Option<Counted>);
 
@@ -69,10 +69,10 @@ struct Counted {
 }
 
 impl MetricsProvider {
-    /// Registers the metrics. Once for each registry.
+    /// Registers the metrics. Call it once for each registry.
     ///
     /// # Errors
-    /// If the registry has them already.
+    /// The registry has the metrics already.
     pub fn register(registry: &Registry) -> Result<Self, Error> {
         let (provider, observer) = Self::describe().map_err(Error::Describe)?;
         let collectors: [Box<dyn Collector>; 5] = [
@@ -155,28 +155,28 @@ impl MetricsProvider {
 }
 
 impl QueueMetrics {
-    /// A key needs work that did not.
+    /// Counts a key that was added.
     pub(super) fn added(&self) {
         if let Some(counted) = &self.0 {
             counted.adds.inc();
         }
     }
 
-    /// A key went to a worker, so long after it was added.
+    /// Records that a worker got a key, and the time since the key was added.
     pub(super) fn taken(&self, queued: Duration) {
         if let Some(counted) = &self.0 {
             counted.queue_duration.observe(queued.as_secs_f64());
         }
     }
 
-    /// A worker is done with a key, so long after it got it.
+    /// Records that a worker has ended its work on a key, and how long that took.
     pub(super) fn worked(&self, took: Duration) {
         if let Some(counted) = &self.0 {
             counted.work_duration.observe(took.as_secs_f64());
         }
     }
 
-    /// A key was added for later.
+    /// Counts a delayed add.
     pub(super) fn retried(&self) {
         if let Some(counted) = &self.0 {
             counted.retries.inc();
@@ -184,7 +184,7 @@ impl QueueMetrics {
     }
 }
 
-/// Reads the queues when somebody scrapes, in place of upstream's ticker.
+/// Reads the queues at a scrape. Upstream uses a ticker.
 struct Observer {
     depth: GaugeVec,
     unfinished: GaugeVec,

@@ -5,21 +5,20 @@ use std::hash::Hash;
 
 use hashbrown::HashMap;
 
-/// Above this many slots an index that has become empty gives its memory back: a resync of 50,000 keys should not be
-/// paid for ever after.
+/// An empty index with more slots than this gives its memory back, so that a resync of 50,000 keys does not keep its memory.
 const KEPT_SLOTS: usize = 1024;
 
-/// Keys standing in line: each once, the smallest `O` first, first come first served among equals. Every operation is
-/// logarithmic.
+/// An ordered line of keys, each at most once: the smallest `O` first, and among equals the one that came first. Every operation
+/// takes logarithmic time.
 pub(super) struct OrderedKeys<K, O, V> {
-    /// Where each key stands in `line`; holds exactly the keys that `line` holds.
+    /// The place of each key in `line`. Has exactly the keys of `line`.
     places: HashMap<K, Place<O>>,
     line: BTreeMap<Place<O>, (K, V)>,
-    /// The ticket of the next newcomer.
+    /// The ticket of the next new key.
     next_ticket: u64,
 }
 
-/// The order of a key, and the ticket it drew when it came, which decides among equals.
+/// The order of a key, and the ticket that it got when it came, which decides among equals.
 type Place<O> = (O, u64);
 
 impl<K, O: Ord, V> Default for OrderedKeys<K, O, V> {
@@ -29,7 +28,7 @@ impl<K, O: Ord, V> Default for OrderedKeys<K, O, V> {
 }
 
 impl<K: Clone + Eq + Hash, O: Ord + Clone, V> OrderedKeys<K, O, V> {
-    /// Puts a key in line. One that stands there already moves to its new order, where its age counts.
+    /// Adds a key. A key that is in line already moves to its new order, and keeps its ticket.
     pub(super) fn insert(&mut self, key: K, order: O, value: V) {
         let ticket = match self.places.get(&key) {
             Some(place) => {
@@ -58,7 +57,7 @@ impl<K: Clone + Eq + Hash, O: Ord + Clone, V> OrderedKeys<K, O, V> {
         Some((place.0, value))
     }
 
-    /// The order of the first in line.
+    /// The order of the first key.
     pub(super) fn first(&self) -> Option<&O> {
         self.line.first_key_value().map(|(place, _)| &place.0)
     }

@@ -1,4 +1,4 @@
-//! The queue itself: the rules of [`State`] behind a lock, and who is told when something changed.
+//! The queue: the rules of [`State`] behind a lock, and the notification of waiting workers.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use super::state::{Next, State};
 use super::taken::Taken;
 use super::{Key, Priority, QueueConfig};
 
-/// A handle on a work queue; clones share the queue. The [module](super) says what the queue promises.
+/// A handle on a work queue. Clones share the queue. The [module](super) says what the queue guarantees.
 ///
-/// All calls but [`get`](Self::get) and [`shut_down_with_drain`](Self::shut_down_with_drain) return at once, and may
-/// come from any thread.
+/// All methods except [`get`](Self::get) and [`shut_down_with_drain`](Self::shut_down_with_drain) return at once, and can be
+/// called from any thread.
 pub struct WorkQueue<K: Key, P: Priority = ()> {
     shared: Arc<Shared<K, P>>,
 }
 
-/// What the handles and the keys in work share. Locks are taken one at a time: no call is made into the limiter while
-/// `state` is locked.
+/// The state that handles and workers' keys share. No method holds two locks: the limiter is never called while `state` is
+/// locked.
 pub(super) struct Shared<K, P> {
     name: String,
     limiter: Box<dyn RateLimiter<K>>,
     metrics: QueueMetrics,
     state: Mutex<State<K, P>>,
-    /// Told once for each key that is queued; and to all who wait, when the timer they wait with is too late or the
-    /// queue is shut down. So nobody ever waits beyond the earliest moment at which something is due, whichever of the
-    /// waiting workers takes a key or is cancelled.
+    /// Wakes one waiting worker for each key that is queued, and all of them when their timers would be too late or the queue
+    /// shuts down. So no worker waits beyond the earliest time at which a key is due, whichever worker takes a key or is
+    /// cancelled.
     ready: Notify,
-    /// Told to all who wait once a drain is over.
+    /// Wakes all callers that wait for a drain once it is over.
     drained: Notify,
 }
 
@@ -46,7 +46,7 @@ impl<K: Key, P: Priority> Clone for WorkQueue<K, P> {
 }
 
 impl<K: Key, P: Priority> WorkQueue<K, P> {
-    /// An empty queue.
+    /// Makes an empty queue.
     pub fn new(config: QueueConfig<K>) -> Self {
         let metrics =
             config.metrics.as_ref().map(|provider| provider.queue(&config.name)).unwrap_or_default();
@@ -65,13 +65,13 @@ impl<K: Key, P: Priority> WorkQueue<K, P> {
         Self { shared }
     }
 
-    /// The name it was made under.
+    /// The queue's name.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// Asks for work on the key. A key that is queued already stays where it is; one that is being worked on comes
-    /// again afterwards; a parked one comes at once, and its worker parks it again if the cache is still behind.
+    /// Adds a key. A key that is queued already keeps its place; a key that a worker has is queued again afterwards; a parked key
+    /// is queued at once, and its worker parks it again if the cache is still behind.
     pub fn add(&self, key: K)
     where
         P: Default,
@@ -79,12 +79,12 @@ impl<K: Key, P: Priority> WorkQueue<K, P> {
         self.add_with_priority(key, P::default());
     }
 
-    /// [`add`](Self::add), for a queue with priorities: a queued key moves up if this one is higher, never down.
+    /// As [`add`](Self::add), with a priority. A queued key moves up if this priority is higher, and never down.
     pub fn add_with_priority(&self, key: K, priority: P) {
         self.shared.add(key, priority);
     }
 
-    /// [`add_after`](Self::add_after) the time the rate limiter says; returned. For a key in hand, see
+    /// As [`add_after`](Self::add_after), with the rate limiter's delay, which is returned. For a key that the caller has, see
     /// [`Taken::retry`].
     pub fn add_rate_limited(&self, key: K) -> Duration
     where
@@ -93,54 +93,54 @@ impl<K: Key, P: Priority> WorkQueue<K, P> {
         self.shared.add_rate_limited(key, P::default())
     }
 
-    /// Ends the back-off of the key: its next failure counts as the first. For a key in hand, see [`Taken::finish`].
+    /// Ends the key's back-off: its next failure counts as the first. For a key that the caller has, see [`Taken::finish`].
     pub fn forget(&self, key: &K) {
         self.shared.limiter.forget(key);
     }
 
-    /// How many steps of back-off the key has behind it.
+    /// The number of the key's failures since its back-off began.
     pub fn retries(&self, key: &K) -> u32 {
         self.shared.limiter.retries(key)
     }
 
-    /// The store has something that a [parked](Taken::park) key may have waited for: queues it if it is parked, and if
-    /// it is in work sees to it that it cannot be parked past this. Nothing happens to any other key.
+    /// Queues the key if it is [parked](Taken::park). If a worker has it, the worker's next attempt to park it queues it instead.
+    /// Ignores other keys. The store calls this when it has a change that the key may wait for.
     pub fn wake(&self, key: &K) {
         self.shared.update(|state, now| state.wake(key, now));
     }
 
-    /// The next key, once there is one; `None` once the queue is shut down and empty. Cancelling it loses no key.
+    /// Waits for the next key. `None` once the queue is shut down and empty. Cancel-safe.
     ///
-    /// Awaiting it drives the timer of delayed and parked keys, so somebody should, whenever they are not at work.
+    /// Awaiting this drives the timer of delayed and parked keys, so idle workers should always await it.
     pub async fn get(&self) -> Option<Taken<K, P>> {
         loop {
-            // Syncs that never wait for anything must still leave the thread to others now and then.
+            // Syncs that never wait must still yield to other tasks.
             consume_budget().await;
-            // In line for news before the look, so that none between the look and the wait is missed: of two keys that are
-            // queued then, both must find a worker.
+            // Registers for notification before the check, so that none between the check and the wait is missed: if two keys
+            // are queued then, both must wake a worker.
             let mut news = pin!(self.shared.ready.notified());
             news.as_mut().enable();
             match self.shared.update(State::take) {
                 Next::Work(handout) => return Some(Taken::new(Arc::clone(&self.shared), handout)),
                 Next::End => return None,
                 Next::Nothing(None) => news.await,
-                // Time up or news: either way there is something to look at.
+                // Timer or notification: check again either way.
                 Next::Nothing(Some(due)) => drop(timeout_at(due, news).await),
             }
         }
     }
 
-    /// From now on adds are ignored, and delayed and parked keys are dropped. Workers go on with what is queued, and
-    /// then get `None`. Releases whoever waits for a drain.
+    /// Shuts the queue down: ignores adds from now on, and drops delayed and parked keys. Workers get the remaining queued keys,
+    /// and then `None`. Also ends all waits for a drain.
     pub fn shut_down(&self) {
         self.shared.update(|state, _| state.shut_down());
         self.shared.ready.notify_waiters();
         self.shared.drained.notify_waiters();
     }
 
-    /// [`shut_down`](Self::shut_down), and waits until nothing is queued or in work any more, or until somebody calls
-    /// `shut_down` itself. Workers must go on meanwhile; set a deadline around it if they may not. (Upstream waits
-    /// only for what is in work.)
+    /// Shuts the queue down as [`shut_down`](Self::shut_down) does, and waits until no key is queued or with a worker, or until
+    /// `shut_down` is called. Workers must keep taking keys meanwhile; use a timeout if they may not. (Upstream waits only for
+    /// the keys that workers have.)
     pub async fn shut_down_with_drain(&self) {
         self.shared.update(|state, _| state.drain());
         self.shared.ready.notify_waiters();
@@ -158,22 +158,22 @@ impl<K: Key, P: Priority> WorkQueue<K, P> {
         self.shared.update(|state, _| state.is_shut_down())
     }
 
-    /// How many keys stand in the queue. For information: it may have changed before the caller looks at it.
+    /// The number of queued keys. It may have changed by the time the caller reads it.
     pub fn len(&self) -> usize {
         self.shared.update(|state, _| state.len())
     }
 
-    /// Whether no key stands in the queue; as [`len`](Self::len), for information.
+    /// Whether no key is queued. Like [`len`](Self::len), it may have changed by the time the caller reads it.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many keys are parked.
+    /// The number of parked keys.
     pub fn parked_len(&self) -> usize {
         self.shared.update(|state, _| state.parked_len())
     }
 
-    /// The key that has been with its worker longest, and for how long: the one to name if a worker is stuck.
+    /// The key that a worker has had longest, and for how long. Diagnostics of stuck workers name it.
     pub fn longest_running(&self) -> Option<(K, Duration)> {
         self.shared.update(|state, now| state.longest_running(now))
     }
@@ -184,10 +184,10 @@ impl<K: Key, P: Priority> WorkQueue<K, P> {
 }
 
 impl<K: Key, P: Priority> Shared<K, P> {
-    /// Makes one change under the lock, on a state in which everything due has been queued, and tells whom it concerns.
+    /// Queues the keys that are due, makes one change, both under the lock, and then notifies waiting callers.
     pub(super) fn update<T>(&self, change: impl FnOnce(&mut State<K, P>, Instant) -> T) -> T {
         let mut state = self.state.lock();
-        // Read under the lock, so that time never runs backwards from one change to the next.
+        // Read the clock under the lock, so that time does not run backwards from one change to the next.
         let now = Instant::now();
         let due_before = state.next_due();
         state.release_due(now);

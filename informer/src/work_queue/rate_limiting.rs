@@ -1,4 +1,4 @@
-//! How long a key waits after a failure.
+//! Rate limiters: the delay of a key after a failure.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use tokio::time::Instant;
 
 use super::Key;
 
-/// Says how long a key that failed should wait. Called from many workers at once.
+/// Gives the delay of a key that failed. Many workers call it at the same time.
 ///
-/// A limiter remembers a key from its first failure until it is forgotten: whoever asks it must forget.
+/// A limiter remembers a key from its first failure until `forget`, so its caller must call `forget`.
 pub trait RateLimiter<K>: Send + Sync {
-    /// Counts a failure of the key; the answer is how long from now it should wait.
+    /// Counts a failure of the key, and returns its delay from now.
     fn when(&self, key: &K) -> Duration;
 
-    /// The key succeeded, or is given up: its next failure counts as the first.
+    /// Forgets the key's failures: its next failure counts as the first.
     fn forget(&self, key: &K);
 
-    /// How many failures of the key count, since it was last forgotten.
+    /// The number of the key's failures since it was last forgotten.
     fn retries(&self, key: &K) -> u32;
 }
 
-/// Upstream's default for controllers: 5 ms for a key's first failure, doubled with each, up to 1,000 s; and for all
-/// keys together a bucket of 100 that refills with 10 a second. Unlike upstream's, failures within one wait count
+/// Upstream's default for controllers: 5 ms after a key's first failure, doubled with each further one, up to 1,000 s; and for
+/// all keys together a bucket of 100 tokens that refills with 10 per second. Unlike upstream's, failures within one delay count
 /// [once](OncePerWindow).
 pub fn default_controller_rate_limiter<K: Key>() -> impl RateLimiter<K> + 'static {
     const QPS: NonZeroU32 = NonZeroU32::new(10).expect("ten must not be zero");
@@ -35,7 +35,7 @@ pub fn default_controller_rate_limiter<K: Key>() -> impl RateLimiter<K> + 'stati
     ]))
 }
 
-/// A key's n-th failure costs `base * 2^(n-1)`, at most `cap`.
+/// The delay after a key's n-th failure is `base * 2^(n-1)`, at most `cap`.
 pub struct ItemExponential<K> {
     base: Duration,
     cap: Duration,
@@ -43,13 +43,13 @@ pub struct ItemExponential<K> {
 }
 
 impl<K> ItemExponential<K> {
-    /// With `base` for the first failure and never more than `cap`.
+    /// Makes a limiter whose first delay is `base` and whose longest is `cap`.
     pub fn new(base: Duration, cap: Duration) -> Self {
         Self { base, cap, failures: Mutex::default() }
     }
 
     fn delay(&self, earlier_failures: u32) -> Duration {
-        // Far beyond any cap, and still a finite number.
+        // Beyond any cap, and still finite.
         let doublings = i32::try_from(earlier_failures).unwrap_or(i32::MAX).min(1_000);
         let seconds = self.base.as_secs_f64() * 2_f64.powi(doublings);
         Duration::try_from_secs_f64(seconds).map_or(self.cap, |delay| delay.min(self.cap))
@@ -74,8 +74,8 @@ impl<K: Key> RateLimiter<K> for ItemExponential<K> {
     }
 }
 
-/// A bucket for all keys together, by reservation, as `golang.org/x/time/rate`: who finds it empty takes a token that
-/// is yet to come, and waits for it.
+/// A token bucket for all keys together, by reservation, as in `golang.org/x/time/rate`: if the bucket is empty, a failure
+/// reserves a future token, and waits for it.
 pub struct TokenBucket {
     qps: f64,
     burst: f64,
@@ -83,13 +83,13 @@ pub struct TokenBucket {
 }
 
 struct Level {
-    /// Tokens in the bucket at `at`, at most the burst; below zero, so many are promised.
+    /// The number of tokens at the time `at`, at most the burst. If negative, so many future tokens are reserved.
     tokens: f64,
     at: Instant,
 }
 
 impl TokenBucket {
-    /// A full bucket of `burst` tokens, refilled with `qps` a second.
+    /// Makes a full bucket of `burst` tokens, refilled with `qps` per second.
     pub fn new(qps: NonZeroU32, burst: NonZeroU32) -> Self {
         let burst = f64::from(burst.get());
         Self {
@@ -99,7 +99,7 @@ impl TokenBucket {
         }
     }
 
-    /// Takes a token; the answer is how long from now it is there.
+    /// Takes a token, and returns how long from now it is available.
     pub fn reserve(&self) -> Duration {
         let mut level = self.level.lock();
         let now = Instant::now();
@@ -122,13 +122,13 @@ impl<K> RateLimiter<K> for TokenBucket {
     }
 }
 
-/// The longest of what several limiters say. Each of them counts every failure.
+/// The longest delay of several limiters. Each of them counts every failure.
 pub struct MaxOf<K> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
 }
 
 impl<K> MaxOf<K> {
-    /// Of these; of none, no wait.
+    /// Combines these limiters. Without any, the delay is zero.
     pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters }
     }
@@ -148,20 +148,20 @@ impl<K> RateLimiter<K> for MaxOf<K> {
     }
 }
 
-/// Honest back-off: failures of a key that come before its wait is over are one failure. They get what is left of that
-/// wait, and the limiter inside hears of none but the first.
+/// Counts a key's failures within one delay as one failure. They get the rest of that delay, and the inner limiter sees only the
+/// first.
 ///
-/// A failing key is also synced by events that have nothing to do with its failure. Where each of those counts
-/// (kubernetes/kubernetes#132805), back-off grows faster than time passes: fifteen events within a second, and the key
-/// waits for a minute and a half.
+/// Events that have nothing to do with the failure also trigger syncs of a failing key. If each of those counts
+/// (kubernetes/kubernetes#132805), back-off grows faster than time passes: after fifteen events within a second the key waits
+/// for a minute and a half.
 pub struct OncePerWindow<K, L> {
     inner: L,
-    /// When the wait of each key that failed is over. Holds a key until it is forgotten.
+    /// When the delay of each failed key ends. Has a key until it is forgotten.
     windows: Mutex<HashMap<K, Instant>>,
 }
 
 impl<K, L> OncePerWindow<K, L> {
-    /// Around this limiter.
+    /// Wraps a limiter.
     pub fn new(inner: L) -> Self {
         Self { inner, windows: Mutex::default() }
     }

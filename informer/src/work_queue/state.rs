@@ -1,4 +1,4 @@
-//! Which keys are where: the rules of the queue, without lock, clock or task.
+//! The rules of the queue as a plain state, without lock, clock or task.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -11,39 +11,39 @@ use super::metrics::{QueueMetrics, Snapshot};
 use super::ordered::OrderedKeys;
 use super::{Key, Priority};
 
-/// Where every key is. `queue`, `processing` and `parked` hold no key in common; `waiting` is independent of them.
+/// All keys of a queue. `queue`, `processing` and `parked` have no key in common; `waiting` is independent of them.
 ///
-/// Upstream's `dirty` set, the keys that still need work, is here `queue` together with those in `processing` that are
-/// marked `again`; so it cannot disagree with them.
+/// Upstream's `dirty` set, the keys that still need work, is here `queue` together with the keys in `processing` that are
+/// marked `again`.
 pub(super) struct State<K, P> {
-    /// Keys for the next worker. A key enters by `add`, `wake` or as its time comes, and leaves by `take` alone.
+    /// The queued keys. A key enters by `add`, by `wake` or when it is due, and leaves by `take` alone.
     queue: OrderedKeys<K, Reverse<P>, Queued>,
-    /// Keys with a worker, from `take` to `finish`.
+    /// The keys that workers have, from `take` to `finish`.
     processing: HashMap<K, InWork<P>>,
-    /// Keys to be added at a moment. Cleared by `shut_down`.
+    /// The delayed keys, with the times at which they are added. Cleared by `shut_down`.
     waiting: Waiting<K, P>,
-    /// Keys put aside, with the moment at which they come back by themselves. A key enters by `finish` and leaves by
-    /// `add`, `wake` or at that moment. Cleared by `shut_down`.
+    /// The parked keys, with their deadlines. A key enters by `finish` and leaves by `add`, by `wake` or at its deadline. Cleared
+    /// by `shut_down`.
     parked: Waiting<K, P>,
     phase: Phase,
-    /// Keys put into `queue` since the caller last took this number: so many workers should look.
+    /// The number of keys that were queued since the caller last took this number. So many workers should be woken.
     pushed: usize,
     metrics: QueueMetrics,
 }
 
 struct Queued {
-    /// When it was added (or due): what `workqueue_queue_duration_seconds` counts from.
+    /// When the key was added or due: `workqueue_queue_duration_seconds` counts from this time.
     since: Instant,
     /// See [`Handout::park_deadline`].
     park_deadline: Option<Instant>,
 }
 
 struct InWork<P> {
-    /// When it was handed out.
+    /// When the worker got the key.
     since: Instant,
-    /// It was added since: it goes back to the queue afterwards.
+    /// The key was added since, so it is queued again afterwards.
     again: Option<Again<P>>,
-    /// It was woken since: to park it would be to miss that.
+    /// The key was woken since, so it must not be parked.
     woken: bool,
 }
 
@@ -54,32 +54,32 @@ struct Again<P> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Takes in and hands out. Left by `shut_down` and `drain`.
+    /// Accepts keys and gives them to workers. Left by `shut_down` and `drain`.
     Open,
-    /// Hands out what is left, and somebody waits for the end. Left by `shut_down`.
+    /// Gives the remaining keys to workers, while a caller waits for the end. Left by `shut_down`.
     Draining,
-    /// Hands out what is left; nobody waits. Left by `drain`.
+    /// Gives the remaining keys to workers; no caller waits. Left by `drain`.
     ShutDown,
 }
 
-/// What a worker gets.
+/// A key as a worker gets it.
 pub(super) struct Handout<K, P> {
     pub(super) key: K,
     pub(super) priority: P,
-    /// If its last work ended by parking: the moment up to which it may be parked in all.
+    /// The time until which the key may be parked in all, if its worker parked it last time.
     pub(super) park_deadline: Option<Instant>,
 }
 
-/// What there is for a worker now.
+/// What a worker finds in the queue.
 pub(super) enum Next<K, P> {
     Work(Handout<K, P>),
-    /// Nothing before this moment, if nobody adds.
+    /// No key. The next one is due at this time, unless one is added before.
     Nothing(Option<Instant>),
-    /// Nothing, and nothing will come.
+    /// No key, and none will come.
     End,
 }
 
-/// How the work on a key ended.
+/// How a worker ended its work on a key.
 pub(super) enum End<P> {
     Done,
     Parked { until: Instant, priority: P },
@@ -131,7 +131,7 @@ impl<K: Key, P: Priority> State<K, P> {
         }
     }
 
-    /// A parked key goes to the queue; one in work remembers; any other has nothing to be woken from.
+    /// Queues a parked key, and marks a key that a worker has. Ignores other keys.
     pub(super) fn wake(&mut self, key: &K, now: Instant) {
         if let Some(work) = self.processing.get_mut(key) {
             work.woken = true;
@@ -176,7 +176,7 @@ impl<K: Key, P: Priority> State<K, P> {
         }
     }
 
-    /// Moves every key whose time has come to the queue. Its turn counts from that time, not from when anybody looked.
+    /// Queues every key that is due. Its time in the queue counts from when it was due, not from this call.
     pub(super) fn release_due(&mut self, now: Instant) {
         while let Some((key, at, priority)) = self.waiting.pop_due(now) {
             self.add(key, priority, at);
@@ -187,7 +187,7 @@ impl<K: Key, P: Priority> State<K, P> {
         }
     }
 
-    /// When `release_due` has something to do next.
+    /// When the next key is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.waiting.next().into_iter().chain(self.parked.next()).min()
     }
@@ -219,7 +219,7 @@ impl<K: Key, P: Priority> State<K, P> {
         self.phase != Phase::Open
     }
 
-    /// Whether there is nothing to wait for before a drain is over.
+    /// Whether a drain is over: no key is queued or with a worker.
     pub(super) fn is_drained(&self) -> bool {
         self.phase == Phase::ShutDown || (self.queue.len() == 0 && self.processing.is_empty())
     }

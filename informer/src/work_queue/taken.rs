@@ -1,4 +1,4 @@
-//! A key in the hands of a worker.
+//! A key that a worker has.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use super::queue::Shared;
 use super::state::{End, Handout};
 use super::{Key, Priority};
 
-/// A key that this worker, and no other, works on. Its end marks the work as done, however it comes about: by one of
-/// the methods that consume it, by being dropped, or by a panic. (Keep it outside what may panic, to [`retry`](Self::retry) then.)
+/// A key that one worker has, and no other. Its work ends with one of the methods that consume this value, or when the value is
+/// dropped, also by a panic. (Keep it outside of code that may panic, and call [`retry`](Self::retry) then.)
 ///
-/// Dropped as it is, it leaves the key's back-off as it was and asks for no further work.
+/// Dropping it leaves the key's back-off unchanged and does not queue the key again.
 pub struct Taken<K: Key, P: Priority = ()> {
     shared: Arc<Shared<K, P>>,
     key: K,
     priority: P,
     park_deadline: Option<Instant>,
     taken_at: Instant,
-    /// Set by `park`: how to end instead of plainly.
+    /// How the work ends, if `park` has set it.
     park_until: Option<Instant>,
 }
 
@@ -31,45 +31,41 @@ impl<K: Key, P: Priority> Taken<K, P> {
         Self { shared, key, priority, park_deadline, taken_at: Instant::now(), park_until: None }
     }
 
-    /// The key to work on.
+    /// The key.
     pub fn key(&self) -> &K {
         &self.key
     }
 
-    /// The priority at which it was handed out.
+    /// The key's priority when the worker got it.
     pub fn priority(&self) -> &P {
         &self.priority
     }
 
-    /// Whether the time for which it may be parked has run out: if the cache is still behind, what it lacks must be
-    /// asked of the server.
+    /// Whether the time for which the key may be parked is over. If the cache is still behind, the worker must ask the API server.
     pub fn park_expired(&self) -> bool {
         self.park_deadline.is_some_and(|deadline| deadline <= self.taken_at)
     }
 
-    /// The work succeeded (or is given up): the next failure of this key counts as the first.
+    /// Ends successful work, or gives the key up: its next failure counts as the first.
     pub fn finish(self) {
         self.shared.forget(&self.key);
     }
 
-    /// The work failed: the key comes again after the time the rate limiter says, which is returned, at the same
-    /// priority.
+    /// Ends failed work: the key is queued again after the rate limiter's delay, which is returned, at the same priority.
     pub fn retry(self) -> Duration {
         self.shared.add_rate_limited(self.key.clone(), self.priority.clone())
     }
 
-    /// The key comes again after `delay`, at the same priority. Its back-off stays as it was.
+    /// Ends the work, and queues the key again after `delay`, at the same priority. Its back-off stays unchanged.
     pub fn requeue_after(self, delay: Duration) {
         self.shared.add_after(self.key.clone(), delay, self.priority.clone());
     }
 
-    /// The cache is behind what the key needs to see: puts the key aside, without back-off, until
-    /// [`wake`](super::WorkQueue::wake), any add, or the passing of `at_most`. If it was added or woken since it was
-    /// handed out, it is queued at once instead.
+    /// Parks the key, because the cache is behind: it is queued again, without back-off, by [`wake`](super::WorkQueue::wake), by
+    /// any add, or after `at_most`. If it was added or woken since the worker got it, it is queued at once.
     ///
-    /// `at_most` counts from the first park: if the key is woken, found behind again and parked again, the time runs
-    /// on, so that a stream of events cannot keep it behind for ever. Any other end of its work, and
-    /// [`park_expired`](Self::park_expired), start it afresh.
+    /// `at_most` counts from the first park: if the key is woken and parked again, the time goes on, so that a stream of events
+    /// can't delay the key for ever. Any other end of its work, and [`park_expired`](Self::park_expired), reset the time.
     pub fn park(mut self, at_most: Duration) {
         let until = moment(Instant::now(), at_most);
         self.park_until = Some(match self.park_deadline {

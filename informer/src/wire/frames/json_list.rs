@@ -1,17 +1,17 @@
-//! A list's body in JSON: an object with the members `metadata` and `items`.
+//! Splits a list's body in JSON: an object with the members `metadata` and `items`.
 
 use bytes::{Bytes, BytesMut};
 
 use super::{FrameError, ListPart, MAX_OBJECT, Splitter};
 
-/// Splits it. The items themselves are not looked into: a decoder finds what is wrong with one.
+/// The splitter of such a body. It does not check the items: their decoder does.
 #[derive(Debug, Default)]
 pub struct JsonList {
     buffer: BytesMut,
-    /// How much of the body is behind the buffer, for messages.
+    /// The number of bytes of the body before the buffer, for error messages.
     consumed: usize,
     state: State,
-    /// Where the search for the end of the value at the buffer's start goes on.
+    /// Where to continue the search for the end of the value at the buffer's start.
     scan: Scan,
 }
 
@@ -56,7 +56,7 @@ impl Splitter for JsonList {
 
     fn next(&mut self) -> Result<Option<ListPart>, FrameError> {
         loop {
-            // Space before a token; commas are of no use to a splitter.
+            // Skips white space and commas before a token.
             if self.scan.at == 0 {
                 let skip = |byte: &u8| byte.is_ascii_whitespace() || *byte == b',';
                 let spaces = self.buffer.iter().take_while(|byte| skip(byte)).count();
@@ -113,7 +113,7 @@ impl JsonList {
         self.scan = Scan::default();
     }
 
-    /// How many bytes wait for more.
+    /// The number of buffered bytes that no part has used yet.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.buffer.len()
@@ -123,7 +123,7 @@ impl JsonList {
         FrameError::Json(what, self.consumed)
     }
 
-    /// The value at the buffer's start, once it is all there.
+    /// The value at the buffer's start, once all of it has arrived.
     fn take_value(&mut self) -> Result<Option<Bytes>, FrameError> {
         let Some(end) = self.value_end()? else { return Ok(None) };
         let value = self.buffer.split_to(end).freeze();
@@ -132,7 +132,7 @@ impl JsonList {
         Ok(Some(value))
     }
 
-    /// Where the value at the buffer's start ends.
+    /// The end of the value at the buffer's start.
     fn value_end(&mut self) -> Result<Option<usize>, FrameError> {
         let scan = &mut self.scan;
         while let Some(&byte) = self.buffer.get(scan.at) {
@@ -152,7 +152,7 @@ impl JsonList {
                 match byte {
                     b'"' => scan.in_text = true,
                     b'{' | b'[' => scan.depth += 1,
-                    // The end of a number or a word is what follows it.
+                    // A number or a word ends before the next character.
                     b'}' | b']' | b',' | b' ' | b'\n' | b'\r' | b'\t' if scan.depth == 0 => {
                         return if scan.at == 0 {
                             Err(self.error("expected a value"))

@@ -1,6 +1,6 @@
-//! Objects out of the byte stream of a list or of a watch, each as soon as its last byte is there.
+//! Splits the byte stream of a list or a watch into objects, each as soon as its last byte has arrived.
 //!
-//! Neither body is ever held whole: a list of a hundred thousand pods needs the room of its largest pod.
+//! No body is ever held whole: a list of a hundred thousand pods needs the memory of its largest pod.
 
 mod json_list;
 mod protobuf_list;
@@ -14,56 +14,57 @@ pub use watch::{JsonWatch, ProtobufWatch, RawEvent};
 
 use super::WireError;
 
-/// The largest object that is taken in; etcd refuses what is above 1.5 MiB, aggregated servers may allow more.
+/// The largest object in bytes that a splitter accepts. etcd refuses objects above 1.5 MiB; aggregated API servers may accept
+/// more.
 pub const MAX_OBJECT: usize = 64 << 20;
 
-/// What a list's body is made of.
+/// A part of a list's body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListPart {
-    /// The list's own metadata, before or after the items.
+    /// The list's own metadata. It may come before or after the items.
     Meta(Bytes),
-    /// One object; in protobuf without an envelope.
+    /// One object. In protobuf it has no envelope.
     Item(Bytes),
 }
 
-/// A stream that is not what it should be: the connection is of no more use.
+/// The body is malformed. The rest of it can't be split.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// Protobuf that can't be split.
+    /// The protobuf can't be split.
     #[error("splitting protobuf: {0}")]
     Protobuf(#[from] WireError),
-    /// JSON that can't be split.
+    /// The JSON can't be split.
     #[error("splitting JSON: {0} at byte {1}")]
     Json(&'static str, usize),
-    /// The body ended too soon.
+    /// The body ended within a part.
     #[error("the body ended early")]
     Truncated,
-    /// Larger than [`MAX_OBJECT`].
-    #[error("an object of {0} bytes is larger than is taken in")]
+    /// An object is larger than [`MAX_OBJECT`].
+    #[error("an object of {0} bytes is too large")]
     TooLarge(usize),
-    /// An event of no known type.
+    /// A watch event has an unknown type.
     #[error("a watch event has the unknown type {0:?}")]
     UnknownEvent(String),
 }
 
 /// Splits a body that arrives in pieces.
 pub trait Splitter: Send {
-    /// What it is split into.
+    /// The type of the parts.
     type Part;
 
-    /// Takes in the next piece of the body.
+    /// Appends the next piece of the body.
     fn push(&mut self, piece: &[u8]);
 
-    /// The next part, or `None` if more of the body is needed for it.
+    /// The next part, or `None` if it is not complete yet.
     ///
     /// # Errors
-    /// A body that can't be split; nothing more can be had from it.
+    /// The body can't be split. The splitter is of no further use.
     fn next(&mut self) -> Result<Option<Self::Part>, FrameError>;
 
-    /// To be asked when the body has ended.
+    /// Checks that the body may end here. The caller calls it when the body has ended.
     ///
     /// # Errors
-    /// [`FrameError::Truncated`] if it ended within a part.
+    /// [`FrameError::Truncated`] if the body ended within a part.
     fn finish(&self) -> Result<(), FrameError>;
 }
 

@@ -1,11 +1,11 @@
-//! A list's body in protobuf: an envelope around `ListMeta` (field 1) and the items (field 2).
+//! Splits a list's body in protobuf: an envelope around `ListMeta` (field 1) and the items (field 2).
 
 use bytes::{Bytes, BytesMut};
 
 use super::{FrameError, ListPart, MAX_OBJECT, Splitter, WireError};
 use steersman_api::wire::MAGIC;
 
-/// Splits it.
+/// The splitter of such a body.
 #[derive(Debug, Default)]
 pub struct ProtobufList {
     buffer: BytesMut,
@@ -17,13 +17,13 @@ enum State {
     /// Before the magic number.
     #[default]
     Start,
-    /// Within the envelope; left for `List` at its field 2.
+    /// Within the envelope. Becomes `List` at the envelope's field 2.
     Envelope,
-    /// Within the list, of which so many bytes are to come; left for `Envelope` when none is.
+    /// Within the list, of which so many bytes are still to come. Becomes `Envelope` when none are.
     List(usize),
 }
 
-/// A field whose value begins after `head` bytes and has `len` bytes.
+/// A field whose value begins after `head` bytes and is `len` bytes long.
 struct Head {
     number: u64,
     head: usize,
@@ -86,7 +86,7 @@ impl Splitter for ProtobufList {
 }
 
 impl ProtobufList {
-    /// The field's value, once it is all there.
+    /// The field's value, once all of it has arrived.
     fn take(&mut self, head: &Head) -> Result<Option<Bytes>, FrameError> {
         if head.len > MAX_OBJECT {
             return Err(FrameError::TooLarge(head.len));
@@ -99,8 +99,8 @@ impl ProtobufList {
     }
 }
 
-/// The field that the buffer begins with, once its tag and length are there. Both messages have none but
-/// length-delimited fields.
+/// The field at the start of the buffer, once its tag and length have arrived. Both messages have length-delimited fields
+/// only.
 fn head(buffer: &[u8]) -> Result<Option<Head>, FrameError> {
     let Some((tag, first)) = varint(buffer)? else { return Ok(None) };
     if tag & 7 != 2 {

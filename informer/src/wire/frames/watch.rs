@@ -1,4 +1,4 @@
-//! A watch's body: one event after the other, for as long as the connection lasts.
+//! Splits a watch's body into events.
 
 use bytes::{Buf, Bytes, BytesMut};
 use serde::Deserialize;
@@ -14,11 +14,11 @@ pub enum RawEvent {
     Added(Bytes),
     /// An object changed.
     Modified(Bytes),
-    /// An object went, or ceased to match the selector; its last state.
+    /// An object was deleted, or ceased to match the selector; its last state.
     Deleted(Bytes),
-    /// An object that bears nothing but a version, and maybe an annotation.
+    /// An object with nothing but a version, and sometimes an annotation.
     Bookmark(Bytes),
-    /// A `Status`. The watch is over.
+    /// A `Status`. It ends the watch.
     Error(Bytes),
 }
 
@@ -89,8 +89,8 @@ fn event(frame: &Bytes) -> Result<RawEvent, FrameError> {
     RawEvent::new(kind, object)
 }
 
-/// The object within its envelope. An object whose envelope can't be read is left as it is, for the decoder to refuse:
-/// it must cost no more than itself.
+/// The object within its envelope. If the envelope can't be read, returns the bytes unchanged, so that the decoder refuses
+/// this object alone, and the watch goes on.
 fn bare(object: &[u8]) -> &[u8] {
     if object.starts_with(MAGIC) {
         steersman_api::wire::unwrap(object).map_or(object, |e| e.raw)
@@ -99,11 +99,11 @@ fn bare(object: &[u8]) -> &[u8] {
     }
 }
 
-/// Splits a watch in JSON: one object a line, each with the members `type` and `object`.
+/// Splits a watch in JSON: one event per line, with the members `type` and `object`.
 #[derive(Debug, Default)]
 pub struct JsonWatch {
     buffer: BytesMut,
-    /// Up to where no newline was found.
+    /// The part of the buffer before this offset has no newline.
     searched: usize,
 }
 
