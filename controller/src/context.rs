@@ -80,7 +80,8 @@ impl ControllerContext {
         self.clients.component(name)
     }
 
-    /// A recorder of events whose source is `component`, such as `job-controller`.
+    /// A recorder of events whose source is `component`, such as `job-controller`. Each component has its own queue,
+    /// rate limit and writer.
     pub fn recorder(&self, component: &str) -> Recorder {
         self.events.recorder(component)
     }

@@ -218,7 +218,7 @@ mod tests {
             server.faults().fail(1, Calls::to("pods").verb(Verb::Delete), failure);
             let recording = server.record();
             let clients = Clients::over(server.in_memory());
-            let (events, writer) = broadcaster(clients.component("events"), events::Metrics::new());
+            let (events, writers) = broadcaster(&clients, events::Metrics::new());
             let clients = match gate {
                 Some(gate) => clients.gated(Arc::new(gate)),
                 None => clients,
@@ -226,7 +226,7 @@ mod tests {
             let control = PodControl::new(Client::new(clients.component("test")), events.recorder("test"));
             control.delete(&owner, &pod).await.unwrap_err();
             let stop = CancellationToken::new();
-            tokio::join!(writer.run(stop.clone()), async {
+            tokio::join!(writers.run(stop.clone()), async {
                 tokio::time::sleep(Duration::from_secs(5)).await;
                 stop.cancel();
             });

@@ -25,10 +25,10 @@ use crate::options::OptionSet;
 use crate::registry::{Constructor, Descriptor, Registry, Selection};
 use crate::runner::{Metrics, Timing};
 
-/// Makes the context of controllers over a server in memory, and the writer of their events, which does not run yet.
-pub fn context(server: &TestServer, options: OptionSet) -> (ControllerContext, events::Writer) {
+/// Makes the context of controllers over a server in memory, and the writers of their events, which do not run yet.
+pub fn context(server: &TestServer, options: OptionSet) -> (ControllerContext, events::Writers) {
     let clients = Clients::over(server.in_memory());
-    let (events, writer) = broadcaster(clients.component("events"), events::Metrics::new());
+    let (events, writers) = broadcaster(&clients, events::Metrics::new());
     let metrics = prometheus::Registry::new();
     let context = ControllerContext {
         informers: SharedInformerFactory::new(clients.watch_client(), Options::default()),
@@ -45,7 +45,7 @@ pub fn context(server: &TestServer, options: OptionSet) -> (ControllerContext, e
         queue_metrics: MetricsProvider::register(&metrics).unwrap(),
         metrics,
     };
-    (context, writer)
+    (context, writers)
 }
 
 /// An API server whose clock follows tokio's, with helpers that change its objects and run controllers.
@@ -123,7 +123,7 @@ impl Cluster {
 
     /// Runs one controller with these settings.
     pub fn run_with(&self, constructor: Constructor, options: OptionSet) -> Running {
-        let (context, writer) = context(&self.server, options);
+        let (context, writers) = context(&self.server, options);
         let (informers, metrics) = (context.informers.clone(), context.metrics.clone());
         let registry = Registry::new(vec![Descriptor::new("tested", &[], constructor)]);
         let all = Selection::parse(&["*"], &registry).unwrap();
@@ -135,7 +135,7 @@ impl Cluster {
         let mut tasks = JoinSet::new();
         tasks.spawn({
             let stop = stop.clone();
-            async move { writer.run(stop).await }
+            async move { writers.run(stop).await }
         });
         tasks.spawn({
             let stop = stop.clone();

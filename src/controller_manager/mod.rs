@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use prometheus::Registry;
 use serde_json::Value;
-use steersman_client::events::{self, Writer};
+use steersman_client::events::{self, Writers};
 use steersman_client::leader_election::{self, Elector};
 use steersman_client::{Clients, RestMapper, clients, config, config_from, transport};
 use steersman_controller::children::FirstLooks;
@@ -41,7 +41,7 @@ use leading::Leadership;
 /// What events of the manager itself, and its default lease, are called by.
 const COMPONENT: &str = "kube-controller-manager";
 
-/// How long the parts that only tell of things may take to end: the event writer flushes for five seconds.
+/// How long the parts that only tell of things may take to end: the event writers flush for five seconds.
 const LAST_WORDS: Duration = Duration::from_secs(6);
 
 /// Why the manager ended, or did not start. Somebody has to look: starting it again changes little.
@@ -158,7 +158,7 @@ pub(crate) struct Work<'a> {
 
 /// All parts, connected; HTTP and events aside, none of them runs.
 pub(crate) struct Manager {
-    writer: Writer,
+    writers: Writers,
     informers: SharedInformerFactory,
     controllers: Controllers,
     leadership: Leadership,
@@ -180,7 +180,7 @@ impl Manager {
         election_metrics.register(&metrics)?;
         run_metrics.register(&metrics)?;
         work.gates.register(&metrics)?;
-        let (events, writer) = events::broadcaster(clients.component(COMPONENT), event_metrics);
+        let (events, writers) = events::broadcaster(&clients, event_metrics);
 
         let elector = match work.election {
             None => None,
@@ -225,7 +225,7 @@ impl Manager {
             work.timing,
         );
         let (told, last) = (CancellationToken::new(), JoinSet::new());
-        Ok(Self { writer, informers, controllers, leadership, metrics, told, last })
+        Ok(Self { writers, informers, controllers, leadership, metrics, told, last })
     }
 
     /// Serves metrics and health over HTTP, until [`run`](Self::run) ends.
@@ -252,8 +252,8 @@ impl Manager {
     /// # Errors
     /// Syncs did not end in time.
     pub(crate) async fn run(self, stop: &CancellationToken) -> Result<(), ShutdownTimeout> {
-        let Self { writer, informers, leadership, told, mut last, .. } = self;
-        last.spawn(writer.run(told.clone()).instrument(tracing::info_span!("events")));
+        let Self { writers, informers, leadership, told, mut last, .. } = self;
+        last.spawn(writers.run(told.clone()).instrument(tracing::info_span!("events")));
 
         informers.start();
         let ended = leadership.run(stop).await;

@@ -170,7 +170,7 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
         root_ca: server.ca().to_owned(),
     };
     let clients = as_user("system:kube-scheduler");
-    let (broadcaster, writer) = events::broadcaster(clients.component("events"), event_metrics);
+    let (broadcaster, writers) = events::broadcaster(&clients, event_metrics);
     let scheduler = Scheduler {
         watch: clients.watch_client(),
         client: clients.component("scheduler"),
@@ -181,7 +181,7 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     let [of_node, of_scheduler, of_events, of_manager] = [(); 4].map(|()| CancellationToken::new());
     let mut parts = JoinSet::new();
     let mut telling = JoinSet::new();
-    telling.spawn(writer.run(of_events.clone()).instrument(info_span!("events")));
+    telling.spawn(writers.run(of_events.clone()).instrument(info_span!("events")));
     let (mut placing, mut managing, mut standing) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
     placing.spawn(scheduler.run(of_scheduler.clone()).instrument(info_span!("scheduler")));
     standing.spawn(stand_ins.run(of_manager.clone()).instrument(info_span!("stand_ins")));

@@ -1,12 +1,12 @@
-//! Which events are written, and as what: client-go's `EventCorrelator`, without calls.
+//! Decides whether and how an event is written: client-go's `EventCorrelator`, without calls.
 //!
-//! 1. Aggregation: the tenth event within ten minutes that differs from others in its message only, and all later ones,
-//!    become one event "(combined from similar events): ...".
-//! 2. Counting: an event seen before is written as a patch of the first one, with a higher count.
-//! 3. The spam filter: a source may write 25 events about an object at once, then one in five minutes.
+//! 1. Aggregation: if ten events differ only in their messages, and no two of them are more than ten minutes apart, the
+//!    tenth and all later ones become one event "(combined from similar events): ...".
+//! 2. Counting: a repeated event is written as a patch of the first one, with a higher count.
+//! 3. The spam filter: a source may write 25 events about an object at once, then one every five minutes.
 //!
-//! Each part remembers the 4,096 keys used last. Keys are kept as 64-bit hashes with a random seed, since the texts would
-//! take megabytes; two keys that collide (one chance in 10^12) would be counted as one.
+//! Each part remembers the 4,096 keys used last. It keeps keys as 64-bit hashes with a random seed, since the texts would
+//! take megabytes. Two keys that collide (a chance of 1 in 10^12) are counted as one.
 
 use std::{
     collections::hash_map::RandomState,
@@ -26,15 +26,15 @@ use super::recorder::event_name;
 
 /// client-go: `maxLruCacheEntries`.
 const REMEMBERED: usize = 4096;
-/// How many messages of one kind are written as they are; client-go: `defaultAggregateMaxEvents`.
+/// The number of similar messages from which on they are combined; client-go: `defaultAggregateMaxEvents`.
 const AGGREGATE_AT: usize = 10;
-/// How long ago the last similar event may be; client-go: `defaultAggregateIntervalInSeconds`.
+/// Longest time between two similar events that are combined; client-go: `defaultAggregateIntervalInSeconds`.
 const AGGREGATE_INTERVAL: Duration = Duration::from_secs(600);
-/// How many events about one object may be written at once; client-go: `defaultSpamBurst`.
+/// Maximum number of events about one object that are written at once; client-go: `defaultSpamBurst`.
 const SPAM_BURST: u32 = 25;
-/// The time after which one more may be; client-go: `defaultSpamQPS`.
+/// The time after which one more is written; client-go: `defaultSpamQPS`.
 const SPAM_REFILL: Duration = Duration::from_secs(300);
-/// What the message of a combined event begins with.
+/// The prefix of a combined event's message.
 const COMBINED: &str = "(combined from similar events): ";
 
 /// The memory of all three parts.
@@ -45,23 +45,31 @@ pub(super) struct Correlator {
     buckets: Recent<Bucket>,
 }
 
+/// An event that must be written.
+pub(super) struct Correlated {
+    /// Identifies the event among those of its correlator. Repetitions have the key of the first occurrence.
+    pub(super) key: u64,
+    pub(super) write: Write,
+}
+
 /// How to write an event.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Write {
-    /// As a new one.
+    /// As a new event.
     Create(Box<Event>),
-    /// As a change of an earlier one: of its count, last time and message. Should that one be gone, all of this is
-    /// written anew.
+    /// As a patch of the earlier event's count, last timestamp and message. If that event is gone, as a new event with
+    /// all fields.
     Patch(Box<Event>),
 }
 
 /// The values of the keys used last.
 struct Recent<V>(LruCache<u64, V>);
 
-/// The events of one source, object, type and reason.
+/// Events with the same source, object, type and reason.
 struct Aggregate {
-    /// The hashes of the different messages, fewer than [`AGGREGATE_AT`].
+    /// The hashes of the messages that were written as they are, fewer than [`AGGREGATE_AT`].
     messages: Vec<u64>,
+    /// When the last event of the group occurred.
     last: Instant,
 }
 
@@ -73,7 +81,7 @@ struct Written {
     count: i32,
 }
 
-/// A full bucket holds [`SPAM_BURST`] tokens, and gains one each [`SPAM_REFILL`].
+/// A token bucket that holds up to [`SPAM_BURST`] tokens and gains one every [`SPAM_REFILL`].
 struct Bucket {
     /// When it will be full again.
     full_at: Instant,
@@ -89,17 +97,19 @@ impl Correlator {
         }
     }
 
-    /// What to write for `event`; `None` if it is held back. `now` and `stamp` are the same moment by both clocks.
-    pub(super) fn correlate(&mut self, event: Event, now: Instant, stamp: Timestamp) -> Option<Write> {
-        // Of the combined event if it is one, so all three parts see the same source and object.
+    /// Returns what to write for `event`, or `None` if the spam filter holds it back. `now` and `stamp` are the same
+    /// moment by both clocks.
+    pub(super) fn correlate(&mut self, event: Event, now: Instant, stamp: Timestamp) -> Option<Correlated> {
+        // A combined event replaces the event here, so that counting and spam filter see what is written.
         let (event, key) = self.aggregate(event, now, stamp);
         let spam_key = self.hash((source_and_object(&event), &event.type_));
         let write = self.count(event, key);
-        // As upstream, what is held back is counted too: the next one written tells the full number.
-        self.buckets.entry(spam_key, || Bucket { full_at: now }).take(now).then_some(write)
+        // As upstream, held back events count too: the next event that is written has the full count.
+        let admitted = self.buckets.entry(spam_key, || Bucket { full_at: now }).take(now);
+        admitted.then_some(Correlated { key, write })
     }
 
-    /// The event, or the combined one in its place, and the key by which it is counted.
+    /// Returns the event, or the combined event that replaces it, and its key.
     fn aggregate(&mut self, event: Event, now: Instant, stamp: Timestamp) -> (Event, u64) {
         let group = (source_and_object(&event), &event.type_, &event.reason, reporter(&event));
         let (group, message) = (self.hash(("combined", group)), self.hash(&event.message));
@@ -124,7 +134,7 @@ impl Correlator {
         (event, own)
     }
 
-    /// Counts the event under `key`.
+    /// Counts the event under `key`, and decides how to write it.
     fn count(&mut self, mut event: Event, key: u64) -> Write {
         let new = || Written {
             name: event.metadata.name.clone().unwrap_or_default(),
@@ -152,7 +162,7 @@ impl<V> Recent<V> {
         Self(LruCache::unbounded())
     }
 
-    /// The value of `key`, new if need be; then the key used longest ago is forgotten.
+    /// Returns the value of `key`. A new key replaces the one used longest ago if there are too many.
     fn entry(&mut self, key: u64, new: impl FnOnce() -> V) -> &mut V {
         if self.0.len() >= REMEMBERED && !self.0.contains(&key) {
             self.0.pop_lru();
@@ -185,7 +195,7 @@ fn reporter(event: &Event) -> impl Hash + '_ {
     (&event.reporting_component, &event.reporting_instance)
 }
 
-/// The event that stands for all like `event`. As upstream, it has no reporting component.
+/// The event that combines `event` with similar ones. As upstream, it has no reporting component.
 fn combined(event: Event, stamp: Timestamp) -> Event {
     let name = event_name(event.involved_object.name.as_deref().unwrap_or_default(), stamp);
     let message = format!("{COMBINED}{}", event.message.unwrap_or_default());

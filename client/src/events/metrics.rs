@@ -1,4 +1,4 @@
-//! How many events were not written, and why.
+//! Counts the events that were not written.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use parking_lot::Mutex;
 use prometheus::{IntCounterVec, Opts, Registry};
 use tokio::time::{Duration, Instant};
 
-/// The least time between two log lines about dropped events.
+/// Shortest time between two log lines about dropped events.
 const COMPLAINT_PERIOD: Duration = Duration::from_secs(60);
 
 /// The family `steersman_events_dropped_total{component,reason}`; client-go only logs what it drops.
 ///
-/// A clone counts into the same family; it works whether registered or not.
+/// A clone counts into the same family. It counts whether or not it is [registered](Metrics::register).
 #[derive(Debug, Clone)]
 pub struct Metrics {
     dropped: IntCounterVec,
@@ -22,8 +22,8 @@ pub struct Metrics {
 struct Complaint {
     /// When dropped events were last logged.
     last: Option<Instant>,
-    /// How many were dropped since.
-    untold: u64,
+    /// Number of events dropped since then.
+    unlogged: u64,
 }
 
 /// Why an event was not written.
@@ -31,13 +31,13 @@ struct Complaint {
 pub(super) enum Dropped {
     /// The queue was full.
     QueueFull,
-    /// The writer was stopping, or had stopped.
+    /// The writer was stopping or had stopped.
     Stopped,
-    /// Too many events about one object.
+    /// Too many events were about one object.
     Spam,
-    /// The server would not have it.
+    /// The API server refused it.
     Rejected,
-    /// The server could not be reached for too long.
+    /// The API server could not be reached for all tries.
     GaveUp,
 }
 
@@ -54,7 +54,7 @@ impl Dropped {
 }
 
 impl Metrics {
-    /// A new family, empty.
+    /// Creates the family, empty.
     pub fn new() -> Self {
         let options = Opts::new(
             "steersman_events_dropped_total",
@@ -65,24 +65,24 @@ impl Metrics {
         Self { dropped, complaint: Arc::default() }
     }
 
-    /// Shows the family in `registry`.
+    /// Adds the family to `registry`.
     ///
     /// # Errors
-    /// When the registry has a family of this name already.
+    /// If the registry already has a family of this name.
     pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         registry.register(Box::new(self.dropped.clone()))
     }
 
     pub(super) fn dropped(&self, component: &str, reason: Dropped) {
         self.dropped.with_label_values(&[component, reason.label()]).inc();
-        // Spam is held back by design, and a rejected event has its own log line.
+        // The spam filter is not a fault, and a rejected event has its own log line.
         if matches!(reason, Dropped::Spam | Dropped::Rejected) {
             return;
         }
         let mut complaint = self.complaint.lock();
-        complaint.untold += 1;
+        complaint.unlogged += 1;
         if complaint.last.is_none_or(|last| last.elapsed() >= COMPLAINT_PERIOD) {
-            let dropped = std::mem::take(&mut complaint.untold);
+            let dropped = std::mem::take(&mut complaint.unlogged);
             complaint.last = Some(Instant::now());
             drop(complaint);
             tracing::warn!(dropped, component, reason = reason.label(), "Events were dropped");

@@ -1,6 +1,6 @@
-//! Where controllers say what happened.
+//! Records events.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -8,24 +8,21 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use steersman_api::{ArcStr, GroupVersionKind, Meta, ResourceVersion, names};
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::time::Instant;
 
-use super::{Metrics, Writer, metrics::Dropped};
+use super::{Broadcaster, queue::Queue};
 
-/// How many events may wait to be written; client-go: `maxQueuedEvents`.
-pub(super) const QUEUE_LENGTH: usize = 1000;
-
-/// Whether an event is good news or bad.
+/// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType {
-    /// All is as it should be.
+    /// Information only.
     Normal,
-    /// Somebody may have to look.
+    /// A problem that somebody may have to look into.
     Warning,
 }
 
 impl EventType {
-    /// As the API writes it.
+    /// The type's name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             EventType::Normal => "Normal",
@@ -34,69 +31,41 @@ impl EventType {
     }
 }
 
-/// Makes [`Recorder`]s that share a queue. A clone is the same queue.
-#[derive(Debug, Clone)]
-pub struct Broadcaster {
-    queue: mpsc::Sender<Occurrence>,
-    metrics: Metrics,
-}
-
-/// Records events on behalf of one component. Cheap to clone.
+/// Records the events of one component. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    source: Source,
+    /// The name of the node that the component acts for, if it acts for one node.
+    host: Option<ArcStr>,
+    queue: Arc<Queue>,
     broadcaster: Broadcaster,
 }
 
-/// Who says it.
-#[derive(Debug, Clone)]
-pub(super) struct Source {
-    pub(super) component: ArcStr,
-    /// The node that the component runs on, if it speaks for that node.
-    host: Option<ArcStr>,
-}
-
-/// One thing that happened, before correlation.
-#[derive(Debug)]
-pub(super) struct Occurrence {
-    pub(super) source: Source,
-    involved: ObjectReference,
+/// One occurrence of an event, before correlation.
+struct Occurrence<'a> {
+    component: &'a str,
+    host: Option<&'a str>,
+    involved: &'a ObjectReference,
     kind: EventType,
     reason: Cow<'static, str>,
     message: String,
     at: Timestamp,
 }
 
-/// A queue of events, and the task that writes them by `client`.
-///
-/// The client should not be gated: events tell the truth whoever leads. Whoever owns the tasks runs [`Writer::run`].
-pub fn broadcaster(client: kube::Client, metrics: Metrics) -> (Broadcaster, Writer) {
-    let (sender, queue) = mpsc::channel(QUEUE_LENGTH);
-    (Broadcaster { queue: sender, metrics: metrics.clone() }, Writer::new(queue, client, metrics))
-}
-
-impl Broadcaster {
-    /// A recorder whose events say that they come from `component`, for instance `job-controller`.
-    pub fn recorder(&self, component: &str) -> Recorder {
-        Recorder { source: Source { component: component.into(), host: None }, broadcaster: self.clone() }
-    }
-
-    /// As [`recorder`](Self::recorder), for a component that speaks for one node: its events name `host` as well, as source
-    /// and as reporting instance.
-    pub fn recorder_on(&self, component: &str, host: &str) -> Recorder {
-        Recorder {
-            source: Source { component: component.into(), host: Some(host.into()) },
-            broadcaster: self.clone(),
-        }
-    }
-}
-
 impl Recorder {
-    /// Says that something happened to `involved`. Never waits: if too many events are queued, this one is dropped and
-    /// counted.
+    pub(super) fn new(broadcaster: Broadcaster, queue: Arc<Queue>, host: Option<ArcStr>) -> Self {
+        Self { host, queue, broadcaster }
+    }
+
+    #[cfg(test)]
+    pub(super) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Records that something happened to `involved`. Never waits: if too many events are queued, drops and counts this
+    /// one.
     ///
-    /// `reason` is one word in UpperCamelCase, for programs; `message` is for people. The event lies in the namespace of
-    /// the object, or in `default` for an object without one.
+    /// `reason` is one word in UpperCamelCase for programs; `message` is for people. The API server stores the event in
+    /// the namespace of the object, or in `default` for an object without one.
     pub fn event(
         &self,
         involved: &ObjectReference,
@@ -104,9 +73,11 @@ impl Recorder {
         reason: impl Into<Cow<'static, str>>,
         message: impl Into<String>,
     ) {
+        let component = self.queue.component();
         let occurrence = Occurrence {
-            source: self.source.clone(),
-            involved: involved.clone(),
+            component,
+            host: self.host.as_deref(),
+            involved,
             kind,
             reason: reason.into(),
             message: message.into(),
@@ -121,16 +92,18 @@ impl Recorder {
             note = occurrence.message,
             "Event occurred"
         );
-        let why = match self.broadcaster.queue.try_send(occurrence) {
-            Ok(()) => return,
-            Err(TrySendError::Full(_)) => Dropped::QueueFull,
-            Err(TrySendError::Closed(_)) => Dropped::Stopped,
+        let start = || {
+            // Without writers, the queue is closed.
+            _ = self.broadcaster.starts.send(self.queue.clone());
         };
-        self.broadcaster.metrics.dropped(&self.source.component, why);
+        let at = occurrence.at;
+        if let Err(why) = self.queue.push(occurrence.into_event(), Instant::now(), at, start) {
+            self.broadcaster.metrics.dropped(component, why);
+        }
     }
 }
 
-/// The reference by which an event names an object, as client-go's `GetReference` makes it.
+/// Makes the reference by which an event names an object, as client-go's `GetReference` does.
 pub fn reference(kind: &GroupVersionKind, meta: &Meta) -> ObjectReference {
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
     let version = Some(meta.resource_version).filter(|version| *version != ResourceVersion::ANY);
@@ -145,11 +118,11 @@ pub fn reference(kind: &GroupVersionKind, meta: &Meta) -> ObjectReference {
     }
 }
 
-impl Occurrence {
-    /// The event as it is written if it is the first of its kind.
-    pub(super) fn into_event(self) -> Event {
-        let component = self.source.component.to_string();
-        let host = self.source.host.map(|host| host.to_string());
+impl Occurrence<'_> {
+    /// The event that is written if this is its first occurrence.
+    fn into_event(self) -> Event {
+        let component = Some(self.component.to_owned());
+        let host = self.host.map(str::to_owned);
         let stamp = Time(self.at);
         Event {
             metadata: ObjectMeta {
@@ -157,23 +130,23 @@ impl Occurrence {
                 namespace: Some(self.involved.namespace.clone().unwrap_or_else(|| "default".to_owned())),
                 ..ObjectMeta::default()
             },
-            involved_object: self.involved,
+            involved_object: self.involved.clone(),
             reason: Some(self.reason.into_owned()),
             message: Some(self.message),
             first_timestamp: Some(stamp.clone()),
             last_timestamp: Some(stamp),
             count: Some(1),
             type_: Some(self.kind.as_str().to_owned()),
-            source: Some(EventSource { component: Some(component.clone()), host: host.clone() }),
-            reporting_component: Some(component),
+            source: Some(EventSource { component: component.clone(), host: host.clone() }),
+            reporting_component: component,
             reporting_instance: Some(host.unwrap_or_default()),
             ..Event::default()
         }
     }
 }
 
-/// `<object>.<nanoseconds since 1970 in hex>`; a UUID where that is no name for an event (an RBAC object may be called
-/// `system:node`). client-go: `GenerateEventName`.
+/// The name of an event: `<object>.<nanoseconds since 1970 in hex>`, or a UUID if that is not a valid name, as for the
+/// RBAC object `system:node`. client-go: `GenerateEventName`.
 pub(super) fn event_name(object: &str, at: Timestamp) -> String {
     let name = format!("{object}.{:x}", at.as_nanosecond());
     if names::subdomain(&name).is_empty() { name } else { uuid::Uuid::new_v4().to_string() }
@@ -195,9 +168,10 @@ mod tests {
         reference(&GroupVersionKind::new("", "v1", "Pod"), &meta)
     }
 
-    fn occurrence(involved: ObjectReference) -> Occurrence {
+    fn occurrence(involved: &ObjectReference) -> Occurrence<'_> {
         Occurrence {
-            source: Source { component: "job-controller".into(), host: None },
+            component: "job-controller",
+            host: None,
             involved,
             kind: EventType::Warning,
             reason: "FailedCreate".into(),
@@ -208,7 +182,7 @@ mod tests {
 
     #[test]
     fn an_event_has_the_fields_that_go_controllers_write() {
-        let event = serde_json::to_value(occurrence(pod("web-1")).into_event()).unwrap();
+        let event = serde_json::to_value(occurrence(&pod("web-1")).into_event()).unwrap();
         let nanos: Timestamp = "2026-01-02T03:04:05.678Z".parse().unwrap();
         assert_eq!(
             event,
@@ -235,8 +209,8 @@ mod tests {
 
     #[test]
     fn an_event_of_a_node_agent_names_its_node() {
-        let source = Source { component: "kubelet".into(), host: Some("n1".into()) };
-        let event = Occurrence { source, ..occurrence(pod("web-1")) }.into_event();
+        let pod = pod("web-1");
+        let event = Occurrence { component: "kubelet", host: Some("n1"), ..occurrence(&pod) }.into_event();
         let source = event.source.unwrap();
         assert_eq!((source.component.as_deref(), source.host.as_deref()), (Some("kubelet"), Some("n1")));
         assert_eq!(event.reporting_component.as_deref(), Some("kubelet"));
@@ -244,19 +218,19 @@ mod tests {
     }
 
     #[test]
-    fn an_event_about_a_cluster_scoped_object_lies_in_the_default_namespace() {
+    fn an_event_about_a_cluster_scoped_object_is_in_the_default_namespace() {
         let node = reference(
             &GroupVersionKind::new("", "v1", "Node"),
             &Meta { key: ObjectKey::cluster("n1"), ..Meta::default() },
         );
         assert_eq!((&node.namespace, &node.resource_version, &node.uid), (&None, &None, &None));
-        let event = occurrence(node).into_event();
+        let event = occurrence(&node).into_event();
         assert_eq!(event.metadata.namespace.as_deref(), Some("default"));
         assert_eq!(event.involved_object.namespace, None);
     }
 
     #[test]
-    fn an_object_whose_name_is_no_name_for_an_event_gets_a_uuid() {
+    fn an_event_gets_a_uuid_if_the_objects_name_is_not_valid_for_events() {
         let at = Timestamp::UNIX_EPOCH;
         assert_eq!(event_name("web-1.example", at), "web-1.example.0");
         for name in ["system:node", "Web", "-web", "", &"a".repeat(252)] {

@@ -2,46 +2,48 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Method, Request, StatusCode, header::CONTENT_TYPE};
+use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::Event;
+use kube::core::Status;
 use serde_json::json;
 
 use super::correlator::Write;
-use crate::fault::told;
-use crate::gate;
+use crate::{Sender, fault::told, gate};
 
 /// How long a call may take before it counts as failed.
 const CALL_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Where events are written.
+/// Writes events to the API server.
 pub(super) struct Sink {
-    client: kube::Client,
+    sender: Sender,
 }
 
-/// An event that was not written.
+/// Why an event was not written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// No answer that makes sense: try again later.
+    /// No response came. Try again later.
     #[error("unable to write event: {}", told(.0))]
     Unreachable(#[source] kube::Error),
-    /// The same, for lack of any answer.
+    /// No response came within the deadline. Try again later.
     #[error("unable to write event: no answer within {CALL_DEADLINE:?}")]
     Deadline,
-    /// The server, or our own gate, will not have it: forget it.
+    /// The API server or our own gate refused the event. Drop it.
     #[error("server rejected event: {}", told(.0))]
     Rejected(#[source] kube::Error),
-    /// It can't be put into a request: forget it.
+    /// The event can't be put into a request. Drop it.
     #[error("unable to construct event: {0}")]
     Construct(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Error {
-    /// Whether another try makes sense; client-go: `recordEvent`.
+    /// Whether the caller should try again; client-go: `recordEvent`.
     pub(super) fn is_retriable(&self) -> bool {
         matches!(self, Error::Unreachable(_) | Error::Deadline)
     }
 
-    /// Whether this is nothing to bother anybody with: the event is there already, or its namespace is going.
+    /// Whether this needs no attention: the event exists already, or its namespace is being deleted.
     pub(super) fn is_expected(&self) -> bool {
         let Error::Rejected(kube::Error::Api(status)) = self else { return false };
         let causes = status.details.iter().flat_map(|details| &details.causes);
@@ -61,11 +63,11 @@ impl Error {
 }
 
 impl Sink {
-    pub(super) fn new(client: kube::Client) -> Self {
-        Self { client }
+    pub(super) fn new(sender: Sender) -> Self {
+        Self { sender }
     }
 
-    /// Writes; a patch of an event that is gone writes it anew.
+    /// Creates or patches an event. If the event to patch is gone, creates it.
     pub(super) async fn write(&self, write: &Write) -> Result<(), Error> {
         match write {
             Write::Create(event) => self.create(event).await,
@@ -99,13 +101,27 @@ impl Sink {
             .method(method)
             .uri(path)
             .header(CONTENT_TYPE, kind)
-            .body(body)
+            .body(Bytes::from(body))
             .map_err(|error| Error::Construct(error.into()))?;
-        match tokio::time::timeout(CALL_DEADLINE, self.client.request_text(request)).await {
-            Ok(answer) => answer.map(drop).map_err(Error::of),
-            Err(_) => Err(Error::Deadline),
-        }
+        let exchange = async {
+            let response = self.sender.send(request).await.map_err(Error::of)?;
+            let code = response.status();
+            let lost = |error| Error::Unreachable(kube::Error::Service(error));
+            let body = response.into_body().collect().await.map_err(lost)?.to_bytes();
+            if code.is_client_error() || code.is_server_error() {
+                return Err(Error::Rejected(kube::Error::Api(Box::new(status(code, &body)))));
+            }
+            Ok(())
+        };
+        tokio::time::timeout(CALL_DEADLINE, exchange).await.unwrap_or(Err(Error::Deadline))
     }
+}
+
+/// The API server's Status, or one made from the HTTP code if the body is something else.
+fn status(code: StatusCode, body: &[u8]) -> Status {
+    serde_json::from_slice(body).unwrap_or_else(|_| {
+        Status::failure(code.canonical_reason().unwrap_or_default(), "").with_code(code.as_u16())
+    })
 }
 
 fn path(event: &Event) -> String {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use prometheus::Registry;
-use steersman_client::events::{self, Recorder, Writer};
+use steersman_client::events::{self, Recorder, Writers};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -73,7 +73,7 @@ pub(super) struct Assembled {
     pub(super) objects: Option<Arc<WatchedObjects>>,
     /// Ends the watches of `objects`.
     pub(super) stop_objects: CancellationToken,
-    pub(super) writer: Option<Writer>,
+    pub(super) writers: Option<Writers>,
     pub(super) server_metrics: server::Metrics,
     pub(super) probe_registry: Registry,
 }
@@ -86,7 +86,7 @@ impl Agent {
             clients
                 .component_with(COMPONENT, limits(configuration.kube_api_qps, configuration.kube_api_burst))
         });
-        let (recorder, writer) = self.recorder()?;
+        let (recorder, writers) = self.recorder();
         let events: Events = match &recorder {
             Some(recorder) => Arc::new(recorder.clone()),
             None => Arc::new(LogOnly),
@@ -309,21 +309,20 @@ impl Agent {
             services,
             objects: watched,
             stop_objects,
-            writer,
+            writers,
             server_metrics,
             probe_registry,
         })
     }
 
-    /// Who tells events to the API server, if there is one, as a kubelet on this node.
-    fn recorder(&self) -> Result<(Option<Recorder>, Option<Writer>), Error> {
-        let Some(clients) = &self.connections.clients else { return Ok((None, None)) };
+    /// Records events as the kubelet of this node, if there is an API server, and writes them.
+    fn recorder(&self) -> (Option<Recorder>, Option<Writers>) {
+        let Some(clients) = &self.connections.clients else { return (None, None) };
         let metrics = self.connections.event_metrics.clone();
         let configuration = &self.options.configuration;
         let limits = limits(configuration.event_record_qps, configuration.event_burst);
-        let (broadcaster, writer) =
-            events::broadcaster(clients.component_with("kubelet-events", limits), metrics);
-        Ok((Some(broadcaster.recorder_on(COMPONENT, &self.options.node_name)), Some(writer)))
+        let (broadcaster, writers) = events::broadcaster_with(clients, limits, metrics);
+        (Some(broadcaster.recorder_on(COMPONENT, &self.options.node_name)), Some(writers))
     }
 
     /// The control groups, with what pods may have of the machine; none where the node keeps none.

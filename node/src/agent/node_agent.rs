@@ -89,8 +89,8 @@ impl Agent {
         }
         // Those that pods need to the end stop after the workers.
         let (mut background, last) = (JoinSet::new(), CancellationToken::new());
-        if let Some(writer) = assembled.writer.take() {
-            background.spawn(writer.run(last.clone()).instrument(info_span!("events")));
+        if let Some(writers) = assembled.writers.take() {
+            background.spawn(writers.run(last.clone()).instrument(info_span!("events")));
         }
         let (tree, events) = (assembled.tree.clone(), Arc::clone(&assembled.parts.events));
         let started = async {

@@ -1,4 +1,4 @@
-//! Tables over the correlator, on a clock of their own.
+//! Tables of tests of the correlator, with a clock of their own.
 
 use k8s_openapi::api::core::v1::{EventSource, ObjectReference};
 
@@ -6,7 +6,7 @@ use super::*;
 
 const START: i64 = 1_700_000_000;
 
-/// A correlator, and the time.
+/// A correlator and its clock.
 struct Bench {
     correlator: Correlator,
     start: Instant,
@@ -49,10 +49,12 @@ impl Bench {
             last_timestamp: Some(Time(self.stamp())),
             ..Event::default()
         };
-        self.correlator.correlate(event, self.start + self.elapsed, self.stamp())
+        self.correlator
+            .correlate(event, self.start + self.elapsed, self.stamp())
+            .map(|correlated| correlated.write)
     }
 
-    /// The count and message of what is written, with a word for how.
+    /// How the event is written, with its count and message.
     fn outcome(&mut self, pod: &str, reason: &str, message: &str) -> String {
         match self.say(pod, reason, message) {
             None => "held back".to_owned(),

@@ -13,27 +13,33 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease_server::{LeaseServer, Link, Weather};
 use crate::{
-    events::{self, Writer},
+    Clients,
+    events::{self, Recorder, Writers},
     gate::WriteGate,
     leader_election::{Config, Elector, Metrics, Term},
+    testing::Scripted,
 };
 
 struct Candidate {
     elector: Elector,
     link: Link,
     metrics: Metrics,
-    /// Not running: shows what was recorded.
-    events: Writer,
+    /// Shows what the elector has recorded.
+    events: Recorder,
+    /// Not running, so that events stay in the queue.
+    _writers: Writers,
     stop: CancellationToken,
 }
 
 fn candidate(server: &LeaseServer, name: &str) -> Candidate {
     let (link, metrics) = (Link::default(), Metrics::new());
     let client = server.client(name, &link);
-    let (broadcaster, events) = events::broadcaster(client.clone(), events::Metrics::new());
+    let (broadcaster, writers) =
+        events::broadcaster(&Clients::over(Scripted::in_turn([])), events::Metrics::new());
+    let events = broadcaster.recorder("tester");
     let config = Config::new("kube-system", "test", name);
-    let elector = Elector::new(config, client, broadcaster.recorder("tester"), metrics.clone()).unwrap();
-    Candidate { elector, link, metrics, events, stop: CancellationToken::new() }
+    let elector = Elector::new(config, client, events.clone(), metrics.clone()).unwrap();
+    Candidate { elector, link, metrics, events, _writers: writers, stop: CancellationToken::new() }
 }
 
 impl Candidate {
@@ -53,7 +59,7 @@ fn secs(seconds: u64) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn the_first_candidate_leads_and_renews_without_reading() {
     let server = LeaseServer::default();
-    let mut one = candidate(&server, "one");
+    let one = candidate(&server, "one");
     assert!(!one.may_write());
     assert_eq!(one.metrics.read("test"), (false, 0));
     let term = one.leads().await;

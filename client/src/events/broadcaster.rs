@@ -1,0 +1,82 @@
+//! Makes the recorders of components.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::Mutex;
+use steersman_api::ArcStr;
+use tokio::sync::mpsc;
+
+use super::{Metrics, Recorder, Writers, queue::Queue};
+use crate::{Clients, Limits};
+
+/// Makes [`Recorder`]s. A clone makes recorders that use the same queues.
+#[derive(Debug, Clone)]
+pub struct Broadcaster {
+    queues: Arc<Queues>,
+    /// Tells [`Writers`] of queues that need a writer: once for each, so this is bounded by the number of components.
+    pub(super) starts: mpsc::UnboundedSender<Arc<Queue>>,
+    pub(super) metrics: Metrics,
+}
+
+/// The queues of all components that have a recorder.
+#[derive(Debug, Default)]
+pub(super) struct Queues(Mutex<ByComponent>);
+
+#[derive(Debug, Default)]
+struct ByComponent {
+    queues: BTreeMap<ArcStr, Arc<Queue>>,
+    closed: bool,
+}
+
+/// Creates a broadcaster, and the writers of its events, which the caller must [run](Writers::run).
+///
+/// Each component's events are sent by a client of its own, which `clients` makes under the component's name and with
+/// its default limits. `clients` should not be gated: events are true whoever leads.
+pub fn broadcaster(clients: &Clients, metrics: Metrics) -> (Broadcaster, Writers) {
+    broadcaster_with(clients, clients.limits(), metrics)
+}
+
+/// Creates a broadcaster and its writers, as [`broadcaster`] does, with these limits for each component's events.
+pub fn broadcaster_with(clients: &Clients, limits: Limits, metrics: Metrics) -> (Broadcaster, Writers) {
+    let (starts, started) = mpsc::unbounded_channel();
+    let queues = Arc::new(Queues::default());
+    let writers = Writers::new(queues.clone(), started, clients.clone(), limits, metrics.clone());
+    (Broadcaster { queues, starts, metrics }, writers)
+}
+
+impl Broadcaster {
+    /// A recorder of events whose source is `component`, such as `job-controller`.
+    pub fn recorder(&self, component: &str) -> Recorder {
+        Recorder::new(self.clone(), self.queues.of(component), None)
+    }
+
+    /// A recorder for a component that acts on behalf of one node. Its events name the node `host` as well, in their
+    /// source and as the reporting instance.
+    pub fn recorder_on(&self, component: &str, host: &str) -> Recorder {
+        Recorder::new(self.clone(), self.queues.of(component), Some(host.into()))
+    }
+}
+
+impl Queues {
+    /// The queue of `component`, created if necessary.
+    fn of(&self, component: &str) -> Arc<Queue> {
+        let mut state = self.0.lock();
+        if let Some(queue) = state.queues.get(component) {
+            return queue.clone();
+        }
+        let component = ArcStr::from(component);
+        let queue = Arc::new(Queue::new(component.clone()));
+        if state.closed {
+            queue.close();
+        }
+        state.queues.insert(component, queue.clone());
+        queue
+    }
+
+    /// Closes all queues, including those that will be created later.
+    pub(super) fn close(&self) {
+        let mut state = self.0.lock();
+        state.closed = true;
+        state.queues.values().for_each(|queue| queue.close());
+    }
+}
