@@ -16,9 +16,9 @@ use crate::{
 
 /// The attempts of one client.
 ///
-/// Each attempt takes a token from the client's rate limiter. If it is a write, it then asks the gate. Then the service
-/// sends it, and the metrics count how it ended. An attempt that was not sent, because the caller dropped it while it
-/// waited or because the gate refused it, is not counted.
+/// Each attempt takes a token from the client's rate limiter. If it is a write, it then asks the gate. Then the
+/// service sends it, and the metrics count how it ended. An attempt that was not sent, because the caller dropped it
+/// while it waited or because the gate refused it, is not counted.
 pub(crate) struct Attempts {
     pub(crate) service: BaseService,
     pub(crate) limiter: Limiter,

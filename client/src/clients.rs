@@ -1,4 +1,5 @@
-//! The factory of API clients. Its clients share the connections; each component has a rate limit and name of its own.
+//! The factory of API clients. Its clients share the connections; each component has a rate limit and name of its
+//! own.
 
 use std::sync::Arc;
 
@@ -32,9 +33,9 @@ pub struct Options {
 
 /// Makes API clients that share connections and metrics.
 ///
-/// A clone makes clients over the same connections. Every attempt of a request counts against the client's rate limit and
-/// in the metrics, and only the table in [`retry`](crate::retry) decides about repetitions: kube's built-in retry is off.
-/// Clients must be made within a tokio runtime.
+/// A clone makes clients over the same connections. Every attempt of a request counts against the client's rate limit
+/// and in the metrics, and only the table in [`retry`](crate::retry) decides about repetitions: kube's built-in retry
+/// is off. Clients must be made within a tokio runtime.
 #[derive(Clone)]
 pub struct Clients {
     shared: Arc<Shared>,
@@ -60,8 +61,8 @@ struct Recipe {
 }
 
 impl Clients {
-    /// Creates a factory of clients for the server of `config`, over connections of our own; see [`transport`]. Connects
-    /// when the first request is sent.
+    /// Creates a factory of clients for the server of `config`, over connections of our own; see [`transport`].
+    /// Connects when the first request is sent.
     ///
     /// # Errors
     /// If the credentials or certificates of `config` can't be used.
@@ -79,8 +80,8 @@ impl Clients {
 
     /// Creates a factory of clients for any service that answers API requests, such as a server in the same process.
     ///
-    /// The service gets requests whose URI has a path and a query only. Limits, retries and metrics are those of other
-    /// clients; the metrics have the host `none`.
+    /// The service gets requests whose URI has a path and a query only. Limits, retries and metrics are those of
+    /// other clients; the metrics have the host `none`.
     pub fn over<S, B>(service: S) -> Self
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
@@ -165,8 +166,8 @@ impl Clients {
         &self.shared.options.metrics
     }
 
-    /// Closes all connections at once and waits until their tasks have ended. Requests under way fail, and so do later
-    /// ones.
+    /// Closes all connections at once and waits until their tasks have ended. Requests under way fail, and so do
+    /// later ones.
     pub async fn close(&self) {
         if let Some(transport) = &self.shared.transport {
             transport.close().await;

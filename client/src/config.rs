@@ -1,4 +1,4 @@
-//! Where the API server is and who we are: the rules of client-go's `BuildConfigFromFlags`.
+//! Reads the API server's address and our credentials, by the rules of client-go's `BuildConfigFromFlags`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,50 +10,51 @@ use kube::{
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
-/// Why no configuration came about. It names the file and the field; whoever started the program must mend it.
+/// Why there is no configuration. The message names the file and the field that the user must fix.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Neither a kubeconfig nor a server was given, and the process does not run in a pod.
-    #[error(
-        "neither a kubeconfig nor a master was given, and the in-cluster configuration can't be had: {0}"
-    )]
+    #[error("neither a kubeconfig nor a master was given, and there is no in-cluster configuration: {0}")]
     InCluster(#[source] InClusterError),
-    /// The kubeconfig can't be read, or is not a kubeconfig.
+    /// The kubeconfig can't be read or decoded.
     #[error("kubeconfig {}: {source}", path.display())]
     ReadKubeconfig {
-        /// The kubeconfig.
+        /// The path of the kubeconfig.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong.
         source: Box<KubeconfigError>,
     },
-    /// A field of the kubeconfig is missing, or names something that is not there.
+    /// A field of the kubeconfig is missing, or refers to something that does not exist.
     #[error("kubeconfig {}: {field}: {reason}", path.display())]
     Field {
-        /// The kubeconfig.
+        /// The path of the kubeconfig.
         path: PathBuf,
-        /// The field as one would write it in a path, for instance `clusters[prod].server`.
+        /// The path of the field, such as `clusters[prod].server`.
         field: String,
-        /// What is wrong with it.
+        /// What is wrong.
         reason: String,
     },
-    /// The address given as master is neither a URL nor host and port.
+    /// The address of the master is neither a URL nor a host and port.
     #[error("master {url:?}: {reason}")]
     Master {
-        /// As given.
+        /// The address.
         url: String,
-        /// What is wrong with it.
+        /// What is wrong.
         reason: String,
     },
 }
 
-/// The configuration that `--kubeconfig` and `--master` ask for.
+/// Returns the configuration for the flags `--kubeconfig` and `--master`.
 ///
-/// With a kubeconfig: its current context. With a master as well: the same with that server (its `tls-server-name` then
-/// does not hold). With a master alone: that server, without credentials. With neither: the pod's service account;
-/// unlike client-go, nothing else is tried then. No environment variable is looked at but the two that a pod has.
+/// - Only a kubeconfig: its current context.
+/// - Both: the same context with the master as the server, and without the context's `tls-server-name`.
+/// - Only a master: that server, without credentials.
+/// - Neither: the pod's service account. Unlike client-go, this function tries nothing else then.
 ///
-/// Files that the kubeconfig names stay named in the result, so that their rotation is noticed. Files are read and
-/// parsed here once, so that a wrong one is found at the start.
+/// It reads no environment variables except the two that a pod has for the API server's address.
+///
+/// The result refers to the files that the kubeconfig names, so that the client notices when they are rotated. This
+/// function also reads them once, so that the program does not start with a bad file.
 ///
 /// # Errors
 /// See [`Error`].
@@ -67,7 +68,7 @@ pub fn config_from(kubeconfig: Option<&Path>, master: Option<&str>) -> Result<Co
     }
 }
 
-/// kube's own retries are never wanted: ours count and limit each attempt.
+/// Switches off kube's retries: ours count each attempt and subject it to the rate limit.
 fn quiet(mut config: Config) -> Config {
     config.default_retry = false;
     config
@@ -122,7 +123,7 @@ fn from_kubeconfig(path: &Path, master: Option<&str>) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// The fault of a field: its name below the entry, and what is wrong.
+/// An invalid field: its name within the entry, and what is wrong.
 type Fault<F> = (F, String);
 
 fn current_context(kubeconfig: &Kubeconfig) -> Result<Context, Fault<String>> {
@@ -143,18 +144,19 @@ fn named_cluster(kubeconfig: &Kubeconfig, name: &str) -> Option<Cluster> {
     kubeconfig.clusters.iter().find(|named| named.name == name).and_then(|named| named.cluster.clone())
 }
 
-/// A user that is not there has no credentials, as in client-go.
+/// Returns the named user. As in client-go, a user that does not exist has no credentials.
 fn named_user(kubeconfig: &Kubeconfig, name: &str) -> AuthInfo {
     let named = kubeconfig.auth_infos.iter().find(|named| named.name == name);
     named.and_then(|named| named.auth_info.clone()).unwrap_or_default()
 }
 
-/// Inline data wins over a file, as in client-go; a file is remembered so that it can be read again.
+/// Reads the certificate authorities. As in client-go, inline data takes precedence over a file. The configuration
+/// keeps the file's name, so that the file can be read again.
 fn certificate_authority(config: &mut Config, cluster: &Cluster) -> Result<(), Fault<&'static str>> {
     let (field, pem) =
         if let Some(data) = cluster.certificate_authority_data.as_ref().filter(|data| !data.is_empty()) {
             let field = "certificate-authority-data";
-            (field, BASE64_STANDARD.decode(data).map_err(|error| (field, format!("is no base64: {error}")))?)
+            (field, BASE64_STANDARD.decode(data).map_err(|error| (field, format!("is not base64: {error}")))?)
         } else if let Some(file) = cluster.certificate_authority.as_ref().filter(|file| !file.is_empty()) {
             let field = "certificate-authority";
             config.root_cert_file = Some(file.into());
@@ -165,9 +167,9 @@ fn certificate_authority(config: &mut Config, cluster: &Cluster) -> Result<(), F
     let certificates: Vec<Vec<u8>> = CertificateDer::pem_slice_iter(&pem)
         .map(|certificate| certificate.map(|der| der.to_vec()))
         .collect::<Result<_, _>>()
-        .map_err(|error| (field, format!("is no PEM: {error}")))?;
+        .map_err(|error| (field, format!("is not PEM: {error}")))?;
     if certificates.is_empty() {
-        return Err((field, "holds no certificate".to_owned()));
+        return Err((field, "contains no certificate".to_owned()));
     }
     config.root_cert = Some(certificates);
     Ok(())
@@ -188,15 +190,15 @@ fn check_files(auth: &AuthInfo) -> Result<(), Fault<&'static str>> {
     Ok(())
 }
 
-/// A URL, or host and port of a plain HTTP server, as client-go's `DefaultServerURL` takes them.
+/// Parses a URL, or the host and port of a plain HTTP server, as client-go's `DefaultServerURL` does.
 fn server_url(text: &str) -> Result<Uri, String> {
     let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-    let uri: Uri = with_scheme.parse().map_err(|error| format!("{text:?} is no URL: {error}"))?;
+    let uri: Uri = with_scheme.parse().map_err(|error| format!("{text:?} is not a URL: {error}"))?;
     match uri.scheme_str() {
         Some("http" | "https") if uri.host().is_some_and(|host| !host.is_empty()) => Ok(uri),
         Some("http" | "https") => Err(format!("{text:?} has no host")),
         scheme => {
-            Err(format!("{text:?} has scheme {:?}, known are http and https", scheme.unwrap_or_default()))
+            Err(format!("{text:?} has scheme {:?}, supported are http and https", scheme.unwrap_or_default()))
         }
     }
 }
@@ -207,7 +209,7 @@ mod tests {
 
     const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 
-    /// A folder that goes with the test.
+    /// A folder that is removed after the test.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -230,7 +232,7 @@ mod tests {
         }
     }
 
-    /// A kubeconfig with these fields of its cluster and user.
+    /// A kubeconfig with these fields in its cluster and user.
     fn kubeconfig(cluster: &str, user: &str) -> String {
         format!(
             "{{apiVersion: v1, kind: Config, current-context: here, \
@@ -285,9 +287,11 @@ mod tests {
         let config = config_from(None, Some("localhost:8080")).unwrap();
         assert_eq!(config.cluster_url, "http://localhost:8080/");
         assert!(config.auth_info.token_file.is_none());
-        for (master, fault) in
-            [("ftp://a", "known are http and https"), ("https://", "no URL"), ("http://a b", "no URL")]
-        {
+        for (master, fault) in [
+            ("ftp://a", "supported are http and https"),
+            ("https://", "not a URL"),
+            ("http://a b", "not a URL"),
+        ] {
             let error = config_from(None, Some(master)).unwrap_err().to_string();
             assert!(error.contains(master) && error.contains(fault), "{error}");
         }
@@ -300,7 +304,7 @@ mod tests {
                 assert!(matches!(error, Error::InCluster(_)), "{error}");
                 assert!(error.to_string().contains("neither a kubeconfig nor a master"), "{error}");
             }
-            // Where tests run in a pod.
+            // The tests run in a pod.
             Ok(config) => {
                 assert!(config.auth_info.token_file.is_some_and(|file| file.contains("serviceaccount")))
             }
@@ -316,7 +320,7 @@ mod tests {
             (context(""), "contexts[here]", "no such context"),
             (context("{name: here, context: {cluster: prod}}"), "clusters[prod]", "no such cluster"),
             (kubeconfig("", ""), "clusters[prod].server", "is missing"),
-            (kubeconfig("server: 'ftp://prod'", ""), "clusters[prod].server", "known are http and https"),
+            (kubeconfig("server: 'ftp://prod'", ""), "clusters[prod].server", "supported are http and https"),
             (
                 kubeconfig(&format!("{good}, certificate-authority: /nowhere/ca"), ""),
                 "clusters[prod].certificate-authority",
@@ -325,12 +329,12 @@ mod tests {
             (
                 kubeconfig(&format!("{good}, certificate-authority-data: '%'"), ""),
                 "clusters[prod].certificate-authority-data",
-                "is no base64",
+                "is not base64",
             ),
             (
                 kubeconfig(&format!("{good}, certificate-authority-data: aGVsbG8="), ""),
                 "clusters[prod].certificate-authority-data",
-                "holds no certificate",
+                "contains no certificate",
             ),
             (kubeconfig(&format!("{good}, proxy-url: 'a b'"), ""), "clusters[prod].proxy-url", "a b"),
             (

@@ -1,22 +1,23 @@
-//! What an error says about a request: was it sent, may the server have acted on it; and how it is told to people.
+//! Classifies the errors of requests: whether the request was sent, and whether the server may have acted on it. Also
+//! formats errors for people.
 
 use std::{error::Error as StdError, fmt, io};
 
 use crate::{gate, transport};
 
-/// How far a request came that got no answer.
+/// How a request without a response failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The server refused or dropped the connection before the request was sent; it may be back in a moment.
+    /// The server refused or dropped the connection before the request was sent. It may be restarting.
     Unreachable,
-    /// The connection broke after the request was sent, or part of it.
+    /// The connection broke after the request, or part of it, was sent.
     Broken,
-    /// Anything else: trying again would end alike.
+    /// Any other error, which would happen again.
     Other,
 }
 
 impl Fault {
-    /// Judges by what is found in the chain of sources.
+    /// Classifies an error by its chain of sources.
     pub(crate) fn of(error: &(dyn StdError + 'static)) -> Self {
         let mut dialling = false;
         for cause in chain(error) {
@@ -46,10 +47,10 @@ impl Fault {
     }
 }
 
-/// Whether a write that ended with `error` has surely changed nothing.
+/// Whether it is certain that a write which failed with `error` has changed nothing.
 ///
-/// `false` means that the outcome is unknown: the answer was lost, timed out, or is a 5xx, which the server may send
-/// after it has stored the object. Who gets `false` must look at the server before writing again.
+/// `false` means that the outcome is unknown: the response was lost, timed out, or is a 5xx, which the server may
+/// send after it has stored the object. The caller must then read from the server before it writes again.
 pub fn surely_not_done(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => (400..500).contains(&status.code),
@@ -65,7 +66,7 @@ pub fn surely_not_done(error: &kube::Error) -> bool {
     }
 }
 
-/// The error as people should read it: what the server said, in its own words, or why there was no answer.
+/// Formats an error for people: the message of the server, or why there was no response.
 pub fn told(error: &kube::Error) -> impl fmt::Display + '_ {
     Told(error)
 }
@@ -84,7 +85,7 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// The error and all that led to it. Some hide what they wrap from `source`, so that is looked up apart.
+/// The error and its chain of sources, including those that some errors do not return from `source`.
 fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |&cause: &&'a (dyn StdError + 'static)| {
         if let Some(io) = cause.downcast_ref::<io::Error>()
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_told_in_the_servers_words_without_their_wrapping() {
+    fn an_error_is_formatted_as_the_servers_message() {
         let status = |message: &str, reason: &str| {
             kube::Error::Api(Box::new(Status::failure(message, reason).with_code(404)))
         };

@@ -1,4 +1,4 @@
-//! The leadership fence: admits writes while this process surely leads.
+//! The leadership fence: admits writes only while it is certain that this process leads.
 
 use std::{
     future::Future,
@@ -17,30 +17,30 @@ use tokio::{
 
 use crate::gate::{GateClosed, WriteGate};
 
-/// A [`WriteGate`] that is open during a term of leadership, and closes by itself at the moment until which leadership
-/// is certain, whether or not any task runs then.
+/// A [`WriteGate`] that is open during a term of leadership. It closes by itself at the deadline of the term, whether
+/// or not any task runs then.
 ///
-/// That moment is the *start* of the last successful renewal plus the renew deadline. Another candidate takes the
-/// Lease, or creates a deleted one, no earlier than a lease duration after it saw that renewal or found the Lease gone,
-/// which is later: the old leader's fence is closed before the new leader's opens.
+/// The deadline is the *start* of the last successful renewal plus the renew deadline. Another candidate takes the
+/// Lease, or creates a deleted one, at the earliest a lease duration after it saw that renewal or found the Lease
+/// gone. That is later, so the old leader's fence closes before the new leader's fence opens.
 ///
-/// This assumes that the leader releases the Lease only after its fence has closed, as a [`Term`] does, and that nobody
-/// else writes the Lease. Two fences can be open at once, for at most the renew deadline:
-/// - if somebody deletes the Lease, and a candidate that never saw it, because it has just started, creates another;
-/// - if somebody empties or changes the Lease's holder, or shortens its duration, by hand;
-/// - if a candidate of another implementation creates a deleted Lease at once, as client-go does.
+/// This assumes that the leader releases the Lease only after its fence has closed, as a [`Term`] does, and that only
+/// candidates write the Lease. Two fences can be open at once, for at most the renew deadline, if:
+/// - a user deletes the Lease, and a candidate that has just started, and so never saw the Lease, creates another;
+/// - a user changes the Lease's holder or shortens its duration;
+/// - a candidate of another implementation creates a deleted Lease at once, as client-go does.
 ///
-/// A leader that reaches the API server finds such a change at its next renewal, a retry period later.
+/// A leader that reaches the API server notices such a change at its next renewal, a retry period later.
 ///
-/// The moment is judged by the monotonic clock, which goes on while a process is stopped (SIGSTOP): a leader that wakes
-/// up too late is refused at [`admit`](WriteGate::admit), and its writes under way are given up when they are next
-/// polled. The clock stands still while the whole machine is suspended, as it does for every Go controller; what was
-/// already handed to the kernel can't be recalled.
+/// The fence compares the deadline with the monotonic clock, which continues while a process is stopped (SIGSTOP). If
+/// a leader resumes too late, [`admit`](WriteGate::admit) refuses its writes, and its writes under way are abandoned
+/// when they are next polled. The clock stops while the whole machine is suspended, which affects Go controllers as
+/// well. A fence can't recall what was already handed to the kernel.
 ///
-/// A fence never opens twice for one term: a write admitted in one term is given up when that term ends, even if the
-/// next has begun by the time anybody looks.
+/// A write that was admitted in one term is abandoned when that term ends, even if the next term has begun by the
+/// time the write is polled.
 ///
-/// Made closed, by an [`Elector`](crate::leader_election::Elector). A clone is the same fence.
+/// An [`Elector`](crate::leader_election::Elector) makes the fence, closed at first. A clone is the same fence.
 ///
 /// [`Term`]: crate::leader_election::Term
 #[derive(Clone)]
@@ -48,14 +48,14 @@ pub struct Fence {
     state: watch::Receiver<State>,
 }
 
-/// The one writer of a [`Fence`]: opens it for terms, one at a time.
+/// The only writer of a [`Fence`]. Opens it for one term at a time.
 pub(crate) struct Keeper {
     state: Arc<watch::Sender<State>>,
-    /// How many terms have begun.
+    /// The number of terms so far.
     terms: AtomicU64,
 }
 
-/// One term of a [`Fence`]; the fence closes when it is dropped.
+/// One term of a [`Fence`]. Dropping it closes the fence.
 pub(crate) struct Opening {
     state: Arc<watch::Sender<State>>,
     term: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Opening {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Closed,
-    /// Open until that moment, in that term.
+    /// Open in this term, until this deadline.
     Open {
         term: u64,
         until: Instant,
@@ -72,7 +72,7 @@ enum State {
 }
 
 impl State {
-    /// The term that is open at `now`, and until when.
+    /// The term that is open at `now`, and its deadline.
     fn open_at(self, now: Instant) -> Option<(u64, Instant)> {
         match self {
             State::Open { term, until } if now < until => Some((term, until)),
@@ -82,13 +82,13 @@ impl State {
 }
 
 impl Keeper {
-    /// A keeper and its fence, closed.
+    /// Creates a keeper and its fence, which is closed.
     pub(crate) fn new() -> (Self, Fence) {
         let (sender, state) = watch::channel(State::Closed);
         (Self { state: Arc::new(sender), terms: AtomicU64::new(0) }, Fence { state })
     }
 
-    /// Begins a term that is certain until `until`; an earlier term ends. `None` if that moment has passed already.
+    /// Begins a term with the deadline `until`, and ends an earlier term. Returns `None` if the deadline has passed.
     pub(crate) fn open(&self, until: Instant) -> Option<Opening> {
         if Instant::now() >= until {
             return None;
@@ -100,7 +100,7 @@ impl Keeper {
 }
 
 impl Opening {
-    /// The term is certain until `until`. False if it has ended before: then it stays ended, whatever the server said.
+    /// Moves the deadline of the term to `until`. Returns false if the term has ended: it can't be resumed.
     pub(crate) fn extend(&self, until: Instant) -> bool {
         self.state.send_if_modified(|state| match state.open_at(Instant::now()) {
             Some((term, before)) if term == self.term => {
@@ -111,7 +111,7 @@ impl Opening {
         })
     }
 
-    /// Ends the term now. Harmless after its end.
+    /// Ends the term now, if it has not ended.
     pub(crate) fn close(&self) {
         self.state.send_if_modified(|state| {
             let ours = matches!(state, State::Open { term, .. } if *term == self.term);
@@ -135,7 +135,7 @@ impl Drop for Opening {
 }
 
 impl Fence {
-    /// Until when writes are admitted as things stand; `None` if they are not.
+    /// The deadline until which writes are admitted, or `None` if they are not.
     pub fn open_until(&self) -> Option<Instant> {
         self.state.borrow().open_at(Instant::now()).map(|(_, until)| until)
     }
@@ -157,10 +157,10 @@ impl WriteGate for Fence {
     }
 }
 
-/// Resolves once `term` is not the open one any more; at once for `None`.
+/// Resolves when `term` is no longer open, and at once for `None`.
 ///
-/// Each poll asks the clock before anything else: after a pause of the process, the runtime's own timers may run later
-/// than the task that holds this.
+/// Each poll compares the clock first: after a pause of the process, the runtime may poll the task that holds this
+/// before it runs its timers.
 async fn closed(mut states: watch::Receiver<State>, term: Option<u64>) {
     let Some(term) = term else { return };
     loop {
@@ -178,7 +178,7 @@ async fn closed(mut states: watch::Receiver<State>, term: Option<u64>) {
         })
         .await;
         if writer_gone {
-            // The state can't change any more, but its time still runs out.
+            // The state can't change any more, but the deadline still holds.
             return sleep_until(until).await;
         }
     }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_wakes_up_too_late_is_refused_before_any_timer_ran() {
+    async fn a_write_after_a_long_pause_is_refused_before_any_timer_ran() {
         let (keeper, fence) = Keeper::new();
         let _opening = keeper.open(Instant::now() + TERM).unwrap();
         let mut under_way = fence.closed();

@@ -1,4 +1,4 @@
-//! The gate before writes: what a leadership fence stands on.
+//! The gate before writes, which the leadership fence implements.
 
 use std::borrow::Cow;
 
@@ -6,42 +6,46 @@ use futures::future::BoxFuture;
 use http::Method;
 use tower::BoxError;
 
-/// Says whether writes may leave this process.
+/// Decides whether this process may write.
 ///
-/// A gated client asks [`admit`](WriteGate::admit) when a write is made and again just before each attempt is handed to
-/// the connection (a wait in the rate limiter or for `Retry-After` lies between), and gives up a write under way as soon
-/// as [`closed`](WriteGate::closed) resolves. Reads and watches pass always.
+/// A gated client calls [`admit`](WriteGate::admit) when the caller sends a write, and again just before each attempt
+/// is handed to the connection, since the attempt may have waited for the rate limit or for `Retry-After`. It
+/// abandons a write under way as soon as [`closed`](WriteGate::closed) resolves. Reads and watches always pass.
 ///
-/// A gate may open again: `closed` speaks of the present opening only.
+/// A gate may open again: `closed` concerns only the opening at the time of its call.
 pub trait WriteGate: Send + Sync {
-    /// Whether a write may be sent now. Must be quick, and must judge by the clock rather than by a timer that may not
-    /// have run yet, since a process that was stopped for a while asks here first.
+    /// Decides whether a write may be sent now. Must be quick, and must compare the clock instead of relying on a
+    /// timer: a process that resumes after a pause calls this before its timers have run.
+    ///
+    /// # Errors
+    /// If the gate is closed.
     fn admit(&self) -> Result<(), GateClosed>;
 
-    /// Resolves once the opening that there is at the time of this *call* has ended; at once if there is none. A later
-    /// opening does not hold it up, so whoever calls this before [`admit`](WriteGate::admit) misses no end.
+    /// Resolves when the gate closes for the first time after this *call*, and at once if the gate is closed now. A
+    /// later opening does not delay it, so a caller that calls this before [`admit`](WriteGate::admit) misses no
+    /// closing.
     fn closed(&self) -> BoxFuture<'static, ()>;
 }
 
-/// Why a gate is closed, in words for a log line.
+/// Why a gate is closed, as text for a log line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct GateClosed(pub Cow<'static, str>);
 
 impl GateClosed {
-    /// A closed gate and its reason, for instance `not the leader`.
+    /// Creates the error from a reason such as `not the leader`.
     pub fn because(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(reason.into())
     }
 }
 
-/// A write that a gate stopped. The caller should drop its work: whoever holds the gate now will do it.
+/// A write that a gate stopped. The caller should drop its work: the process that may write now will do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Nothing was sent.
     #[error("write refused: {0}")]
     Refused(#[source] GateClosed),
-    /// The gate closed while the write was under way: the server may have done it or not.
+    /// The gate closed while the write was under way. The server may have carried it out.
     #[error("write abandoned, its outcome is unknown: the gate closed while it was under way")]
     Abandoned,
 }
@@ -54,8 +58,8 @@ pub(crate) fn is_write(method: &Method) -> bool {
 /// Performs `write` while `gate` admits it.
 ///
 /// # Errors
-/// [`Error::Refused`] if the gate is closed; [`Error::Abandoned`] if it closes before `write` has ended; otherwise the
-/// error of `write`.
+/// [`Error::Refused`] if the gate is closed; [`Error::Abandoned`] if it closes before `write` has ended; otherwise
+/// the error of `write`.
 pub(crate) async fn guard<T>(
     gate: &dyn WriteGate,
     write: impl Future<Output = Result<T, BoxError>>,

@@ -12,9 +12,9 @@ use crate::metrics::{Families, Metrics, NO_ANSWER};
 
 /// The request metrics of one host, shared by all clients for it.
 ///
-/// To find a counter or histogram by its labels, prometheus hashes the labels and takes a lock. A client does this six
-/// times for a request, so this type keeps what it has found. It looks a child up when it is first used: a child that
-/// was never used must not show in the metrics.
+/// To find a counter or histogram by its labels, prometheus hashes the labels and takes a lock. A client does this
+/// six times for a request, so this type keeps what it has found. It looks a child up when it is first used: a child
+/// that was never used must not show in the metrics.
 pub(crate) struct HostMetrics {
     families: Arc<Families>,
     host: Box<str>,

@@ -1,8 +1,9 @@
 //! How Steersman talks to an API server: connector, limits, retries, leadership, events, discovery.
 //!
-//! [`config_from`] tells where the server is, [`Clients`] makes clients for it: one for each controller, with its own
-//! limit and user agent, over connections that all share. A [`WriteGate`] stops the writes of those who must not write.
-//! [`RestMapper`] tells which resources the server has.
+//! [`config_from`] reads the address and credentials of the API server. [`Clients`] makes a client for each
+//! controller, with a rate limit and user agent of its own, over shared connections. A [`WriteGate`] stops the writes
+//! of a process that must not write, such as one that does not lead. [`RestMapper`] maps kinds to the server's
+//! resources and back.
 
 pub mod clients;
 pub mod config;

@@ -1,25 +1,26 @@
-//! How fast a client may send: a token bucket per client, as client-go's `flowcontrol`.
+//! The rate limit of a client: a token bucket, as in client-go's `flowcontrol`.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::Mutex, time::Instant};
 
-/// What one client may send.
+/// The rate limit of one client.
 ///
-/// The default is the controller manager's: 20 requests a second, 30 at once (`--kube-api-qps`, `--kube-api-burst`).
+/// The default is the controller manager's: 20 requests per second, 30 at once (`--kube-api-qps`,
+/// `--kube-api-burst`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Requests a second in the long run. Zero, negative or not a number: no limit.
+    /// Requests per second on average. Zero, negative or not a number: no limit.
     pub qps: f32,
-    /// Requests that may be sent at once after a quiet time. Zero counts as one.
+    /// Maximum number of requests at once after an idle time. Zero counts as one.
     pub burst: u32,
 }
 
 impl Limits {
-    /// No limit at all; for reflectors, whose requests are few and whose back-off is their own.
+    /// No limit. For reflectors, which send few requests and have their own backoff.
     pub const UNLIMITED: Limits = Limits { qps: 0.0, burst: 0 };
 
-    /// A limit of `qps` requests a second with `burst` at once.
+    /// A limit of `qps` requests per second, with `burst` at once.
     pub const fn new(qps: f32, burst: u32) -> Self {
         Self { qps, burst }
     }
@@ -31,31 +32,32 @@ impl Default for Limits {
     }
 }
 
-/// A token bucket that serves its callers in the order they came.
+/// A token bucket that serves its callers in the order of their calls.
 ///
-/// It starts full. Whoever is dropped while waiting takes no token, and those behind move up.
-/// Clones share one bucket. Time is tokio's.
+/// It starts full. A caller that is dropped while it waits takes no token. Clones share one bucket. Time is tokio's.
 #[derive(Debug, Clone)]
 pub struct Limiter {
     bucket: Option<Arc<Bucket>>,
 }
 
-/// The bucket in the form of the generic cell rate algorithm: one instant instead of a fractional count, hence exact.
+/// The bucket as in the generic cell rate algorithm, which keeps an instant instead of a fractional count of tokens,
+/// and so is exact.
 #[derive(Debug)]
 struct Bucket {
-    /// The time one token takes to come back.
+    /// The time after which a token comes back.
     period: Duration,
-    /// How far `full_at` may lie ahead while a token is still to be had: (burst - 1) periods.
+    /// A token is available while `full_at` is at most this far ahead: (burst - 1) periods.
     tolerance: Duration,
-    /// When the bucket will be full again. The lock is tokio's since it is fair, and is held while waiting: the queue.
+    /// When the bucket will be full again. A caller holds the lock while it waits for a token, so the lock is also
+    /// the queue of callers: tokio's mutex is fair.
     full_at: Mutex<Instant>,
 }
 
-/// Longest time between two requests; keeps arithmetic on instants far from overflow.
+/// Longest time between two requests. Keeps arithmetic on instants from overflowing.
 const LONGEST_PERIOD: Duration = Duration::from_secs(24 * 3600);
 
 impl Limiter {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub fn new(limits: Limits) -> Self {
         if limits.qps.is_nan() || limits.qps <= 0.0 {
             return Self { bucket: None };
@@ -68,7 +70,7 @@ impl Limiter {
         Self { bucket: Some(Arc::new(Bucket { period, tolerance, full_at })) }
     }
 
-    /// Takes a token, waiting for one if need be. Returns how long that took, or `None` where there is no limit.
+    /// Takes a token, after waiting for one if necessary. Returns how long that took, or `None` if there is no limit.
     pub async fn acquire(&self) -> Option<Duration> {
         let bucket = self.bucket.as_ref()?;
         let asked_at = Instant::now();
@@ -89,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// When each of `callers`, come at once, gets its token, in milliseconds.
+    /// The times at which `callers` simultaneous callers get their tokens, in milliseconds.
     async fn served(limiter: &Limiter, callers: usize) -> Vec<u128> {
         let start = Instant::now();
         let mut waiting: FuturesUnordered<_> = (0..callers)
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_gives_up_takes_no_token_and_those_behind_move_up() {
+    async fn a_caller_that_gives_up_takes_no_token_and_later_callers_move_up() {
         let limiter = Limiter::new(Limits::new(1.0, 1));
         limiter.acquire().await;
         let mut first = Box::pin(limiter.acquire());

@@ -16,8 +16,8 @@ const BYTES: [f64; 11] =
 /// The families `rest_client_*`, shared by all clients of a process. A clone counts into the same families.
 ///
 /// They count whether or not they are [registered](Metrics::register). The labels `verb` and `method` are the HTTP
-/// method in capitals, `host` is the configured host and port of the server, and `code` is the status of the response,
-/// or `<error>` if none came.
+/// method in capitals, `host` is the configured host and port of the server, and `code` is the status of the
+/// response, or `<error>` if none came.
 #[derive(Debug, Clone)]
 pub struct Metrics(Arc<Families>);
 

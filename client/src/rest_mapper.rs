@@ -1,4 +1,4 @@
-//! From kinds to resources and back.
+//! Maps kinds to resources and back.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -9,48 +9,49 @@ use tokio::time::Instant;
 
 use crate::discovery::{self, Discovered, Resource};
 
-/// How often a miss may make the mapper ask the server again.
+/// Shortest time between two discoveries that misses cause.
 pub const REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Why there is no mapping.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The server has no such kind or resource, and all of its group answered. It may come: ask again in a while.
+    /// The server does not have this kind or resource, and discovery of its group succeeded. Try again later: it may
+    /// be created.
     #[error("the server has no {0}")]
     NoMatch(String),
-    /// It is not known, but its group does not answer: it may well exist. Nothing may be concluded from this.
+    /// Unknown, because its group does not respond. It may exist: do not treat it as absent.
     #[error("{wanted} is not known, and its group does not answer: {reason}")]
     GroupSick {
-        /// What was asked for.
+        /// The kind or resource that the caller asked for.
         wanted: String,
-        /// What ails the group.
+        /// Why the group does not respond.
         reason: String,
     },
-    /// It is not known, and the server could not be asked. Nothing may be concluded from this.
+    /// Unknown, because discovery failed. It may exist: do not treat it as absent.
     #[error(transparent)]
     Discover(#[from] discovery::Error),
 }
 
-/// Maps kinds to resources and back, by what the server says of itself.
+/// Maps kinds to resources and back, by the server's discovery documents.
 ///
-/// Asked for something it does not know, it asks the server, but no more than once in an interval (default
-/// [`REFRESH_INTERVAL`]), however many miss. All who miss at the same time wait for one answer. What is known is never
-/// lost: groups that do not answer keep their last answer.
+/// A lookup that misses runs discovery again, but at most once in an interval (default [`REFRESH_INTERVAL`]) for all
+/// lookups. Concurrent lookups that miss wait for the same discovery. A group that does not respond keeps its last
+/// known resources.
 pub struct RestMapper {
     client: Client,
     interval: Duration,
     known: RwLock<Arc<Known>>,
-    /// The last time the server was asked; held while it is.
+    /// The last discovery. Locked while one is under way.
     asked: tokio::sync::Mutex<Option<Asked>>,
 }
 
 struct Asked {
     at: Instant,
-    /// Set if nothing was learnt.
+    /// The error, if it failed.
     failed: Option<discovery::Error>,
 }
 
-/// What the server said, and indexes into it.
+/// The discovered resources, and indexes of them.
 #[derive(Default)]
 struct Known {
     discovered: Arc<Discovered>,
@@ -63,7 +64,7 @@ struct Known {
 impl Known {
     fn index(discovered: Discovered) -> Self {
         let mut known = Known::default();
-        // Where two resources are of one kind, the first counts.
+        // If two resources have the same kind, the first wins.
         for resource in discovered.resources() {
             let GroupVersionKind { group, kind, .. } = resource.gvk.clone();
             known.by_kind.entry(resource.gvk.clone()).or_insert_with(|| resource.clone());
@@ -74,7 +75,7 @@ impl Known {
         known
     }
 
-    /// What ails `group`, in `version` if one is given.
+    /// Why `group` does not respond, in `version` if given, or `None` if it does.
     fn sickness(&self, group: &str, version: Option<&str>) -> Option<String> {
         let concerns =
             |gv: &GroupVersion| gv.group == group && version.is_none_or(|version| gv.version == version);
@@ -83,37 +84,37 @@ impl Known {
 }
 
 impl RestMapper {
-    /// A mapper that knows nothing yet and will ask through `client`.
+    /// Creates an empty mapper, which runs discovery through `client` when it is first used.
     pub fn new(client: Client) -> Self {
         Self::with_interval(client, REFRESH_INTERVAL)
     }
 
-    /// As [`new`](Self::new), with another interval.
+    /// Creates a mapper, as [`new`](Self::new) does, with this shortest time between two discoveries.
     pub fn with_interval(client: Client, interval: Duration) -> Self {
         Self { client, interval, known: RwLock::default(), asked: tokio::sync::Mutex::default() }
     }
 
-    /// What is known now.
+    /// The resources that are known now.
     pub fn discovered(&self) -> Arc<Discovered> {
         self.known.read().discovered.clone()
     }
 
-    /// Asks the server now.
+    /// Runs discovery now.
     ///
     /// # Errors
-    /// When nothing was learnt; what was known stays known.
+    /// If discovery fails. The mapper keeps what it knew.
     pub async fn refresh(&self) -> Result<Arc<Discovered>, discovery::Error> {
         let mut asked = self.asked.lock().await;
         self.ask(&mut asked).await?;
         Ok(self.discovered())
     }
 
-    /// Lets the next miss ask the server whatever the interval, for instance after a CRD was seen to change.
+    /// Lets the next miss run discovery without regard to the interval, for instance after a CRD has changed.
     pub async fn reset(&self) {
         *self.asked.lock().await = None;
     }
 
-    /// The resource whose objects are of this kind and version.
+    /// Returns the resource whose objects have this kind and version.
     ///
     /// # Errors
     /// See [`Error`].
@@ -122,7 +123,7 @@ impl RestMapper {
         self.find(find, || gvk.to_string(), &gvk.group, Some(&gvk.version)).await
     }
 
-    /// The resource whose objects are of this kind, in the version the server prefers among those that have it.
+    /// Returns the resource whose objects have this kind, in the server's most preferred version that has it.
     ///
     /// # Errors
     /// See [`Error`].
@@ -132,7 +133,7 @@ impl RestMapper {
         self.find(find, || format!("{kind}.{group}"), group, None).await
     }
 
-    /// The resource served at this place.
+    /// Returns the resource with this group, version and name.
     ///
     /// # Errors
     /// See [`Error`].
@@ -153,10 +154,10 @@ impl RestMapper {
             return Ok(resource);
         }
         let mut asked = self.asked.lock().await;
-        // Another who missed may have asked while we waited for the lock.
+        // Another lookup may have run discovery while this one waited for the lock.
         let unchanged = Arc::ptr_eq(&missed, &self.known.read());
         if unchanged && asked.as_ref().is_none_or(|asked| asked.at.elapsed() >= self.interval) {
-            // What became of it is noted in `asked`.
+            // `ask` records the outcome in `asked`.
             drop(self.ask(&mut asked).await);
         }
         let failed = asked.as_ref().and_then(|asked| asked.failed.clone());
@@ -171,7 +172,7 @@ impl RestMapper {
         })
     }
 
-    /// A failure counts as asked, too, lest those who miss ask a server in trouble without pause.
+    /// Runs discovery. A failed one counts for the interval too, so that misses do not overload a failing server.
     async fn ask(&self, asked: &mut Option<Asked>) -> Result<(), discovery::Error> {
         let at = Instant::now();
         let last = self.discovered();
@@ -179,7 +180,7 @@ impl RestMapper {
         *asked = Some(Asked { at, failed: outcome.as_ref().err().cloned() });
         let discovered = outcome?;
         for (gv, sickness) in &discovered.sick {
-            tracing::warn!(%gv, reason = sickness.reason, "A group of the API does not answer");
+            tracing::warn!(%gv, reason = sickness.reason, "API group does not respond");
         }
         *self.known.write() = Arc::new(Known::index(discovered));
         Ok(())

@@ -1,4 +1,4 @@
-//! When a request is sent again: rarely, and a write only where the server surely did nothing.
+//! Repeats requests: rarely, and writes only if it is certain that the server did nothing.
 //!
 //! | what happened | get, list | write | watch |
 //! |---|---|---|---|
@@ -6,10 +6,10 @@
 //! | 5xx with `Retry-After` | after that time | no | no |
 //! | connection refused, or lost before anything was sent | after 1 s | after 1 s | no |
 //! | connection lost later | after 1 s | no | no |
-//! | any other answer or error | no | no | no |
+//! | any other response or error | no | no | no |
 //!
-//! client-go (rest/with_retry.go) also repeats writes after 5xx with `Retry-After`, and watches; here a watch is
-//! repeated by its reflector only. Each repetition takes a token of the client's limit like the first attempt.
+//! client-go (rest/with_retry.go) also repeats watches, and writes after 5xx with `Retry-After`. Here, only the
+//! reflector repeats a watch. Each repetition takes a token of the client's rate limit, as the first attempt does.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,26 +29,27 @@ use crate::{
     traffic::is_watch,
 };
 
-/// How often one request is repeated at most; client-go: `maxRetries` in rest/request.go.
+/// Maximum number of repetitions of one request; client-go: `maxRetries` in rest/request.go.
 pub const MAX_RETRIES: u32 = 10;
 
 /// The wait after a lost connection; client-go: `retryAfterResponse`.
 pub const WAIT_AFTER_LOSS: Duration = Duration::from_secs(1);
 
-/// How much of an answer that is not wanted is read so that its connection stays usable, and for how long.
+/// Maximum number of bytes that are read of an unwanted response, so that its connection stays usable.
 const DRAIN_BYTES: usize = 2 << 10;
+/// Longest time for that.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// Whether a client repeats requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retries {
-    /// Never: the caller has rules of its own.
+    /// Never: the caller decides about repetitions.
     None,
-    /// By the module's table.
+    /// By the table of this module.
     Obedient,
 }
 
-/// What a request is to the table.
+/// The columns of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Read,
@@ -66,7 +67,7 @@ impl Kind {
     }
 }
 
-/// The module's table: how long to wait before the request is sent again, or `None` if this was the end.
+/// The module's table. Returns how long to wait before the next attempt, or `None` if there is none.
 fn wait_before_retry(kind: Kind, outcome: &Result<Response<RawBody>, BoxError>) -> Option<Duration> {
     match (kind, outcome) {
         (Kind::Watch, _) => None,
@@ -135,7 +136,7 @@ impl Retrying {
     }
 }
 
-/// Reads what is left of an unwanted answer, within reason, so that an HTTP/1.1 connection can be used again.
+/// Reads the rest of an unwanted response, up to a limit, so that an HTTP/1.1 connection can be used again.
 async fn drain(outcome: Result<Response<RawBody>, BoxError>) {
     let Ok(mut response) = outcome else { return };
     let rest = async {
@@ -147,11 +148,11 @@ async fn drain(outcome: Result<Response<RawBody>, BoxError>) {
             }
         }
     };
-    // In time or not: the answer is not wanted.
+    // A timeout does not matter: the response is not needed.
     drop(tokio::time::timeout(DRAIN_TIME, rest).await);
 }
 
-/// A second copy of the request, unless its body can be read only once.
+/// Copies a request for a repetition, unless its body can be read only once. The body's bytes are shared, not copied.
 fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     let mut copy = Request::new(request.body().try_clone()?);
     *copy.method_mut() = request.method().clone();

@@ -21,8 +21,8 @@ use crate::{
 
 /// Sends the requests of one component to the API server. Cheap to clone.
 ///
-/// Clones, and every [`client`](Sender::client) made from them, share one rate limit, gate and user agent. Each request
-/// is limited, admitted by the gate, repeated by the table in [`retry`](crate::retry), and counted.
+/// Clones, and every [`client`](Sender::client) made from them, share one rate limit, gate and user agent. Each
+/// request is limited, admitted by the gate, repeated by the table in [`retry`](crate::retry), and counted.
 ///
 /// A `kube::Client` does the same, but hands each request through a channel to a task, and boxes the future and the
 /// body. A sender does without: use it where the component itself encodes what it sends, and `kube::Client` where the

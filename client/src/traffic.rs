@@ -1,24 +1,24 @@
-//! Classes of requests that do not share connections.
+//! The classes of requests, which do not share connections.
 
 use http::{Method, Request};
 
-/// What a request is to the connections: each class has its own, so that none waits behind another.
+/// The class of a request. Each class has its own connections, so that no class waits behind another.
 ///
-/// It is told by the request (see [`Traffic::of`]), or by a `Traffic` put among its extensions.
+/// [`Traffic::of`] determines the class from the request, unless the request's extensions contain a `Traffic`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Traffic {
-    /// Streams that stay open for minutes: many at once, hence spread over several connections.
+    /// Watches: many streams that stay open for minutes, so they are spread over several connections.
     Watch,
     /// Gets and lists.
     Read,
-    /// What changes objects.
+    /// Requests that change objects.
     Write,
-    /// Renewal of a lease. Never told by the request itself.
+    /// Renewals of a lease. Only the request's extensions can tell this class.
     Lease,
 }
 
 impl Traffic {
-    /// The class of `request`.
+    /// Returns the class of `request`.
     pub fn of<B>(request: &Request<B>) -> Self {
         if let Some(traffic) = request.extensions().get::<Traffic>() {
             return *traffic;
@@ -31,7 +31,7 @@ impl Traffic {
     }
 }
 
-/// Whether the query asks for a watch, by the API server's reading of booleans.
+/// Whether the query asks for a watch, with booleans as the API server reads them.
 pub(crate) fn is_watch<B>(request: &Request<B>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     request.method() == Method::GET

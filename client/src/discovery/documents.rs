@@ -1,4 +1,4 @@
-//! The documents of discovery as they come from the server: aggregated (apidiscovery.k8s.io) and of old.
+//! The discovery documents of the API server: aggregated (apidiscovery.k8s.io) and legacy.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,13 +7,13 @@ use steersman_api::{ArcStr, GroupVersion, GroupVersionKind, GroupVersionResource
 
 use super::{Resource, Scope, Subresource, Version};
 
-/// What `/api` and `/apis` answer, told apart by `kind`.
+/// A response of `/api` or `/apis`, distinguished by its `kind`.
 #[derive(Deserialize)]
 #[serde(try_from = "Root")]
 pub(super) enum Answer {
     /// All groups with all their resources.
     Aggregated(AggregatedList),
-    /// The groups and their versions only, the preferred version first.
+    /// The groups and their versions without resources, the preferred version first.
     Legacy(Vec<(ArcStr, Vec<GroupVersion>)>),
 }
 
@@ -43,7 +43,7 @@ impl TryFrom<Root> for Answer {
             "APIVersions" => {
                 Ok(Answer::Legacy(vec![(ArcStr::default(), root.versions.into_iter().map(core).collect())]))
             }
-            other => Err(format!("kind {other:?} is no discovery document")),
+            other => Err(format!("kind {other:?} is not a discovery document")),
         }
     }
 }
@@ -56,7 +56,7 @@ pub(super) struct AggregatedList {
 pub(super) struct AggregatedGroup {
     #[serde(default)]
     metadata: Metadata,
-    /// The preferred one first.
+    /// The versions, the preferred one first.
     #[serde(default)]
     pub(super) versions: Vec<AggregatedVersion>,
 }
@@ -84,7 +84,7 @@ pub(super) struct AggregatedVersion {
 }
 
 impl AggregatedVersion {
-    /// Whether the server could not reach the group itself of late.
+    /// Whether the API server could not reach the group's own server recently.
     pub(super) fn is_stale(&self) -> bool {
         self.freshness == "Stale"
     }
@@ -127,7 +127,7 @@ struct AggregatedSubresource {
     verbs: Vec<ArcStr>,
 }
 
-/// The kind of what a path answers.
+/// The kind of the objects at a path.
 #[derive(Deserialize, Default)]
 struct Kind {
     #[serde(default)]
@@ -139,7 +139,8 @@ struct Kind {
 }
 
 impl Kind {
-    /// In an aggregated document: complete, so that no group means the core group; or missing altogether.
+    /// Completes a kind of an aggregated document. There, a kind is either complete, so that an empty group is the
+    /// core group, or missing.
     fn or_within(self, gv: &GroupVersion) -> GroupVersionKind {
         if self.version.is_empty() {
             self.within(gv)
@@ -148,7 +149,7 @@ impl Kind {
         }
     }
 
-    /// In a list of old: what is empty is as in the list.
+    /// Completes a kind of a legacy list, whose empty fields are those of the list.
     fn within(self, gv: &GroupVersion) -> GroupVersionKind {
         let or = |part: ArcStr, default: &ArcStr| if part.is_empty() { default.clone() } else { part };
         GroupVersionKind::new(or(self.group, &gv.group), or(self.version, &gv.version), self.kind)
@@ -193,14 +194,14 @@ impl LegacyGroup {
     fn into_parts(self) -> (ArcStr, Vec<GroupVersion>) {
         let preferred = self.preferred_version.map(|preferred| preferred.version);
         let mut versions: Vec<ArcStr> = self.versions.into_iter().map(|version| version.version).collect();
-        // Stable: those that are not preferred keep the server's order.
+        // The sort is stable: the other versions keep the server's order.
         versions.sort_by_key(|version| Some(version) != preferred.as_ref());
         let of_group = |version| GroupVersion { group: self.name.clone(), version };
         (self.name.clone(), versions.into_iter().map(of_group).collect())
     }
 }
 
-/// `APIResourceList`: what one group version serves.
+/// `APIResourceList`: the resources of one group version.
 #[derive(Deserialize)]
 pub(super) struct ResourceList {
     #[serde(default)]

@@ -1,4 +1,5 @@
-//! Which resources the server has, learnt in two requests where it can be, and in spite of groups that are ill.
+//! Discovers the API server's resources: with two requests if the server supports aggregated discovery, and without
+//! failing if some groups do not respond.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -12,69 +13,71 @@ use documents::{Answer, ResourceList};
 
 mod documents;
 
-/// Aggregated discovery first, then its beta form, then the lists of old; the server takes the first it knows.
+/// Prefers aggregated discovery, then its beta version, then the legacy lists. The server picks the first it
+/// supports.
 const ACCEPT_AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
-/// How long one request may take: an ill group must not hold up the rest. client-go: `defaultTimeout` of discovery.
+/// Deadline of one request, so that a group that does not respond does not delay the others. client-go:
+/// `defaultTimeout` of discovery.
 const TIMEOUT: Duration = Duration::from_secs(32);
 
-/// How many groups are asked at once, where each must be asked.
+/// Maximum number of concurrent requests if each group must be asked.
 const AT_ONCE: usize = 8;
 
-/// Where objects of a resource live.
+/// Whether the objects of a resource belong to namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// In a namespace each.
+    /// Each object is in a namespace.
     Namespaced,
-    /// In none.
+    /// No object is in a namespace.
     Cluster,
 }
 
-/// A resource that the server has, in one version.
+/// A resource of the API server, in one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
-    /// Where it is served.
+    /// The group, version and name under which it is served.
     pub gvr: GroupVersionResource,
-    /// What its objects are. Group and version differ from those of `gvr` for a few resources.
+    /// The kind of its objects. A few resources have another group or version here than in `gvr`.
     pub gvk: GroupVersionKind,
-    /// Namespaced or not.
+    /// Whether its objects are in namespaces.
     pub scope: Scope,
-    /// What can be done with it: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    /// The supported verbs, out of `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verbs: Vec<ArcStr>,
-    /// The name of one, such as `pod`; may be empty.
+    /// The singular name, such as `pod`. May be empty.
     pub singular: ArcStr,
-    /// Such as `po`.
+    /// Abbreviations, such as `po`.
     pub short_names: Vec<ArcStr>,
-    /// Such as `all`.
+    /// Categories that it belongs to, such as `all`.
     pub categories: Vec<ArcStr>,
-    /// What hangs below its objects, such as `status` and `scale`.
+    /// The subresources of its objects, such as `status` and `scale`.
     pub subresources: Vec<Subresource>,
 }
 
-/// A part of each object that has a path of its own.
+/// A part of each object with a path of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subresource {
-    /// Without the resource's name, such as `status`.
+    /// The name without the resource's, such as `status`.
     pub name: ArcStr,
-    /// What is read and written there, such as `autoscaling/v1, Kind=Scale`.
+    /// The kind that is read and written there, such as `autoscaling/v1, Kind=Scale`.
     pub gvk: GroupVersionKind,
-    /// What can be done with it.
+    /// The supported verbs.
     pub verbs: Vec<ArcStr>,
 }
 
 impl Resource {
-    /// Whether `verb` can be done with it.
+    /// Whether the resource supports `verb`.
     pub fn supports(&self, verb: &str) -> bool {
         self.verbs.iter().any(|known| known == verb)
     }
 
-    /// The subresource called `name`.
+    /// Returns the subresource `name`.
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
-    /// What kube's dynamic `Api` wants to know.
+    /// Describes the resource for kube's dynamic `Api`.
     pub fn api_resource(&self) -> kube::core::ApiResource {
         let served = GroupVersion { group: self.gvr.group.clone(), version: self.gvr.version.clone() };
         kube::core::ApiResource {
@@ -90,56 +93,56 @@ impl Resource {
 /// One version of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
-    /// Such as `v1`.
+    /// The version, such as `v1`.
     pub name: ArcStr,
-    /// What it serves.
+    /// The resources of this version.
     pub resources: Vec<Arc<Resource>>,
 }
 
 /// A group of resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Empty for the core group.
+    /// The name. Empty for the core group.
     pub name: ArcStr,
-    /// The preferred one first.
+    /// The versions, the preferred one first.
     pub versions: Vec<Version>,
 }
 
-/// Why a group version could not be learnt.
+/// Why discovery of a group version failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sickness {
-    /// For a log line.
+    /// The reason, for a log line.
     pub reason: String,
-    /// Where its resources in [`Discovered`] come from.
+    /// Where the resources in [`Discovered`] come from instead.
     pub remedy: Remedy,
 }
 
-/// What stands in for the answer of a group version that is ill.
+/// What replaces the response of a group version whose discovery failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// The last good answer.
+    /// The last good response.
     LastGood,
-    /// The server's own copy of an old answer: we never had another.
+    /// An outdated copy that the API server keeps. This process never got a better one.
     Outdated,
-    /// Nothing: it has never answered.
+    /// Nothing: there was no response yet.
     Nothing,
 }
 
-/// What is known of the server's resources.
+/// The resources of the API server.
 ///
-/// A group version that is among the `sick` has those resources that it had when it last answered. That a resource is
-/// missing there says nothing: it must not be taken for deleted.
+/// A group version in `sick` keeps the resources of its last good response. If a resource is missing from it, the
+/// caller must not conclude that the resource was deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Discovered {
-    /// In the server's order of preference, the core group first.
+    /// The groups in the server's order of preference, the core group first.
     pub groups: Vec<Group>,
-    /// Those that did not answer.
+    /// The group versions whose discovery failed.
     pub sick: BTreeMap<GroupVersion, Sickness>,
-    /// Of `/api` and `/apis`, those that did not answer: groups may have come of which nothing is known.
+    /// The errors of `/api` and `/apis`, if they failed. New groups below them are unknown then.
     pub down: Vec<Error>,
 }
 
-/// Why nothing was learnt. Worth another try later, with back-off; what was known before still holds.
+/// Why discovery failed as a whole. Try again later, with backoff; earlier results stay valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("can't discover the server's resources: GET {path}: {reason}")]
 pub struct Error {
@@ -155,16 +158,17 @@ impl Discovered {
         self.groups.iter().flat_map(|group| &group.versions).flat_map(|version| &version.resources)
     }
 
-    /// Each resource once, in the most preferred of the versions that serve it; client-go: `ServerPreferredResources`.
+    /// Each resource once, in the most preferred of the versions that serve it; client-go:
+    /// `ServerPreferredResources`.
     pub fn preferred_resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         let mut seen = std::collections::HashSet::new();
         self.resources().filter(move |resource| seen.insert((&resource.gvr.group, &resource.gvr.resource)))
     }
 
-    /// Asks the server, and takes over from `last` what it can't tell just now.
+    /// Discovers the server's resources. Where that fails, keeps the results in `last`.
     ///
     /// # Errors
-    /// When `/api` or `/apis` can't be had and `last` knows nothing of what lies below it.
+    /// If the request to `/api` or `/apis` fails and `last` has no groups below that path.
     pub async fn ask(client: &Client, last: &Discovered) -> Result<Discovered, Error> {
         let (core, named) = futures::join!(
             ask_root(client, "/api", last, |group| group.is_empty()),
@@ -178,13 +182,13 @@ impl Discovered {
         Ok(all)
     }
 
-    /// Why nothing can be said of a group that is not known: the list of groups it would be in was not to be had.
+    /// The error that hides whether `group` exists, if the list of groups that would contain it could not be read.
     pub fn down_for(&self, group: &str) -> Option<&Error> {
         let path = if group.is_empty() { "/api" } else { "/apis" };
         self.down.iter().find(|error| error.path == path)
     }
 
-    /// The last good answer of a group version.
+    /// The last good response of a group version.
     fn last_good(&self, group: &str, version: &str) -> Option<&Version> {
         let group = self.groups.iter().find(|known| known.name == group)?;
         let version = group.versions.iter().find(|known| known.name == version)?;
@@ -193,8 +197,15 @@ impl Discovered {
         (!empty).then_some(version)
     }
 
-    /// Notes that `gv` is ill. Returns its version as `last` had it, else as in `outdated`, which may be empty.
-    fn nurse(&mut self, gv: GroupVersion, reason: String, last: &Discovered, outdated: Version) -> Version {
+    /// Records that discovery of `gv` failed. Returns its version from `last`, or else `outdated`, which may be
+    /// empty.
+    fn mark_sick(
+        &mut self,
+        gv: GroupVersion,
+        reason: String,
+        last: &Discovered,
+        outdated: Version,
+    ) -> Version {
         let (version, remedy) = match last.last_good(&gv.group, &gv.version) {
             Some(version) => (version.clone(), Remedy::LastGood),
             None if outdated.resources.is_empty() => (outdated, Remedy::Nothing),
@@ -205,15 +216,15 @@ impl Discovered {
     }
 }
 
-/// Why a version of an aggregated document is ill.
-const STALE: &str = "the server could not reach it and has an old answer only, if any";
+/// The reason of a failure in an aggregated document.
+const STALE: &str = "the API server could not reach it, and has an outdated response at best";
 
-/// What is known of a version that did not answer.
+/// A version without resources.
 fn no_answer(gv: &GroupVersion) -> Version {
     Version { name: gv.version.clone(), resources: Vec::new() }
 }
 
-/// What lies below `/api` or `/apis`.
+/// Discovers the groups below `/api` or `/apis`.
 async fn ask_root(
     client: &Client,
     path: &'static str,
@@ -235,7 +246,7 @@ async fn ask_root(
                     let stale = version.is_stale();
                     let answer = version.into_version(&name);
                     versions.push(if stale {
-                        found.nurse(gv, STALE.to_owned(), last, answer)
+                        found.mark_sick(gv, STALE.to_owned(), last, answer)
                     } else {
                         answer
                     });
@@ -260,7 +271,7 @@ async fn ask_root(
                         Ok(list) => list.into_version(&gv),
                         Err(reason) => {
                             let nothing = no_answer(&gv);
-                            found.nurse(gv, reason, last, nothing)
+                            found.mark_sick(gv, reason, last, nothing)
                         }
                     })
                 });
@@ -272,7 +283,7 @@ async fn ask_root(
     Ok(found)
 }
 
-/// All that `last` knows below a path which can't be had.
+/// Returns the groups in `last` below a path whose request failed.
 fn fall_back(
     path: &'static str,
     reason: String,
@@ -289,7 +300,7 @@ fn fall_back(
         let versions = versions.into_iter().map(|version| {
             let gv = GroupVersion { group: name.clone(), version: version.name };
             let nothing = no_answer(&gv);
-            found.nurse(gv, reason.clone(), last, nothing)
+            found.mark_sick(gv, reason.clone(), last, nothing)
         });
         let versions = versions.collect();
         found.groups.push(Group { name, versions });
@@ -303,7 +314,7 @@ async fn get<T: DeserializeOwned>(client: &Client, path: &str, accept: &str) -> 
     let answer = tokio::time::timeout(TIMEOUT, client.request_text(request)).await;
     let text =
         answer.map_err(|_| format!("no answer within {TIMEOUT:?}"))?.map_err(|error| error.to_string())?;
-    serde_json::from_str(&text).map_err(|error| format!("can't be understood: {error}"))
+    serde_json::from_str(&text).map_err(|error| format!("the response can't be decoded: {error}"))
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ fn gv(api_version: &str) -> GroupVersion {
     GroupVersion::parse(api_version)
 }
 
-/// Answers by path; 404 for others. A request for aggregated discovery that has no such answer gets the list of old.
+/// Answers by path, and with 404 for other paths. Without an aggregated answer, a request for one gets the legacy
+/// list.
 fn server(answers: impl IntoIterator<Item = (&'static str, Result<Value, u16>)>) -> Scripted {
     let answers: BTreeMap<_, _> = answers.into_iter().collect();
     Scripted::new(move |request| match answers.get(request.uri().path()) {
@@ -135,7 +136,7 @@ async fn a_group_that_fails_is_reported_beside_the_rest() {
     assert_eq!(names(&found), ["jobs.batch/v1".to_owned(), "pods/v1".to_owned()].into());
     assert_eq!(found.sick.keys().collect::<Vec<_>>(), [&gv("batch/v1beta1"), &gv("sick.io/v1")]);
     assert_eq!(found.sick[&gv("sick.io/v1")].remedy, Remedy::Nothing);
-    assert!(found.sick[&gv("batch/v1beta1")].reason.contains("can't be understood"));
+    assert!(found.sick[&gv("batch/v1beta1")].reason.contains("can't be decoded"));
 }
 
 #[tokio::test]
@@ -151,7 +152,7 @@ async fn a_group_that_falls_ill_keeps_its_last_good_answer() {
     let mut found = ask(healthy(Ok(legacy_list(&["things"]))), &Discovered::default()).await.unwrap();
     assert!(found.sick.is_empty());
     let all = names(&found);
-    // Twice: an answer that stood in for another is still good.
+    // Twice: a replaced response is still good the second time.
     for _ in 0..2 {
         found = ask(healthy(Err(503)), &found).await.unwrap();
         assert_eq!(names(&found), all);

@@ -31,7 +31,8 @@ struct ByComponent {
 /// Creates a broadcaster, and the writers of its events, which the caller must [run](Writers::run).
 ///
 /// Each component's events are sent by a client of its own, which `clients` makes under the component's name and with
-/// its default limits. `clients` should not be gated: events are true whoever leads.
+/// its default limits. `clients` should not be gated: a process may report what happened even if it does not lead any
+/// more.
 pub fn broadcaster(clients: &Clients, metrics: Metrics) -> (Broadcaster, Writers) {
     broadcaster_with(clients, clients.limits(), metrics)
 }

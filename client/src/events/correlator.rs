@@ -1,12 +1,12 @@
 //! Decides whether and how an event is written: client-go's `EventCorrelator`, without calls.
 //!
-//! 1. Aggregation: if ten events differ only in their messages, and no two of them are more than ten minutes apart, the
-//!    tenth and all later ones become one event "(combined from similar events): ...".
+//! 1. Aggregation: if ten events differ only in their messages, and no two of them are more than ten minutes apart,
+//!    the tenth and all later ones become one event "(combined from similar events): ...".
 //! 2. Counting: a repeated event is written as a patch of the first one, with a higher count.
 //! 3. The spam filter: a source may write 25 events about an object at once, then one every five minutes.
 //!
-//! Each part remembers the 4,096 keys used last. It keeps keys as 64-bit hashes with a random seed, since the texts would
-//! take megabytes. Two keys that collide (a chance of 1 in 10^12) are counted as one.
+//! Each part remembers the 4,096 keys used last. It keeps keys as 64-bit hashes with a random seed, since the texts
+//! would take megabytes. Two keys that collide (a chance of 1 in 10^12) are counted as one.
 
 use std::{
     collections::hash_map::RandomState,
@@ -57,8 +57,8 @@ pub(super) struct Correlated {
 pub(super) enum Write {
     /// As a new event.
     Create(Box<Event>),
-    /// As a patch of the earlier event's count, last timestamp and message. If that event is gone, as a new event with
-    /// all fields.
+    /// As a patch of the earlier event's count, last timestamp and message. If that event is gone, as a new event
+    /// with all fields.
     Patch(Box<Event>),
 }
 

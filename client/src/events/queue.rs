@@ -46,8 +46,8 @@ impl Queue {
         &self.component
     }
 
-    /// Correlates an event and adds what must be written. `now` and `stamp` are the same moment by both clocks. With the
-    /// first event, calls `start`, which must start the writer and must not call this queue.
+    /// Correlates an event and adds what must be written. `now` and `stamp` are the same moment by both clocks. With
+    /// the first event, calls `start`, which must start the writer and must not call this queue.
     ///
     /// # Errors
     /// Why the event is not written. If the queue is full or closed, the correlator does not count the event.

@@ -17,7 +17,7 @@ use super::{Broadcaster, queue::Queue};
 pub enum EventType {
     /// Information only.
     Normal,
-    /// A problem that somebody may have to look into.
+    /// A problem that a user may have to look into.
     Warning,
 }
 
@@ -61,11 +61,11 @@ impl Recorder {
         &self.queue
     }
 
-    /// Records that something happened to `involved`. Never waits: if too many events are queued, drops and counts this
-    /// one.
+    /// Records that something happened to `involved`. Never waits: if too many events are queued, drops and counts
+    /// this one.
     ///
-    /// `reason` is one word in UpperCamelCase for programs; `message` is for people. The API server stores the event in
-    /// the namespace of the object, or in `default` for an object without one.
+    /// `reason` is one word in UpperCamelCase for programs; `message` is for people. The API server stores the event
+    /// in the namespace of the object, or in `default` for an object without one.
     pub fn event(
         &self,
         involved: &ObjectReference,
@@ -145,8 +145,8 @@ impl Occurrence<'_> {
     }
 }
 
-/// The name of an event: `<object>.<nanoseconds since 1970 in hex>`, or a UUID if that is not a valid name, as for the
-/// RBAC object `system:node`. client-go: `GenerateEventName`.
+/// The name of an event: `<object>.<nanoseconds since 1970 in hex>`, or a UUID if that is not a valid name, as for
+/// the RBAC object `system:node`. client-go: `GenerateEventName`.
 pub(super) fn event_name(object: &str, at: Timestamp) -> String {
     let name = format!("{object}.{:x}", at.as_nanosecond());
     if names::subdomain(&name).is_empty() { name } else { uuid::Uuid::new_v4().to_string() }

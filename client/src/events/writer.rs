@@ -14,8 +14,8 @@ pub(super) const RETRY_WAIT: Duration = Duration::from_secs(10);
 /// How long a writer goes on after it was told to stop.
 pub(super) const FLUSH_TIME: Duration = Duration::from_secs(5);
 
-/// Writes the events of one queue, one after the other. When it is dropped, for whatever reason, it closes the queue and
-/// counts what was not written.
+/// Writes the events of one queue, one after the other. When it is dropped, for whatever reason, it closes the queue
+/// and counts what was not written.
 pub(super) struct Writer {
     queue: Arc<Queue>,
     sink: Sink,

@@ -33,8 +33,8 @@ impl Writers {
         Self { queues, started, clients, limits, metrics }
     }
 
-    /// Writes events until `stop` is cancelled, or until all broadcasters and recorders are dropped and the queues are
-    /// empty.
+    /// Writes events until `stop` is cancelled, or until all broadcasters and recorders are dropped and the queues
+    /// are empty.
     ///
     /// When stopped, the writers take no more events, try once to write each event in the queues, and end within five
     /// seconds. Events that are not written by then are counted as dropped.

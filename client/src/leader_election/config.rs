@@ -1,71 +1,71 @@
-//! What an elector is told, and the rules between its durations.
+//! The configuration of an elector, and its validation.
 
 use std::time::Duration;
 
 use super::JITTER_FACTOR;
 
-/// How one process stands for election.
+/// The configuration of one candidate.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where the Lease lies. Upstream's default: `kube-system`.
+    /// The Lease's namespace. Upstream's default: `kube-system`.
     pub namespace: String,
     /// The Lease's name, which is also the label `name` of the metrics.
     pub name: String,
-    /// Who we are, different for every candidate; see [`identity`].
+    /// The candidate's identity, which no other candidate may have; see [`identity`].
     pub identity: String,
-    /// How long other candidates wait, from the last change of the Lease they saw, before they take it by force.
-    /// The Lease carries whole seconds. Default: 15 s.
+    /// How long other candidates wait after the last change of the Lease that they saw before they take it. The Lease
+    /// has whole seconds. Default: 15 s.
     pub lease_duration: Duration,
-    /// How long the leader goes on without a successful renewal, counted from the start of the last one. Default: 10 s.
+    /// How long the leader leads without a successful renewal, counted from the start of the last one. Default: 10 s.
     pub renew_deadline: Duration,
     /// The wait between two tries. Default: 2 s.
     pub retry_period: Duration,
-    /// Who says which candidate is to lead. Default: the candidates among themselves.
+    /// How the leader is chosen. Default: the candidates compete.
     pub mode: Mode,
 }
 
-/// Who says which candidate is to lead.
+/// How the leader is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// The first candidate to write a free or expired Lease.
+    /// The first candidate that writes a free or expired Lease leads.
     #[default]
     Contended,
-    /// The API server's coordinator, from `LeaseCandidate` objects (coordinated leader election): the Lease is only ever
-    /// renewed by whom it names, and not any more once it names a preferred holder.
+    /// The API server's coordinator chooses among `LeaseCandidate` objects (coordinated leader election). A candidate
+    /// renews the Lease only while the Lease names it as the holder and names no preferred holder.
     Coordinated,
 }
 
-/// A [`Config`] that can't work: the process should not start. The texts are client-go's.
+/// Why a [`Config`] is invalid. The process should not start. The messages are client-go's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Others could take the Lease while we still write.
+    /// Other candidates could take the Lease while this one still writes.
     #[error("leaseDuration must be greater than renewDeadline: {} s (whole seconds) and {renewal:?}", lease.as_secs())]
     LeaseDuration {
-        /// As configured.
+        /// The configured lease duration.
         lease: Duration,
-        /// As configured.
+        /// The configured renew deadline.
         renewal: Duration,
     },
-    /// There would be no time for a second try.
+    /// There would be no time for a second renewal.
     #[error(
         "renewDeadline must be greater than retryPeriod*JitterFactor: {renewal:?} and {retry:?}*{JITTER_FACTOR}"
     )]
     RenewDeadline {
-        /// As configured.
+        /// The configured renew deadline.
         renewal: Duration,
-        /// As configured.
+        /// The configured retry period.
         retry: Duration,
     },
-    /// Tries without a pause.
+    /// The candidate would try without a pause.
     #[error("retryPeriod must be greater than zero")]
     RetryPeriod,
-    /// Nobody could be told from anybody.
+    /// Candidates could not be distinguished.
     #[error("Lock identity is empty")]
     Identity,
 }
 
 impl Config {
-    /// Upstream's durations.
+    /// Creates a configuration with upstream's durations.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>, identity: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -81,7 +81,7 @@ impl Config {
     /// Checks the rules that make the fence safe.
     ///
     /// # Errors
-    /// The first rule that does not hold, in client-go's order.
+    /// The first violated rule, in client-go's order.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let Self { lease_duration: lease, renew_deadline: renewal, retry_period: retry, .. } = self;
         if self.lease_seconds() <= *renewal {
@@ -99,29 +99,29 @@ impl Config {
         Ok(())
     }
 
-    /// The lease duration as others will read it.
+    /// The lease duration that other candidates read: in whole seconds.
     fn lease_seconds(&self) -> Duration {
         Duration::from_secs(self.lease_duration.as_secs())
     }
 
-    /// The same, as the API's integer.
+    /// The lease duration as the API's integer.
     pub(super) fn lease_duration_seconds(&self) -> i32 {
         i32::try_from(self.lease_duration.as_secs()).unwrap_or(i32::MAX)
     }
 
-    /// How long one call may take: half the renew deadline, at least a second, so that one call that hangs does not
-    /// cost the leadership. Upstream: resourcelock `NewFromKubeconfig`.
+    /// Deadline of one call: half the renew deadline, but at least a second. One call that hangs does not cost the
+    /// leadership. Upstream: resourcelock `NewFromKubeconfig`.
     pub(super) fn call_deadline(&self) -> Duration {
         (self.renew_deadline / 2).max(Duration::from_secs(1))
     }
 
-    /// A candidate's wait: between one and 2.2 retry periods, so that candidates do not march in step.
+    /// A candidate's wait: between one and 2.2 retry periods, so that candidates do not try at the same times.
     pub(super) fn jittered_retry_period(&self) -> Duration {
         self.retry_period.mul_f64(1.0 + rand::random::<f64>() * JITTER_FACTOR)
     }
 }
 
-/// An identity as kube-controller-manager makes it, `<hostname>_<uuid>`: two processes on one machine differ.
+/// Creates an identity in the form of kube-controller-manager, `<hostname>_<uuid>`. Processes on one machine differ.
 pub fn identity() -> String {
     let machine = rustix::system::uname();
     format!("{}_{}", machine.nodename().to_string_lossy(), uuid::Uuid::new_v4())

@@ -1,4 +1,4 @@
-//! What to do about a lease: the rules of client-go's leaderelection package, without calls and without waiting.
+//! Decides the next call of a candidate or leader: client-go's rules as a pure function.
 
 use std::time::Duration;
 
@@ -8,32 +8,33 @@ use tokio::time::Instant;
 
 use super::{Config, Mode};
 
-/// What is known of the lease.
+/// The candidate's knowledge of the lease.
 #[derive(Debug, Clone)]
 pub(super) struct Observed {
-    /// What was last read or written.
+    /// The lease as last read or written.
     pub(super) sight: Sight,
     pub(super) trust: Trust,
 }
 
 #[derive(Debug, Clone)]
 pub(super) enum Sight {
-    /// Never seen.
+    /// The candidate has never seen the lease.
     Absent,
-    /// Deleted: first seen to be absent at `since`, after it had been in the form `spec` from `seen` on. Until `since`
-    /// its holder may have renewed it, or another candidate have taken it: expiry counts from there.
+    /// The lease was deleted. The candidate first saw `spec` at `seen`, and first found the lease absent at `since`.
+    /// Expiry counts from `since`: until then, its holder may have renewed it, or another candidate may have taken
+    /// it.
     Deleted { spec: LeaseSpec, seen: Instant, since: Instant },
-    /// There, and so since we first saw it in this form: expiry counts from here. The stamps inside, made by other
-    /// machines' clocks, are never judged.
+    /// The lease exists. The candidate first saw `spec` at `since`, from where expiry counts. The timestamps in the
+    /// lease do not matter, since they come from the clocks of other machines.
     Seen { spec: LeaseSpec, since: Instant },
 }
 
-/// How far an [`Observed`] goes.
+/// How current an [`Observed`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// From an earlier try: good enough to renew our own lease without a read.
+    /// From an earlier try. Current enough to renew our own lease without a read.
     Remembered,
-    /// A write failed since.
+    /// From before a write that failed.
     Doubtful,
     /// Read in this try.
     Fresh,
@@ -44,19 +45,20 @@ pub(super) enum Trust {
 pub(super) enum Step {
     /// Read the lease, then decide again.
     Read,
-    /// Create the lease, ours.
+    /// Create the lease with us as its holder.
     Create,
-    /// Renew our own lease; what was read is known to be current or not.
+    /// Renew our own lease.
     Renew(Path),
-    /// Take a lease that nobody holds any more.
+    /// Take a lease that is free or expired.
     TakeOver,
-    /// Nothing: somebody else leads, or is to.
+    /// Do nothing: another candidate leads, or may lead.
     Stand(Reason),
 }
 
+/// How our own lease is renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Path {
-    /// Without a read: the server refuses if the lease was changed meanwhile.
+    /// Without a read. The server refuses the write if the lease has changed.
     Fast,
     /// After a read.
     Slow,
@@ -77,7 +79,7 @@ pub(super) enum Reason {
     EndOfTerm(String),
 }
 
-/// What to do about the lease at `now`.
+/// Decides what to do at `now`.
 pub(super) fn decide(config: &Config, observed: &Observed, now: Instant) -> Step {
     match (config.mode, &observed.sight, observed.trust) {
         (Mode::Contended, Sight::Seen { spec, since }, Trust::Remembered)
@@ -87,14 +89,14 @@ pub(super) fn decide(config: &Config, observed: &Observed, now: Instant) -> Step
         }
         (_, _, Trust::Remembered | Trust::Doubtful) => Step::Read,
         (Mode::Contended, Sight::Absent, Trust::Fresh) => Step::Create,
-        // No other candidate can have taken our lease yet, or created one.
+        // No other candidate can have taken our lease or created another one yet.
         (Mode::Contended, Sight::Deleted { spec, seen, .. }, Trust::Fresh)
             if ours(config, spec) && now < *seen + config.renew_deadline =>
         {
             Step::Create
         }
         (Mode::Contended, Sight::Deleted { spec, since, .. }, Trust::Fresh) => {
-            // Candidates are configured alike: a holder that we never saw has the duration that we have.
+            // All candidates have the same configuration, so a holder that we never saw has our lease duration.
             if now < expiry(spec, *since).max(*since + config.lease_duration) {
                 Step::Stand(Reason::Deleted)
             } else {
@@ -123,7 +125,7 @@ pub(super) fn decide(config: &Config, observed: &Observed, now: Instant) -> Step
     }
 }
 
-/// The holder; `None` for a lease that was released.
+/// The holder, or `None` for a released lease.
 pub(super) fn holder(spec: &LeaseSpec) -> Option<&str> {
     spec.holder_identity.as_deref().filter(|name| !name.is_empty())
 }
@@ -150,7 +152,7 @@ pub(super) fn created(config: &Config, stamp: Timestamp) -> LeaseSpec {
     }
 }
 
-/// The spec of `old`, which is ours, renewed.
+/// The renewed spec of our lease `old`.
 pub(super) fn renewed(config: &Config, old: &LeaseSpec, stamp: Timestamp) -> LeaseSpec {
     LeaseSpec {
         acquire_time: old.acquire_time.clone(),
@@ -160,13 +162,13 @@ pub(super) fn renewed(config: &Config, old: &LeaseSpec, stamp: Timestamp) -> Lea
     }
 }
 
-/// The spec of `old`, which was somebody else's, taken.
+/// The spec by which we take the lease `old` of another candidate.
 pub(super) fn taken(config: &Config, old: &LeaseSpec, stamp: Timestamp) -> LeaseSpec {
     let transitions = old.lease_transitions.unwrap_or(0).saturating_add(1);
     LeaseSpec { lease_transitions: Some(transitions), ..created(config, stamp) }
 }
 
-/// The spec of `old`, which is ours, given up: free at once for all.
+/// The spec by which we release our lease `old`, so that any candidate can take it at once.
 pub(super) fn released(old: &LeaseSpec, stamp: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(String::new()),
@@ -180,19 +182,19 @@ pub(super) fn released(old: &LeaseSpec, stamp: Timestamp) -> LeaseSpec {
 }
 
 impl Observed {
-    /// Nothing known yet.
+    /// The state before the first read.
     pub(super) fn nothing() -> Self {
         Self { sight: Sight::Absent, trust: Trust::Remembered }
     }
 
-    /// A new try begins.
+    /// Begins a new try.
     pub(super) fn age(&mut self) {
         if self.trust == Trust::Fresh {
             self.trust = Trust::Remembered;
         }
     }
 
-    /// The lease was read, at `now`. Only a change starts its time anew.
+    /// Records a read at `now`. Only a change of the lease restarts its expiry.
     pub(super) fn read(&mut self, found: Option<LeaseSpec>, now: Instant) {
         self.trust = Trust::Fresh;
         match (&self.sight, found) {
@@ -205,12 +207,12 @@ impl Observed {
         }
     }
 
-    /// We wrote the lease, in a call begun at `started`.
+    /// Records that we wrote the lease, in a call that began at `started`.
     pub(super) fn wrote(&mut self, spec: LeaseSpec, started: Instant) {
         *self = Self { sight: Sight::Seen { spec, since: started }, trust: Trust::Remembered };
     }
 
-    /// The lease that is there.
+    /// The spec of the lease, if it exists.
     pub(super) fn spec(&self) -> Option<&LeaseSpec> {
         match &self.sight {
             Sight::Absent | Sight::Deleted { .. } => None,

@@ -1,4 +1,4 @@
-//! A candidate, and its way to a term.
+//! Acquires leadership.
 
 use std::{future::Future, sync::Arc};
 
@@ -17,16 +17,16 @@ use super::{
 };
 use crate::{events::Recorder, fence};
 
-/// Stands for election, and again after every term.
+/// A candidate in a leader election, which can lead for any number of terms.
 ///
-/// One term at a time: [`acquire`](Self::acquire) waits while a [`Term`] of this elector lives.
+/// There is one term at a time: [`acquire`](Self::acquire) waits while a [`Term`] of this elector exists.
 pub struct Elector {
     shared: Arc<Shared>,
     candidate: Arc<Mutex<Candidate>>,
     fence: fence::Fence,
 }
 
-/// What candidate, term and observers share.
+/// The state that the candidate, its term and observers share.
 pub(super) struct Shared {
     pub(super) config: Config,
     pub(super) recorder: Recorder,
@@ -34,7 +34,7 @@ pub(super) struct Shared {
     leader: watch::Sender<Option<Arc<str>>>,
 }
 
-/// What only one may hold at a time: the candidate between terms, the renewal during one.
+/// The state for calls: used by [`Elector::acquire`] between terms, and by the renewal task during a term.
 pub(super) struct Candidate {
     shared: Arc<Shared>,
     lock: LeaseLock,
@@ -42,16 +42,16 @@ pub(super) struct Candidate {
     keeper: fence::Keeper,
 }
 
-/// How a try ended that reached the server.
+/// The outcome of a try that did not fail.
 #[derive(Debug)]
 pub(super) enum Tried {
-    /// The lease is ours, by a write begun at that moment.
+    /// The lease is ours. The write began at `since`.
     Ours { since: Instant },
-    /// It is not, and was not written.
+    /// The lease is not ours, and the try did not write it.
     NotOurs(Why),
 }
 
-/// Why a try left the lease alone.
+/// Why a try did not write the lease.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Why {
     #[error(transparent)]
@@ -62,20 +62,20 @@ pub(super) enum Why {
     Stopping,
 }
 
-/// What a try is for.
+/// The purpose of a try.
 pub(super) enum Aim<'a> {
-    /// To lead. Reads end early when the token is cancelled; writes do not, since their outcome would stay unknown.
+    /// To lead. Cancelling the token ends reads early. It does not end writes, whose outcome would stay unknown.
     Win(&'a CancellationToken),
-    /// To go on leading: nothing is taken or created, since somebody else may have led in between.
+    /// To continue to lead. Does not take or create the lease, since another candidate may have led in between.
     Keep,
 }
 
 impl Elector {
-    /// A candidate over a client of its own, which must be neither gated nor limited nor retrying (see
-    /// [`Clients::lease_client`](crate::clients::Clients::lease_client)).
+    /// Creates a candidate. `client` must have no gate, no rate limit and no retries; see
+    /// [`Clients::lease_client`](crate::clients::Clients::lease_client).
     ///
     /// # Errors
-    /// When the configuration can't work.
+    /// If the configuration is invalid.
     pub fn new(
         config: Config,
         client: kube::Client,
@@ -91,12 +91,13 @@ impl Elector {
         Ok(Self { shared, candidate: Arc::new(Mutex::new(candidate)), fence })
     }
 
-    /// The gate for the clients of everything that only a leader may do.
+    /// The gate for the clients of all parts that may write only while this process leads.
     pub fn fence(&self) -> fence::Fence {
         self.fence.clone()
     }
 
-    /// Who leads, as far as this candidate has seen: `None` before the first look, and while the lease is free.
+    /// The identity of the leader that this candidate last saw: `None` before the first read, and while the lease is
+    /// free.
     pub fn leader(&self) -> watch::Receiver<Option<Arc<str>>> {
         self.shared.leader.subscribe()
     }
@@ -106,9 +107,10 @@ impl Elector {
         &self.shared.config.identity
     }
 
-    /// Waits until this process leads. `None` once `stop` is cancelled; a lease won at that very moment is released.
+    /// Waits until this process leads. Returns `None` if `stop` is cancelled, and releases a lease won at that
+    /// moment.
     ///
-    /// Cancel by `stop` rather than by dropping the future: a write that is dropped may leave the lease taken.
+    /// To give up, cancel `stop` instead of dropping the future: a dropped write may leave the lease taken.
     pub async fn acquire(&self, stop: &CancellationToken) -> Option<Term> {
         let mut candidate = select! {
             biased;
@@ -127,7 +129,7 @@ impl Elector {
                     if let Some(opening) = candidate.keeper.open(since + config.renew_deadline) {
                         return Some(Term::begin(self.shared.clone(), candidate, opening));
                     }
-                    // Written too long ago to be certain: once more.
+                    // The write took so long that the term is over already: try again.
                     continue;
                 }
                 Ok(Tried::NotOurs(why)) => {
@@ -143,11 +145,11 @@ impl Elector {
         }
     }
 
-    /// Stands and leads, again and again, until `stop` is cancelled.
+    /// Acquires leadership and leads, again and again, until `stop` is cancelled.
     ///
-    /// During each term `lead` runs, with a token that is cancelled when the term is lost or `stop` is; it must then end
-    /// soon. The lease is renewed until it has ended, and released after that. Should it end on its own, the lease is
-    /// released and stood for again after a retry period.
+    /// Runs `lead` during each term, with a token that is cancelled when the term is lost or `stop` is cancelled.
+    /// `lead` must then end soon. The lease is renewed until `lead` has ended, and then released. If `lead` ends by
+    /// itself, the elector releases the lease and tries to lead again after a retry period.
     pub async fn run<W: Future<Output = ()>>(
         &self,
         stop: CancellationToken,
@@ -176,7 +178,7 @@ impl Elector {
 }
 
 impl Candidate {
-    /// One try: at most a failed fast write, a read and a write.
+    /// Makes one try, with up to three calls: a fast renewal that fails, a read and a write.
     pub(super) async fn attempt(&mut self, aim: Aim<'_>) -> Result<Tried, lease::Error> {
         let outcome = self.try_once(aim).await;
         self.shared.saw_leader(self.observed.spec().and_then(decide::holder));
@@ -187,7 +189,7 @@ impl Candidate {
         self.observed.age();
         let shared = self.shared.clone();
         let config = &shared.config;
-        // As upstream, one `now` for the whole try: expiry is judged as of before the read.
+        // As upstream, the whole try uses one `now`: expiry is judged at the time before the read.
         let begun = Instant::now();
         loop {
             let step = decide::decide(config, &self.observed, begun);
@@ -231,7 +233,7 @@ impl Candidate {
         }
     }
 
-    /// Gives the lease up if it is ours. The caller has stopped everything that the lease stands for.
+    /// Releases the lease if it is ours. The caller must have stopped everything that only a leader may do.
     pub(super) async fn release(&mut self) {
         let shared = self.shared.clone();
         let config = &shared.config;
@@ -258,7 +260,7 @@ impl Candidate {
                     self.observed.wrote(spec, Instant::now());
                     return Ok(());
                 }
-                // A renewal that was given up half-way has landed after the read.
+                // An abandoned renewal reached the server after the read.
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error),
             }

@@ -1,4 +1,4 @@
-//! The calls about one Lease, each with a deadline.
+//! Reads and writes one Lease, with a deadline for each call.
 
 use std::{future::Future, time::Duration};
 
@@ -14,8 +14,8 @@ use kube::{Api, api::PostParams};
 use super::Config;
 use crate::fault::told;
 
-/// A Lease by name, and its metadata as last read: an update carries the version it is based on, so that the server
-/// refuses it if anybody wrote in between.
+/// The client of one Lease. Keeps the metadata of the last read or write, since an update carries the version that it
+/// is based on: the server refuses it if another write came in between.
 pub(super) struct LeaseLock {
     api: Api<Lease>,
     namespace: String,
@@ -24,7 +24,7 @@ pub(super) struct LeaseLock {
     metadata: ObjectMeta,
 }
 
-/// A call that failed: try again after a while. A write may have been done all the same.
+/// Why a call failed. Try again later. The server may have carried out a failed write.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("error retrieving lease: {}", told(.0))]
@@ -38,14 +38,14 @@ pub(super) enum Error {
 }
 
 impl Error {
-    /// Somebody else wrote in between.
+    /// Whether another write came in between.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, Error::Update(kube::Error::Api(status)) if status.is_conflict())
     }
 }
 
 impl LeaseLock {
-    /// The Lease of `config`, not read yet.
+    /// Creates a client for the Lease of `config`, without a call.
     pub(super) fn new(client: kube::Client, config: &Config) -> Self {
         let metadata = ObjectMeta {
             namespace: Some(config.namespace.clone()),
@@ -61,7 +61,7 @@ impl LeaseLock {
         }
     }
 
-    /// Reads the Lease; `None` if there is none.
+    /// Reads the Lease. Returns `None` if it does not exist.
     pub(super) async fn get(&mut self) -> Result<Option<LeaseSpec>, Error> {
         let found = self.within(self.api.get_opt(&self.name), Error::Get).await?;
         Ok(found.map(|lease| self.keep(lease)))
@@ -79,7 +79,7 @@ impl LeaseLock {
         Ok(self.keep(created))
     }
 
-    /// Replaces the Lease last read.
+    /// Updates the Lease, based on the last read or write.
     pub(super) async fn update(&mut self, spec: LeaseSpec) -> Result<LeaseSpec, Error> {
         let (lease, params) =
             (Lease { metadata: self.metadata.clone(), spec: Some(spec) }, PostParams::default());
@@ -87,7 +87,7 @@ impl LeaseLock {
         Ok(self.keep(updated))
     }
 
-    /// What events are about.
+    /// The reference by which events name the Lease.
     pub(super) fn reference(&self) -> ObjectReference {
         ObjectReference {
             api_version: Some("coordination.k8s.io/v1".to_owned()),

@@ -2,7 +2,8 @@
 
 use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
 
-/// The families `leader_election_*`. A clone counts into the same ones; they work whether registered or not.
+/// The families `leader_election_*`. A clone counts into the same families. They count whether or not they are
+/// [registered](Metrics::register).
 #[derive(Debug, Clone)]
 pub struct Metrics {
     status: IntGaugeVec,
@@ -10,7 +11,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// New families, empty.
+    /// Creates the families, empty.
     pub fn new() -> Self {
         let status = Opts::new(
             "leader_election_master_status",
@@ -29,26 +30,26 @@ impl Metrics {
         }
     }
 
-    /// Shows the families in `registry`.
+    /// Adds the families to `registry`.
     ///
     /// # Errors
-    /// When the registry has a family of one of these names already.
+    /// If the registry already has a family of one of these names.
     pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         registry.register(Box::new(self.status.clone()))?;
         registry.register(Box::new(self.slow_path.clone()))
     }
 
-    /// We lead by the lease called `name`.
+    /// Records that this process holds the lease `name`.
     pub(super) fn leading(&self, name: &str) {
         self.status.with_label_values(&[name]).set(1);
     }
 
-    /// We do not.
+    /// Records that this process does not hold the lease `name`.
     pub(super) fn following(&self, name: &str) {
         self.status.with_label_values(&[name]).set(0);
     }
 
-    /// Our own lease was renewed after a read, not straight away.
+    /// Counts a renewal that needed a read.
     pub(super) fn slow_path(&self, name: &str) {
         self.slow_path.with_label_values(&[name]).inc();
     }
@@ -62,7 +63,7 @@ impl Default for Metrics {
 
 #[cfg(test)]
 impl Metrics {
-    /// Whether we lead, and how often the slow path was taken.
+    /// Whether this process leads, and the number of renewals by the slow path.
     pub(super) fn read(&self, name: &str) -> (bool, u64) {
         (self.status.with_label_values(&[name]).get() == 1, self.slow_path.with_label_values(&[name]).get())
     }

@@ -10,17 +10,18 @@ use tracing::Instrument;
 use super::elector::{Aim, Candidate, Shared, Tried};
 use crate::{events::EventType, fence::Opening};
 
-/// The time during which this process leads: until the lease is lost, [released](Self::release), or this is dropped.
+/// A term of leadership. It ends when the lease is lost, when the caller [releases](Self::release) it, or when this
+/// is dropped.
 ///
-/// The fence is open during the term and closed after it. Dropping ends the term at once, but leaves the lease to
-/// expire; [`release`](Self::release) frees it for others.
+/// The fence is open during the term and closed after it. Dropping the term ends it at once, but other candidates
+/// must wait until the lease expires. [`release`](Self::release) frees the lease for them.
 pub struct Term {
     opening: Arc<Opening>,
     resign: CancellationToken,
     renewal: JoinSet<()>,
 }
 
-/// What is undone when a term ends, however it ends.
+/// Closes the fence and reports the end of a term when dropped, however the term ends.
 struct Tenure {
     shared: Arc<Shared>,
     opening: Arc<Opening>,
@@ -41,18 +42,18 @@ impl Term {
         Self { opening, resign, renewal }
     }
 
-    /// Resolves when this process does not lead any more.
+    /// Resolves when the term is over.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         self.opening.ended()
     }
 
-    /// Ends the term and frees the lease, within the renew deadline. The caller has stopped everything that only a
-    /// leader may do; writes still under way are given up. After a loss there is nothing to free.
+    /// Ends the term and releases the lease, within the renew deadline. The caller must have stopped everything that
+    /// only a leader may do. Writes still under way are abandoned. If the lease is lost already, does nothing.
     pub async fn release(mut self) {
         self.resign.cancel();
         while let Some(ended) = self.renewal.join_next().await {
             if let Err(error) = ended {
-                tracing::error!(%error, "The renewal of the lease broke off");
+                tracing::error!(%error, "Lease renewal task failed");
             }
         }
     }
@@ -64,13 +65,13 @@ impl Drop for Term {
     }
 }
 
-/// Renews until the term is lost or resigned; nothing else may use the candidate meanwhile.
+/// Renews the lease until the term is lost or the caller resigns. Holds the candidate all the time.
 async fn renew(tenure: Tenure, mut candidate: OwnedMutexGuard<Candidate>, resign: CancellationToken) {
     let config = &tenure.shared.config;
     let mut ended = std::pin::pin!(tenure.opening.ended());
     loop {
         let tried = select! {
-            // Time first: a process that was stopped for too long must not renew.
+            // The end first: a process that was stopped for too long must not renew.
             biased;
             () = &mut ended => {
                 tracing::warn!(lease = config.name, "Lost lease: not renewed in time");
@@ -83,7 +84,7 @@ async fn renew(tenure: Tenure, mut candidate: OwnedMutexGuard<Candidate>, resign
             } => tried,
         };
         match tried {
-            // If the answer came too late, the term has ended, as the next turn will find.
+            // If the response came too late, the term has ended: the next iteration finds that.
             Ok(Tried::Ours { since }) => {
                 tenure.opening.extend(since + config.renew_deadline);
             }
@@ -96,7 +97,7 @@ async fn renew(tenure: Tenure, mut candidate: OwnedMutexGuard<Candidate>, resign
             }
         }
     }
-    // The fence closes before others may lead.
+    // Closes the fence before other candidates may lead.
     drop(tenure);
     candidate.release().await;
 }

@@ -39,7 +39,7 @@ fn mapper(service: &Scripted) -> RestMapper {
     RestMapper::new(Clients::over(service.clone()).watch_client())
 }
 
-/// How often the server was asked.
+/// Number of discoveries that the server has answered.
 fn asked(service: &Scripted) -> usize {
     service.seen().iter().filter(|seen| seen.path == "/apis").count()
 }

@@ -24,7 +24,7 @@ async fn a_request_is_sent_again_only_where_that_can_do_no_harm() {
     const WATCH: (Method, &str) = (Method::GET, "/api/v1/pods?watch=true");
     const CREATE: (Method, &str) = (Method::POST, "/api/v1/namespaces/a/pods");
     const DELETE: (Method, &str) = (Method::DELETE, "/api/v1/namespaces/a/pods/b");
-    /// What happens at first, to what request, and after how many seconds it is sent again.
+    /// What happens first, in words; the request; the first reply; the seconds until the request is sent again.
     type Case = (&'static str, (Method, &'static str), fn() -> Reply, Option<u64>);
     let table: [Case; 18] = [
         ("429 that says when", READ, || told_to_wait(429), Some(3)),
@@ -181,7 +181,7 @@ async fn metrics_count_attempts_and_measure_requests() {
         r#"rest_client_requests_total{code="<error>",host="none",method="DELETE"} 1"#,
         r#"rest_client_requests_total{code="200",host="none",method="GET"} 1"#,
         r#"rest_client_request_retries_total{code="201",host="none",verb="POST"} 1"#,
-        // 3 s as told; the client's own limit had a token by then.
+        // The 3 s of Retry-After. The rate limiter has a token by then.
         r#"rest_client_request_duration_seconds_sum{host="none",verb="POST"} 3"#,
         r#"rest_client_request_duration_seconds_bucket{host="none",verb="POST",le="4"} 1"#,
         r#"rest_client_request_size_bytes_count{host="none",verb="POST"} 2"#,

@@ -28,12 +28,13 @@ use tower::BoxError;
 use super::{Options, tasks::Tasks, tls::Stream};
 use crate::service::RawBody;
 
-/// The receive window of one stream: how much of an answer may wait for a slow reader. Large enough for 20 MB/s over a
-/// way of 50 ms, small enough not to show in memory.
+/// The receive window of one stream, in bytes: how much of a response is buffered for a slow reader. Allows 20 MB/s
+/// with a round trip of 50 ms, and is small enough not to matter in memory.
 const STREAM_WINDOW: u32 = 1 << 20;
-/// The receive window of a connection: as good as none, as in Go, lest one slow reader stop all others.
+/// The receive window of a connection, in bytes: practically unlimited, as in Go, so that a slow reader does not stop
+/// the others.
 const CONNECTION_WINDOW: u32 = 1 << 30;
-/// How long a list of headers may be; hyper's 16 KB is less than the warnings an API server may send.
+/// Maximum size of a response's headers, in bytes. The warnings that an API server sends may exceed hyper's 16 KB.
 const HEADER_LIST: u32 = 1 << 20;
 
 /// An established connection. Cheap to clone; all clones are the same connection.
@@ -44,48 +45,49 @@ pub(super) struct Connection {
 
 struct Shared {
     sender: Sender,
-    /// One permit for each stream that may be open; a stream gives its permit back when its answer's body is dropped.
+    /// One permit for each stream. A stream returns its permit when the response's body is dropped.
     streams: Arc<Semaphore>,
     limit: u32,
-    /// What the server allows, as far as known.
+    /// The maximum number of streams that the server has announced.
     announced: Arc<AtomicUsize>,
     last_used: Mutex<Instant>,
-    /// Whether a caller dropped a request before its answer was complete, as at the end of a deadline.
+    /// Whether a caller dropped a request before its response was complete, as it does at a deadline.
     given_up_on: AtomicBool,
     tasks: Tasks,
 }
 
 enum Sender {
-    /// The lock is held only to hand over a request.
+    /// The lock is held only while a request is handed over.
     Http1(Mutex<http1::SendRequest<Body>>),
     Http2(http2::SendRequest<Body>),
 }
 
-/// The right to open one stream, then the stream. Dropping it before the answer is complete marks the connection as
-/// given up on.
+/// A reserved stream, then the open stream. Dropping it before the response is complete marks the connection as given
+/// up on.
 pub(super) struct Slot {
     connection: Connection,
-    /// Whether the answer is complete, or the stream has failed: then the caller has not given up.
+    /// Whether the response is complete or the stream has failed. If not, dropping the slot means giving up.
     over: bool,
     _permit: OwnedSemaphorePermit,
 }
 
-/// An answer's body, which keeps the stream until it is dropped.
+/// The body of a response. Keeps the stream until it is dropped.
 struct Answer {
     body: Incoming,
     slot: Slot,
 }
 
-/// How a request ended without an answer.
+/// How a request failed.
 pub(super) enum Failure {
-    /// The connection had ended before anything of the request was sent; here it is again.
+    /// The connection had ended before any part of the request was sent. Contains the request.
     Unsent(Box<Request<Body>>),
-    /// It was sent, at least in part.
+    /// The request, or part of it, was sent.
     Sent(hyper::Error),
 }
 
 impl Connection {
-    /// Shakes hands over `stream`. The connection then runs among `tasks` until it ends; `ended` is called then.
+    /// Performs the HTTP handshake over `stream`. The connection then runs in `tasks` until it ends, and calls
+    /// `ended`.
     pub(super) async fn establish(
         stream: Stream,
         options: &Options,
@@ -122,7 +124,7 @@ impl Connection {
                 log_end(connection.await);
                 ended();
             });
-            // It takes no request before its task has run once.
+            // The sender takes no request before the task has run once.
             sender.ready().await?;
             (Sender::Http1(Mutex::new(sender)), 1)
         };
@@ -138,7 +140,7 @@ impl Connection {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Whether no more requests can be sent; streams that are open may still go on.
+    /// Whether no more requests can be sent. Open streams may continue.
     pub(super) fn is_closed(&self) -> bool {
         self.shared.tasks.is_cut()
             || match &self.shared.sender {
@@ -151,7 +153,7 @@ impl Connection {
         matches!(self.shared.sender, Sender::Http2(_))
     }
 
-    /// A stream, if the connection has one to spare. The caller sees to it that no two ask at once.
+    /// Reserves a stream, if one is free. The caller must not call this concurrently.
     pub(super) fn reserve(&self) -> Option<Slot> {
         if self.open_streams() >= self.shared.announced.load(Ordering::Relaxed).max(1) {
             return None;
@@ -170,30 +172,30 @@ impl Connection {
         (self.shared.limit as usize).saturating_sub(self.shared.streams.available_permits())
     }
 
-    /// Since when the connection has nothing to do.
+    /// Since when the connection has been idle, or `None` if it is in use.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         (self.open_streams() == 0).then(|| *self.shared.last_used.lock())
     }
 
-    /// Whether a caller gave up waiting for an answer. The connection may be half-open.
+    /// Whether a caller gave up waiting for a response. The connection may be half-open.
     pub(super) fn was_given_up_on(&self) -> bool {
         self.shared.given_up_on.load(Ordering::Relaxed)
     }
 
-    /// Waits until no stream is open. None may be reserved meanwhile.
+    /// Waits until no stream is open. The caller must not reserve streams meanwhile.
     pub(super) async fn drained(&self) {
-        // The semaphore is never closed: an error can't be, and would mean the same.
+        // There is no error, since the semaphore is never closed.
         drop(self.shared.streams.acquire_many(self.shared.limit).await);
     }
 
-    /// Closes the connection at once; streams that are open end with an error.
+    /// Closes the connection at once. Open streams end with an error.
     pub(super) fn cut(&self) {
         self.shared.tasks.cut();
     }
 }
 
 impl Slot {
-    /// Sends a request whose URI is absolute. The answer's body keeps the stream until it is dropped.
+    /// Sends a request whose URI is absolute. The response's body keeps the stream until it is dropped.
     pub(super) async fn send(mut self, request: Request<Body>) -> Result<Response<RawBody>, Failure> {
         let outcome = match &self.connection.shared.sender {
             Sender::Http1(sender) => {
@@ -247,12 +249,12 @@ impl http_body::Body for Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        // A reader may stop at the last byte.
+        // A reader may stop after the last byte, before it has seen the end.
         self.slot.over |= self.body.is_end_stream();
     }
 }
 
-/// HTTP/1.1 wants the path alone, and the host as a header.
+/// Rewrites a request for HTTP/1.1: the URI becomes the path, and the host becomes a header.
 fn origin_form(mut request: Request<Body>) -> Request<Body> {
     if let Some(authority) = request.uri().authority()
         && let Ok(host) = HeaderValue::from_str(authority.as_str())

@@ -1,9 +1,10 @@
-//! The way to the API server: pools of HTTP/2 connections, one for each class of [`Traffic`].
+//! The connections to the API server: a pool of HTTP/2 connections for each class of [`Traffic`].
 //!
-//! A request takes a free stream on a connection of its class. If none is free, the pool makes another connection.
-//! Pings find half-open connections. A pool retires connections that were made with a certificate since rotated; the
-//! pool of leases also retires a connection on which a caller gave up waiting for an answer. Servers that do not speak
-//! HTTP/2 over TLS get HTTP/1.1, one request at a time on each connection.
+//! A request takes a free stream on a connection of its class. If none is free, the pool opens another connection.
+//! Pings detect half-open connections. A pool retires connections that use an old client certificate after its
+//! rotation. The pool of leases also retires a connection on which a caller gave up waiting for a response. For
+//! servers that do not support HTTP/2 over TLS, the pools use HTTP/1.1, with one request at a time on each
+//! connection.
 
 use std::{
     sync::Arc,
@@ -32,32 +33,34 @@ mod tasks;
 mod tls;
 mod token;
 
-/// How connections are made and kept. The defaults are client-go's where it has the notion.
+/// The settings of connections. The defaults are client-go's if it has the same setting.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How long one attempt to connect may take, handshakes included. Default 30 s.
+    /// Deadline of one attempt to connect, with its handshakes. Default 30 s.
     pub connect_timeout: Duration,
-    /// After this time without a byte received, an HTTP/2 connection is pinged. Default 30 s
+    /// The client pings an HTTP/2 connection that has received nothing for this time. Default 30 s
     /// (`HTTP2_READ_IDLE_TIMEOUT_SECONDS`).
     pub read_idle: Duration,
-    /// A ping not answered within this time ends the connection. Default 15 s (`HTTP2_PING_TIMEOUT_SECONDS`).
+    /// The client closes a connection whose ping is not answered within this time. Default 15 s
+    /// (`HTTP2_PING_TIMEOUT_SECONDS`).
     pub ping_timeout: Duration,
     /// Time between TCP keep-alive probes. Default 30 s.
     pub tcp_keepalive: Duration,
-    /// A connection without a request for this long is closed. Default 90 s.
+    /// The client closes a connection without requests after this time. Default 90 s.
     pub idle_timeout: Duration,
-    /// Streams open on one connection before another is made. Default 80: the API server allows 100
-    /// (`--http2-max-streams-per-connection`), and what it announces below this number holds.
+    /// Maximum number of streams on one connection. Default 80: the API server allows 100
+    /// (`--http2-max-streams-per-connection`). If the server announces a lower limit, that one applies.
     pub streams_per_connection: u32,
-    /// The duration of the leases that calls of [`Traffic::Lease`] renew. Pings find a half-open HTTP/2 connection of
-    /// that class within a third of it, so that a renewal over another connection is still in time: for this class,
-    /// lower limits replace `connect_timeout`, `read_idle` and `ping_timeout` if those are higher. Default 15 s, the
-    /// lease of leader election (`--leader-elect-lease-duration`).
+    /// The duration of the leases that requests of [`Traffic::Lease`] renew. For this class, `connect_timeout`,
+    /// `read_idle` and `ping_timeout` are lowered so that pings detect a half-open HTTP/2 connection within a third
+    /// of this duration. A renewal over another connection is then still in time. Default 15 s, the lease of leader
+    /// election (`--leader-elect-lease-duration`).
     pub lease_duration: Duration,
-    /// How often files of certificates are looked at; they are read at each new connection, too. Default 5 min.
+    /// How often the client checks certificate files for changes. It also reads them for each new connection. Default
+    /// 5 min.
     pub certificate_poll: Duration,
-    /// How long requests other than watches may go on over a connection that takes no new ones any more. Watches are
-    /// cut at once: they lose nothing. Default 30 s.
+    /// How long requests may continue on a retired connection. Watches end at once instead, since they lose nothing.
+    /// Default 30 s.
     pub retirement: Duration,
 }
 
@@ -78,11 +81,11 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The options of the connections of `traffic`.
+    /// The options for connections of the class `traffic`.
     fn of(&self, traffic: Traffic) -> Self {
         match traffic {
             Traffic::Watch | Traffic::Read | Traffic::Write => self.clone(),
-            // By default a leader renews every 2 s, and an answer within 3 s makes a ping unnecessary.
+            // By default a leader renews every 2 s, and a response within 3 s makes a ping unnecessary.
             Traffic::Lease => Self {
                 connect_timeout: self.connect_timeout.min(self.lease_duration / 3),
                 read_idle: self.read_idle.min(self.lease_duration / 5),
@@ -93,34 +96,34 @@ impl Options {
     }
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// Credentials or certificates can't be used. Found when clients are made: the configuration must be mended.
+    /// The credentials or certificates are invalid. Found when clients are made: the user must fix the configuration.
     #[error("credentials can't be used: {0}")]
     Credentials(#[source] Arc<kube::Error>),
-    /// The way to the server is of a kind that is not supported. Found when clients are made.
+    /// The configuration names a proxy, which is not supported. Found when clients are made.
     #[error("can't connect through proxy {0}: only direct connections are supported")]
     Proxy(Uri),
-    /// No connection came about, so nothing was sent. Worth another try later.
+    /// The connection could not be made, so nothing was sent. Try again later.
     #[error("can't connect to {server}: {source}")]
     Dial {
         /// Host and port.
         server: Arc<str>,
-        /// What went wrong; shared by all requests that waited for this connection.
+        /// The cause, shared by all requests that waited for this connection.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// The request was sent, at least in part, but no answer came: the server may have acted on it.
+    /// The connection broke after the request, or part of it, was sent. The server may have acted on it.
     #[error("connection lost before the answer: {0}")]
     Exchange(#[source] Arc<hyper::Error>),
-    /// [`Transport::close`] came first. Nothing was sent.
+    /// The client was closed by [`Transport::close`]. Nothing was sent.
     #[error("the client has been closed")]
     Closed,
 }
 
-/// The pools, and what looks after them. Clones share them.
+/// The pools and their maintenance task. Clones share them.
 ///
-/// When the last clone is gone, connections end as soon as the bodies still read from them are dropped.
+/// After the last clone is dropped, each connection ends when the last response body that reads from it is dropped.
 #[derive(Clone)]
 pub struct Transport {
     shared: Arc<Shared>,
@@ -129,7 +132,7 @@ pub struct Transport {
 struct Shared {
     pools: Arc<Pools>,
     tasks: Tasks,
-    /// Ends the task that looks after the pools.
+    /// Stops the maintenance task when dropped.
     _maintenance: DropGuard,
 }
 
@@ -156,7 +159,7 @@ impl Pools {
 }
 
 impl Transport {
-    /// Pools without connections yet.
+    /// Creates pools without connections.
     fn new(tls: Tls, options: Options) -> Self {
         let tasks = Tasks::new();
         let tls = Arc::new(tls);
@@ -168,26 +171,27 @@ impl Transport {
             lease: pool(Traffic::Lease),
         });
         let maintenance = CancellationToken::new();
-        let (stop, looked_after) = (maintenance.clone(), pools.clone());
+        let (stop, maintained) = (maintenance.clone(), pools.clone());
         tasks.spawn(async move {
-            stop.run_until_cancelled(look_after(looked_after, tls, options)).await;
+            stop.run_until_cancelled(maintain(maintained, tls, options)).await;
         });
         Self { shared: Arc::new(Shared { pools, tasks, _maintenance: maintenance.drop_guard() }) }
     }
 
-    /// Closes all connections at once and waits until no task is left. Later requests end with [`Error::Closed`].
+    /// Closes all connections at once and waits until all tasks have ended. Later requests fail with
+    /// [`Error::Closed`].
     pub async fn close(&self) {
         self.shared.tasks.close().await;
     }
 
-    /// How many connections of a class are open.
+    /// The number of open connections of a class.
     pub fn connections(&self, traffic: Traffic) -> usize {
         self.shared.pools.of(traffic).connections()
     }
 }
 
-/// Looks at certificate files, retires connections made with old ones, and closes idle ones, for ever.
-async fn look_after(pools: Arc<Pools>, tls: Arc<Tls>, options: Options) {
+/// Checks certificate files, retires connections with old certificates, and closes idle connections. Never ends.
+async fn maintain(pools: Arc<Pools>, tls: Arc<Tls>, options: Options) {
     let mut generation = tls.generation();
     let mut poll = tokio::time::interval(options.certificate_poll);
     let mut sweep = tokio::time::interval(options.idle_timeout / 3);
@@ -221,8 +225,8 @@ impl Service<Request<Body>> for Transport {
     }
 }
 
-/// The transport for the server of `config`, and over it the service that adds address, credentials and the
-/// configuration's headers to requests.
+/// Creates the transport for the server of `config`, and the service over it that adds the address, the credentials
+/// and the headers of the configuration to requests.
 pub(crate) fn connect(config: kube::Config, options: Options) -> Result<(Transport, BaseService), Error> {
     if let Some(proxy) = &config.proxy_url {
         return Err(Error::Proxy(proxy.clone()));

@@ -26,13 +26,13 @@ use super::{
 };
 use crate::{service::RawBody, traffic::Traffic};
 
-/// How often a request looks for another connection because the one it got had just ended.
+/// Maximum number of connections that a request tries because the one before had just ended.
 const STALE_CONNECTIONS: u32 = 3;
 
-/// Gives each request a stream on a connection, and makes connections when there are none to spare.
+/// Gives each request a stream on a connection, and opens another connection if no stream is free.
 ///
-/// Connections are filled in the order they were made. While the server speaks HTTP/2, one connection is made at a
-/// time, and all who need one wait for it; they share its failure, too.
+/// Requests use the oldest connection with a free stream. If the server supports HTTP/2, the pool opens one
+/// connection at a time: all requests that need one wait for it, and share its error if it fails.
 pub(super) struct Pool {
     traffic: Traffic,
     tls: Arc<Tls>,
@@ -45,11 +45,11 @@ pub(super) struct Pool {
 
 #[derive(Default)]
 struct State {
-    /// Those that take requests; ones that have ended, or were retired, leave.
+    /// The connections that take requests. Those that have ended or are retired are removed.
     members: Vec<Member>,
-    /// The connection that is being made for all who wait.
+    /// The connection that is being opened for all waiting requests.
     dialling: Option<Dialling>,
-    /// Whether the last connection turned out to be HTTP/1.1: then each request makes its own.
+    /// Whether the last connection was HTTP/1.1. If so, each request opens its own connection.
     http1: bool,
 }
 
@@ -67,7 +67,7 @@ impl Pool {
         Self { traffic, tls, options, tasks, server, state: Mutex::default(), next_id: AtomicU64::new(0) }
     }
 
-    /// Sends a request whose URI is absolute. One that a connection hands back unsent goes to another.
+    /// Sends a request whose URI is absolute. If a connection returns the request unsent, uses another one.
     pub(super) async fn send(
         self: &Arc<Self>,
         mut request: Request<Body>,
@@ -87,12 +87,12 @@ impl Pool {
         Err(self.short_lived())
     }
 
-    /// How many connections take requests.
+    /// The number of connections that take requests.
     pub(super) fn connections(&self) -> usize {
         self.state.lock().members.len()
     }
 
-    /// Lets go of connections that have had nothing to do for long.
+    /// Closes connections that have been idle for [`Options::idle_timeout`].
     pub(super) fn close_idle(&self) {
         let now = Instant::now();
         let idle = |member: &Member| {
@@ -101,13 +101,13 @@ impl Pool {
         self.state.lock().members.retain(|member| !idle(member));
     }
 
-    /// Retires connections that were made with certificates of generations before `generation`.
+    /// Retires connections with certificates older than `generation`.
     pub(super) fn retire_before(&self, generation: u64) {
         self.retire(|member| member.generation < generation);
     }
 
-    /// Sends no more requests over the members that `is_retired` picks. Their watches end at once; their other requests
-    /// have [`Options::retirement`] to end.
+    /// Sends no more requests over the members that `is_retired` selects. Ends their watches at once, and other
+    /// requests after [`Options::retirement`].
     fn retire(&self, is_retired: impl Fn(&Member) -> bool) {
         let mut retired = Vec::new();
         self.state.lock().members.retain(|member| {
@@ -124,19 +124,20 @@ impl Pool {
             }
             let time = self.options.retirement;
             self.tasks.spawn(async move {
-                // In time or not, the connection is cut.
+                // A timeout does not matter: the connection is cut anyway.
                 drop(tokio::time::timeout(time, connection.drained()).await);
                 connection.cut();
             });
         }
     }
 
-    /// A stream on some connection.
+    /// Waits for a free stream on any connection.
     async fn slot(self: &Arc<Self>) -> Result<Slot, Error> {
         let mut short_lived = 0;
         while short_lived < STALE_CONNECTIONS {
             if self.traffic == Traffic::Lease {
-                // A connection on which a call got no answer may be half-open: the next call must not hang as well.
+                // A connection on which a request got no response may be half-open: the next request must not hang,
+                // too.
                 self.retire(|member| member.connection.was_given_up_on());
             }
             let shared = {
@@ -160,20 +161,20 @@ impl Pool {
         Err(self.short_lived())
     }
 
-    /// Makes a connection in a task of its own, so that it does not matter who of those who wait is dropped.
+    /// Opens a connection in a task of its own, so that dropping one of the waiting requests does not stop it.
     fn dial_for_all(self: &Arc<Self>) -> Dialling {
         let (done, outcome) = oneshot::channel();
         let pool = self.clone();
         self.tasks.spawn(async move {
             let dialled = pool.dial().await;
             pool.state.lock().dialling = None;
-            // Nobody may be waiting any more.
+            // Fails if no request waits any more.
             drop(done.send(dialled));
         });
         outcome.map(|outcome| outcome.unwrap_or(Err(Error::Closed))).boxed().shared()
     }
 
-    /// Makes a connection and adds it to the members.
+    /// Opens a connection and adds it to the members.
     async fn dial(self: &Arc<Self>) -> Result<Connection, Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (pool, tasks) = (Arc::downgrade(self), self.tasks.child());
@@ -204,7 +205,7 @@ impl Pool {
         Error::Dial { server: self.server.clone(), source: source.into() }
     }
 
-    /// The server closes connections before they can be used.
+    /// The error for a server that closes connections before they are used.
     fn short_lived(&self) -> Error {
         let error = io::Error::new(
             io::ErrorKind::ConnectionReset,

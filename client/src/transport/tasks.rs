@@ -1,10 +1,10 @@
-//! The owner of the transport's tasks.
+//! Owns the transport's tasks.
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// Where tasks of one owner run: counted by the transport, cut off by the owner's token.
+/// The tasks of one owner. The transport counts them, and the owner's token cuts them off.
 ///
-/// Also the executor that hyper spawns a connection's tasks with.
+/// hyper spawns a connection's tasks with this as its executor.
 #[derive(Debug, Clone)]
 pub(super) struct Tasks {
     tracker: TaskTracker,
@@ -16,7 +16,7 @@ impl Tasks {
         Self { tracker: TaskTracker::new(), cut: CancellationToken::new() }
     }
 
-    /// Tasks that can be cut off on their own, and are with these.
+    /// A group of tasks that can be cut off alone, and is cut off with this group.
     pub(super) fn child(&self) -> Self {
         Self { tracker: self.tracker.clone(), cut: self.cut.child_token() }
     }
@@ -29,7 +29,7 @@ impl Tasks {
         });
     }
 
-    /// Drops all tasks, at their next turn.
+    /// Drops each task when it is next polled.
     pub(super) fn cut(&self) {
         self.cut.cancel();
     }
@@ -38,7 +38,7 @@ impl Tasks {
         self.cut.is_cancelled()
     }
 
-    /// Drops all tasks and waits until they are gone.
+    /// Drops all tasks and waits until they have ended.
     pub(super) async fn close(&self) {
         self.cut();
         self.tracker.close();

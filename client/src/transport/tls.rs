@@ -1,4 +1,4 @@
-//! How a connection is made, with the certificates of the moment.
+//! Opens connections, with the current certificates.
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -15,15 +15,15 @@ use tower::{BoxError, ServiceExt};
 
 use super::Options;
 
-/// What HTTP is spoken over.
+/// The byte stream of a connection.
 pub(super) type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
-/// Makes connections with the client certificate, key and authorities that the configuration names.
+/// Opens connections with the client certificate, key and certificate authorities of the configuration.
 ///
-/// Files among them are read again at each new connection and whenever [`refresh`](Tls::refresh) is called. If that
-/// fails, be it for a certificate whose key is not there yet, the last good ones are used. A change of certificate or
-/// key starts a new generation: connections of older ones should go, lest the server take us for who we were until
-/// they break. A change of authorities starts none: connections that stand have been verified.
+/// Reads their files again for each new connection and at each [`refresh`](Tls::refresh). If that fails, for instance
+/// because a new certificate's key is not written yet, the last good ones stay in use. A change of the certificate or
+/// key starts a new generation. The pools then retire older connections, on which the server still sees the old
+/// identity. A change of the authorities starts no generation, since existing connections have been verified.
 pub(super) struct Tls {
     config: Config,
     http: HttpConnector,
@@ -42,7 +42,8 @@ enum Connector {
     Tls(HttpsConnector<HttpConnector>),
 }
 
-/// The contents of the files that make a [`Connector`]. Compared as a whole: they are small, and times of change lie.
+/// The contents of the files that a [`Connector`] is made from. Contents are compared because modification times are
+/// unreliable and the files are small.
 #[derive(PartialEq, Eq)]
 struct Files {
     certificate: Option<Vec<u8>>,
@@ -92,7 +93,7 @@ impl Tls {
         })
     }
 
-    /// Reads the files again, and uses what is new in them.
+    /// Reads the files again, and uses them if they have changed.
     pub(super) fn refresh(&self) {
         let mut current = self.current.lock();
         let files = match Files::read(&self.config) {
@@ -115,12 +116,12 @@ impl Tls {
         }
     }
 
-    /// The present generation, and word of the next ones.
+    /// The current generation, and notification of the next ones.
     pub(super) fn generation(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
     }
 
-    /// Connects to the configured server. Returns the generation of the certificates, too.
+    /// Connects to the configured server. Also returns the generation of the certificates.
     pub(super) async fn dial(&self) -> Result<(Stream, u64), BoxError> {
         self.refresh();
         let (connector, generation) = {
@@ -145,7 +146,7 @@ fn connector(config: &Config, http: &HttpConnector) -> kube::Result<Connector> {
     if config.cluster_url.scheme_str() != Some("https") {
         return Ok(Connector::Plain(http.clone()));
     }
-    // This reads the files, and runs a credential plugin if one is configured.
+    // Reads the files, and runs a credential plugin if one is configured.
     let mut builder =
         HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
     if let Some(name) = &config.tls_server_name {

@@ -1,4 +1,4 @@
-//! The bearer token that is a file, and is replaced while we run.
+//! Reads the bearer token from a file that is replaced while the process runs.
 
 use std::{
     path::PathBuf,
@@ -17,13 +17,15 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tower::Service;
 
-/// How long a token that was read is used; client-go: a minute, less 10 s of leeway (transport/token_source.go).
+/// How long a token is used before the file is read again; client-go: a minute, less 10 s of leeway
+/// (transport/token_source.go).
 const REREAD_AFTER: Duration = Duration::from_secs(50);
 
-/// A token file, read again when its token is [`REREAD_AFTER`] old or was refused with 401.
+/// A token file. It is read again when its token is [`REREAD_AFTER`] old, or when the server refused the token with
+/// 401.
 ///
-/// While the file can't be read or is empty, the last token is used. kube's own reader neither trims the token nor
-/// heeds 401, nor follows tokio's clock.
+/// If the file can't be read or is empty, the last token stays in use. kube's own reader is not used since it does
+/// not trim the token, ignores 401 and does not follow tokio's clock.
 pub(super) struct TokenFile {
     path: PathBuf,
     state: Mutex<State>,
@@ -31,13 +33,13 @@ pub(super) struct TokenFile {
 
 struct State {
     header: HeaderValue,
-    /// When the file was read; `None` if it must be read before the token is used again.
+    /// When the file was read, or `None` if it must be read before the next request.
     read_at: Option<Instant>,
 }
 
 impl TokenFile {
-    /// The token file of `auth`, if it is what requests are authenticated by: other means of kube's go first, except
-    /// for an inline token, which stands in only until the file can be read.
+    /// Opens the token file of `auth`. Returns `None` if kube authenticates requests by another method, which takes
+    /// precedence, or if the file can't be read and there is an inline token to use instead.
     pub(super) fn of(auth: &AuthInfo) -> kube::Result<Option<Arc<Self>>> {
         let others = auth.auth_provider.is_some() || auth.username.is_some() && auth.password.is_some();
         let Some(path) =
@@ -47,9 +49,9 @@ impl TokenFile {
         };
         let state = match (read(&path), &auth.token) {
             (Ok(header), _) => State { header, read_at: Some(Instant::now()) },
-            // Only kube can look into the secret; it does so for requests once the file is out of the way.
+            // Only kube can read the secret inline token. It uses it if there is no token file.
             (Err(error), Some(_)) => {
-                tracing::warn!(%error, "Token file can't be used, the inline token stands");
+                tracing::warn!(%error, "Token file can't be used, using the inline token");
                 return Ok(None);
             }
             (Err(error), None) => return Err(kube::Error::Auth(AuthError::ReadTokenFile(error, path))),
@@ -71,7 +73,8 @@ impl TokenFile {
         state.header.clone()
     }
 
-    /// A request sent at `sent_at` was refused. A token read since then may well be good.
+    /// Records that the server refused the token of a request sent at `sent_at`. A token read after that may be
+    /// valid.
     fn refused(&self, sent_at: Instant) {
         let mut state = self.state.lock();
         if state.read_at.is_some_and(|read_at| read_at <= sent_at) {
@@ -85,13 +88,13 @@ fn read(path: &PathBuf) -> std::io::Result<HeaderValue> {
     let unusable = |what| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
     let token =
         Some(token.trim()).filter(|token| !token.is_empty()).ok_or_else(|| unusable("the file is empty"))?;
-    let mut header =
-        HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| unusable("the file holds no token"))?;
+    let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
+        .map_err(|_| unusable("the file contains no token"))?;
     header.set_sensitive(true);
     Ok(header)
 }
 
-/// Puts the file's token on requests that carry no credentials yet.
+/// Adds the file's token to requests without credentials.
 #[derive(Clone)]
 pub(super) struct Layer(Arc<TokenFile>);
 

@@ -12,7 +12,7 @@ use tower::service_fn;
 
 pub(super) const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 
-/// The server. A clone is the same one.
+/// The server. A clone is the same server.
 #[derive(Clone, Default)]
 pub(super) struct LeaseServer(Arc<Mutex<State>>);
 
@@ -38,15 +38,15 @@ pub(super) enum Weather {
     Fair,
     /// The server answers 500.
     Fails,
-    /// Calls never arrive, and no answer ever comes.
+    /// Calls do not reach the server, and the client gets no response.
     Hangs,
-    /// Calls are done at once and answered after a second.
+    /// The server carries out calls at once and answers after a second.
     Slow,
-    /// Calls arrive, but no answer ever comes.
+    /// Calls reach the server, but the client gets no response.
     AnswersLost,
 }
 
-/// One candidate's way to the server.
+/// One candidate's link to the server.
 #[derive(Clone, Default)]
 pub(super) struct Link(Arc<Mutex<Weather>>);
 
@@ -128,7 +128,7 @@ impl LeaseServer {
             .map_or(String::new(), |lease| lease["spec"]["holderIdentity"].as_str().unwrap_or("").to_owned())
     }
 
-    /// Somebody with kubectl changes the Lease.
+    /// A user changes the Lease.
     pub(super) fn edit(&self, edit: impl FnOnce(&mut Value)) {
         let mut state = self.0.lock();
         let mut lease = state.lease.clone().unwrap();
@@ -136,7 +136,7 @@ impl LeaseServer {
         state.store(lease);
     }
 
-    /// Somebody with kubectl makes the Lease.
+    /// A user creates the Lease.
     pub(super) fn put(&self, spec: Value) {
         self.0.lock().store(json!({"metadata": {"name": "test", "namespace": "kube-system"}, "spec": spec}));
     }
@@ -145,7 +145,7 @@ impl LeaseServer {
         self.0.lock().lease = None;
     }
 
-    /// The calls since the last time.
+    /// The calls since the last call of this.
     pub(super) fn take_calls(&self) -> Vec<Call> {
         std::mem::take(&mut self.0.lock().calls)
     }

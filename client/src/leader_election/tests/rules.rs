@@ -1,4 +1,4 @@
-//! Tables of [`decide`], and what is written.
+//! Tables of tests of [`decide`] and of the specs that are written.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ fn a_deleted_lease_is_created_once_no_other_term_can_go_on() {
         (longer.clone(), Mode::Contended, 1, 39, &waits),
         (longer, Mode::Contended, 1, 40, &Step::Create),
         (held_by("me"), Mode::Contended, 4, 5, &Step::Create),
-        // Another candidate may have taken it, or created another, and we did not see it.
+        // Another candidate may have taken it or created another one, unseen by this candidate.
         (held_by("me"), Mode::Contended, 4, 6, &waits),
         (held_by("me"), Mode::Contended, 10, 0, &waits),
         (held_by("me"), Mode::Contended, 10, 15, &Step::Create),
@@ -83,7 +83,7 @@ fn a_deleted_lease_is_created_once_no_other_term_can_go_on() {
         let now = found_gone + Duration::from_secs(age);
         observed.read(None, now);
         assert_eq!(&decide(&config, &observed, now), expected, "{seen:?} {mode:?} {gone_after} {age}");
-        assert_eq!(observed.spec(), None, "nobody holds a lease that is gone");
+        assert_eq!(observed.spec(), None, "a deleted lease has no holder");
     }
 }
 

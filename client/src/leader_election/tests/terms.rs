@@ -1,4 +1,4 @@
-//! How terms begin and end.
+//! Tests of the beginning and end of terms.
 
 use std::{sync::Arc, time::Duration};
 
@@ -147,7 +147,7 @@ async fn a_leader_that_cannot_renew_stops_writing_before_another_can_lead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_lost_the_lease_stands_again_and_may_lead_again() {
+async fn a_leader_that_lost_the_lease_may_lead_again() {
     let server = LeaseServer::default();
     let (one, two) = (candidate(&server, "one"), candidate(&server, "two"));
     let term = one.leads().await;
@@ -180,7 +180,7 @@ async fn one_call_that_hangs_costs_no_leadership() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_of_somebody_else_into_our_lease_sends_the_renewal_through_a_read() {
+async fn another_clients_write_into_our_lease_sends_the_renewal_through_a_read() {
     let server = LeaseServer::default();
     let one = candidate(&server, "one");
     let term = one.leads().await;
@@ -220,7 +220,7 @@ async fn a_deleted_lease_makes_no_second_leader_while_the_first_may_write() {
     let (successor, fence) = (two.elector.fence(), one.elector.fence());
     tasks.spawn(async move { two.leads().await });
     sleep(secs(7)).await;
-    // The leader can't find out that its lease is gone.
+    // The leader can't learn that its lease is gone.
     one.link.set(Weather::Hangs);
     server.delete();
     tokio::select! {
@@ -334,7 +334,7 @@ async fn running_leads_again_and_again_until_stopped_and_then_releases() {
                 async move {
                     log.lock().push("leads");
                     leading.cancelled().await;
-                    // A sync that needs its time to end.
+                    // A sync that takes a while to end.
                     sleep(secs(4)).await;
                     log.lock().push(if fence.admit().is_ok() { "ends, may write" } else { "ends, lost" });
                 }

@@ -64,7 +64,7 @@ async fn watches_are_spread_and_other_traffic_has_connections_of_its_own() {
     assert_eq!(watched, [80, 80, 80, 10]);
     assert_eq!(served[4..], [["/read"], ["/write"], ["/lease"]]);
 
-    // Streams that are given back are used again.
+    // Returned streams are used again.
     drop(watches);
     let again = futures::future::join_all((0..100).map(|_| watch(&service, "/watch"))).await;
     assert_eq!(server.connections().len(), 7);
@@ -103,7 +103,7 @@ async fn a_connection_whose_other_end_is_gone_is_found_by_pings_and_replaced() {
     broken(first).await;
     let error = timeout(SOON, write).await.expect("a write must not hang").unwrap_err();
     assert_eq!(Fault::of(&*error), Fault::Broken, "{error}");
-    // The other connection has no stream open; it is found all the same, so that this request does not hang on it.
+    // Pings detect the other connection too, although it has no open stream, so this request does not hang on it.
     eventually("the idle connection is given up", || transport.connections(Traffic::Read) == 0).await;
     body(get(&service, "/read").await.unwrap()).await;
     drop(watch(&service, "/watch").await);
@@ -136,7 +136,7 @@ fn only_connections_of_leases_are_held_to_the_leases_duration() {
     for (traffic, lease, connecting, noticing) in [
         (Traffic::Lease, 15, 5, 5),
         (Traffic::Lease, 60, 20, 20),
-        // No longer than other connections.
+        // The limits are never above those of other connections.
         (Traffic::Lease, 3600, 30, 45),
         (Traffic::Watch, 15, 30, 45),
         (Traffic::Read, 15, 30, 45),
@@ -208,7 +208,7 @@ async fn after_a_goodbye_streams_go_on_and_requests_go_elsewhere() {
         () = eventually("the slow request is there", there) => {}
     }
     server.say_goodbye();
-    // Whether a request comes before or after the goodbye arrives: it is answered.
+    // A request is answered whether it is sent before or after the GOAWAY arrives.
     for _ in 0..50 {
         body(get(&service, "/two").await.unwrap()).await;
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! A small HTTPS server, and what tests need around it.
+//! A small HTTPS server for tests, with certificates and a breakable network.
 
 use std::{convert::Infallible, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use tokio_util::{
 
 use super::super::tasks::Tasks;
 
-/// A folder that goes with the test.
+/// A folder that is removed after the test.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
@@ -97,13 +97,13 @@ impl Authority {
 /// A connection as the server sees it.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Served {
-    /// Paths asked for, in order.
+    /// The requested paths, in order.
     pub(super) paths: Vec<String>,
     /// The client's certificate.
     pub(super) client: Option<Vec<u8>>,
 }
 
-/// What the server speaks.
+/// The server's protocol.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Speaks {
     /// HTTP/2 with at most this many streams at once.
@@ -124,7 +124,7 @@ struct Shared {
     config: Mutex<Arc<ServerConfig>>,
     speaks: Speaks,
     connections: Mutex<Vec<Served>>,
-    /// Counts up: connections that see it change say goodbye to new requests.
+    /// Incremented to make existing connections refuse new requests by GOAWAY.
     goodbye: watch::Sender<u32>,
     /// Whether `/slow` answers.
     hurry: watch::Sender<bool>,
@@ -155,17 +155,17 @@ impl Server {
         format!("https://{}", self.address).parse().unwrap()
     }
 
-    /// What each connection was used for, in the order they came.
+    /// The connections in the order in which they were opened.
     pub(super) fn connections(&self) -> Vec<Served> {
         self.shared.connections.lock().clone()
     }
 
-    /// New connections get a certificate of another authority.
+    /// Serves new connections with a certificate of another authority.
     pub(super) fn certify(&self, authority: &Authority) {
         *self.shared.config.lock() = authority.server_config("h2");
     }
 
-    /// Tells all clients to send no more over their connections; streams go on.
+    /// Sends GOAWAY on all connections. Open streams continue.
     pub(super) fn say_goodbye(&self) {
         self.shared.goodbye.send_modify(|times| *times += 1);
     }
@@ -196,7 +196,7 @@ async fn serve(tcp: TcpStream, shared: Arc<Shared>) {
     let mut goodbye = shared.goodbye.subscribe();
     let answering = shared.clone();
     let service = service_fn(move |request| answer(answering.clone(), index, request));
-    // The connection's end is the test's doing.
+    // The test ends connections on purpose.
     match shared.speaks {
         Speaks::Http1 => drop(
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tls), service).await,
@@ -237,7 +237,7 @@ async fn answer(shared: Arc<Shared>, index: usize, request: Request<Incoming>) -
     }))
 }
 
-/// Stands between client and server, and can stop passing bytes without closing anything.
+/// A network link between client and server, which can stop passing bytes without closing connections.
 pub(super) struct Wire {
     address: SocketAddr,
     frozen: watch::Sender<bool>,
@@ -254,14 +254,14 @@ impl Wire {
             loop {
                 let (mut near, _) = listener.accept().await.unwrap();
                 let mut freeze = freeze.subscribe();
-                // Only what is there when it freezes is frozen.
+                // Only existing connections freeze.
                 freeze.mark_unchanged();
                 tasks.spawn(cut.clone().run_until_cancelled_owned(async move {
                     let mut far = TcpStream::connect(to).await.unwrap();
                     tokio::select! {
                         biased;
                         _ = freeze.changed() => std::future::pending().await,
-                        // Broken off by either side: the test's doing.
+                        // Either side broke the connection, as the test intends.
                         ended = copy_bidirectional(&mut near, &mut far) => drop(ended),
                     }
                 }));
@@ -270,12 +270,12 @@ impl Wire {
         Self { address, frozen, _stop: stop.drop_guard() }
     }
 
-    /// The server's address by way of the wire.
+    /// The server's address through the link.
     pub(super) fn url(&self) -> http::Uri {
         format!("https://{}", self.address).parse().unwrap()
     }
 
-    /// Connections that stand carry nothing more; later ones do.
+    /// Stops existing connections from passing bytes. New connections work.
     pub(super) fn freeze(&self) {
         self.frozen.send_replace(true);
     }
