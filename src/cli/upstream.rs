@@ -92,8 +92,6 @@ pub(crate) const CONTROLLER_MANAGER: Unheeded = Unheeded {
         "concurrent-gc-syncs",
         "concurrent-horizontal-pod-autoscaler-syncs",
         "concurrent-namespace-syncs",
-        "concurrent-rc-syncs",
-        "concurrent-replicaset-syncs",
         "concurrent-resource-quota-syncs",
         "concurrent-resourceclaim-syncs",
         "concurrent-service-endpoint-syncs",

@@ -1,15 +1,51 @@
-//! `steersman controller-manager` as a process.
+//! A controller manager as a process: `steersman controller-manager`, or upstream's.
 
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+/// The program that a test runs as its manager.
+enum Program {
+    /// `steersman controller-manager`.
+    Steersman,
+    /// The kube-controller-manager at this path.
+    Upstream(PathBuf),
+}
+
+impl Program {
+    /// The kube-controller-manager that `STEERSMAN_TEST_MANAGER` names, which shows whether a test describes what
+    /// Kubernetes does. Without the variable: steersman.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "only who starts the tests knows whether upstream is to be tested"
+    )]
+    fn under_test() -> Self {
+        let path = std::env::var_os("STEERSMAN_TEST_MANAGER").filter(|path| !path.is_empty());
+        path.map_or(Self::Steersman, |path| Self::Upstream(path.into()))
+    }
+
+    fn command(&self, address: &str) -> Command {
+        match self {
+            Self::Steersman => {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_steersman"));
+                command.args(["controller-manager", "--http-address", address]);
+                command
+            }
+            Self::Upstream(path) => {
+                let mut command = Command::new(path);
+                command.arg("--secure-port=0");
+                command
+            }
+        }
+    }
+}
+
 /// A manager at work. It is killed when this is dropped.
 pub struct Manager {
     child: Child,
-    /// Where it serves its metrics and health.
+    /// Where it serves its metrics and health. Upstream's manager serves none here.
     pub address: String,
     log: tempfile::NamedTempFile,
 }
@@ -22,11 +58,21 @@ impl Manager {
 
     /// One that stands as a candidate, unless the flags say otherwise.
     pub fn start_candidate(kubeconfig: &Path, flags: &[&str]) -> Self {
+        Self::run(&Program::under_test(), kubeconfig, flags)
+    }
+
+    /// The kube-controller-manager of the folder `assets`, which does not ask for leadership, with these further flags.
+    pub fn start_upstream(assets: &Path, kubeconfig: &Path, flags: &[&str]) -> Self {
+        let program = Program::Upstream(assets.join("kube-controller-manager"));
+        Self::run(&program, kubeconfig, &[&["--leader-elect=false"], flags].concat())
+    }
+
+    fn run(program: &Program, kubeconfig: &Path, flags: &[&str]) -> Self {
         let address = format!("127.0.0.1:{}", free_port());
         let log = tempfile::NamedTempFile::new().expect("a temporary file must be had");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_steersman"));
-        command.arg("controller-manager").arg("--kubeconfig").arg(kubeconfig);
-        command.args(["--http-address", &address, "--controller-start-interval=0s"]).args(flags);
+        let mut command = program.command(&address);
+        command.arg("--kubeconfig").arg(kubeconfig).arg("--controller-start-interval=0s").args(flags);
+        command.current_dir(kubeconfig.parent().expect("a kubeconfig is in a folder"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.reopen().expect("it was just made"));
         let child = command.spawn().expect("the manager must start");
         Self { child, address, log }

@@ -7,6 +7,7 @@
 pub mod jobs;
 pub mod manager;
 pub mod real;
+pub mod replicas;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
 use steersman_apiserver::TestServer;
+use tokio::sync::MutexGuard;
 
 pub use self::real::patience;
 
@@ -34,6 +36,8 @@ pub struct Cluster {
     pub server: Server,
     pub namespace: String,
     kubeconfig: tempfile::TempDir,
+    /// Held by a test that must be alone with its manager.
+    turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl Cluster {
@@ -44,6 +48,20 @@ impl Cluster {
             None => Server::Embedded(Box::new(TestServer::start().await)),
         };
         Self::on(server).await
+    }
+
+    /// A server as the environment wants it, on which no other test that starts it like this runs meanwhile. Managers see
+    /// all namespaces, so that on a shared server those of several tests would work on the same objects.
+    pub async fn start_alone() -> Self {
+        static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+        match real::assets() {
+            Some(assets) => {
+                let turn = TURN.lock().await;
+                let server = Server::Real(real::shared(&assets).await);
+                Self { turn: Some(turn), ..Self::on(server).await }
+            }
+            None => Self::start_embedded().await,
+        }
     }
 
     /// A server that may be stopped and started: nobody else uses it.
@@ -62,7 +80,7 @@ impl Cluster {
 
     async fn on(server: Server) -> Self {
         let kubeconfig = tempfile::tempdir().expect("a temporary folder must be had");
-        let mut cluster = Self { server, namespace: String::new(), kubeconfig };
+        let mut cluster = Self { server, namespace: String::new(), kubeconfig, turn: None };
         let text = serde_json::to_string(&cluster.kubeconfig_of_server()).expect("a kubeconfig is JSON");
         std::fs::write(cluster.kubeconfig(), text).expect("the kubeconfig must be written");
         let namespace: Namespace = serde_json::from_value(json!({ "metadata": { "generateName": "test-" } }))
