@@ -140,7 +140,7 @@ impl ResourceClient {
     pub async fn version(&self) -> Result<ResourceVersion, SyncError> {
         let what = || format!("reading the version of {}", self.resource);
         let path = format!("{}?limit=1", self.resource.path(""));
-        self.send(what, Method::GET, path, Accept::Metadata, None).await?.list_version()
+        self.send(what, Method::GET, path, Accept::Object, None).await?.list_version()
     }
 
     /// Reads an object with a quorum read. `None` if there is no object of that name.
