@@ -1,14 +1,14 @@
-//! Stands in for controllers that this program does not have yet, as far as a cluster can't be worked with without them:
+//! Stands in for controllers that this program does not have yet, as far as users of a cluster need them:
 //!
-//! | upstream's controller | what is done of it |
+//! | upstream's controller | what the stand-in does |
 //! |---|---|
-//! | `serviceaccount-controller` | every namespace has the account `default` |
-//! | `root-ca-certificate-publisher-controller` | every namespace has the config map `kube-root-ca.crt` |
-//! | `namespace-controller` | a namespace that is deleted is emptied, and goes |
-//! | `clusterrole-aggregation-controller` | roles that are made of others have their rules |
-//! | `garbage-collector-controller` | pods go with their job, or are let go first, as its deletion asks |
+//! | `serviceaccount-controller` | creates the service account `default` in every namespace |
+//! | `root-ca-certificate-publisher-controller` | creates the config map `kube-root-ca.crt` in every namespace |
+//! | `namespace-controller` | deletes what is in a deleted namespace, and finalizes it |
+//! | `clusterrole-aggregation-controller` | writes the rules of aggregated roles |
+//! | `garbage-collector-controller` | deletes or releases the pods of a deleted job, ReplicaSet or ReplicationController |
 //!
-//! It looks at metadata alone (but of roles), plans anew after every change, and repeats what failed.
+//! The stand-ins cache metadata alone (except for roles), plan anew after every change, and retry what failed.
 
 mod namespace;
 mod plan;
@@ -17,10 +17,11 @@ mod roles;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ServiceAccount};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams, Preconditions,
+};
 use serde_json::{Value, json};
 use steersman_api::{GroupVersionResource, Meta, ObjectKey, Uid};
 use steersman_client::discovery;
@@ -31,46 +32,48 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use plan::{Deletion, FOREGROUND, Namespace, ORPHAN, Observed, Step, plan};
+use plan::{Deletion, FOREGROUND, Namespace, ORPHAN, Observed, OwnerKind, Step, plan};
 
 const ACCOUNT: &str = "default";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ROOT_CA: &str = "kube-root-ca.crt";
-/// Between two plans: what comes in crowds is seen together.
+/// The least time between two plans, so that one plan serves many changes.
 const REST: Duration = Duration::from_millis(20);
-/// Until a namespace is looked at again of which something is left, and until what failed is tried again.
-const AGAIN: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
+/// The delay until a namespace that is not empty yet is looked at again.
+const RECHECK: Duration = Duration::from_millis(200);
+/// The delay until a failed step is tried again.
+const RETRY: Duration = Duration::from_secs(5);
 
-/// The one who stands in.
+/// Does the work of the missing controllers.
 pub(super) struct StandIns {
-    /// For watches: neither limits nor retries.
+    /// The client for watches, without limits and retries.
     pub(super) watch: kube::Client,
-    /// For writes.
+    /// The client for all other calls.
     pub(super) client: kube::Client,
-    /// PEM of those whose certificates pods may believe.
+    /// The certificates that pods trust, in PEM.
     pub(super) root_ca: String,
 }
 
-/// Why something was not done. It is tried again.
+/// Why a step failed. The caller retries it.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    /// The API server said no, or nothing.
+    /// The API server refused a call, or did not answer.
     #[error("{}", told(.0))]
     Call(#[from] kube::Error),
-    /// What kinds there are can't be learnt.
+    /// Discovery of the API server's kinds failed.
     #[error(transparent)]
     Discover(#[from] discovery::Error),
-    /// A request can't be made.
+    /// A request could not be built.
     #[error(transparent)]
     Request(#[from] http::Error),
 }
 
-/// What became of a step.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// Nothing is left to do, as far as is known.
+    /// Nothing is left to do for it.
     Done,
-    /// Somebody else must come to an end first.
+    /// Another party must finish first. The step is to be repeated.
     Waits,
 }
 
@@ -79,26 +82,25 @@ struct Seen {
     namespaces: Arc<dyn AnyInformer>,
     accounts: Arc<dyn AnyInformer>,
     config_maps: Arc<dyn AnyInformer>,
-    jobs: Arc<dyn AnyInformer>,
+    owners: [(OwnerKind, Arc<dyn AnyInformer>); OwnerKind::ALL.len()],
     pods: Arc<dyn AnyInformer>,
 }
 
 impl Seen {
     fn new(factory: &SharedInformerFactory) -> Self {
-        let of = |group: &'static str, plural: &'static str| {
-            factory.dynamic(&GroupVersionResource::new(group, "v1", plural))
-        };
+        let core = |plural: &'static str| factory.dynamic(&GroupVersionResource::new("", "v1", plural));
         Self {
-            namespaces: of("", "namespaces"),
-            accounts: of("", "serviceaccounts"),
-            config_maps: of("", "configmaps"),
-            jobs: of("batch", "jobs"),
-            pods: of("", "pods"),
+            namespaces: core("namespaces"),
+            accounts: core("serviceaccounts"),
+            config_maps: core("configmaps"),
+            owners: OwnerKind::ALL.map(|kind| (kind, factory.dynamic(&kind.resource()))),
+            pods: core("pods"),
         }
     }
 
-    fn all(&self) -> [&Arc<dyn AnyInformer>; 5] {
-        [&self.namespaces, &self.accounts, &self.config_maps, &self.jobs, &self.pods]
+    fn all(&self) -> impl Iterator<Item = &Arc<dyn AnyInformer>> {
+        let others = [&self.namespaces, &self.accounts, &self.config_maps, &self.pods];
+        others.into_iter().chain(self.owners.iter().map(|(_, informer)| informer))
     }
 
     fn observe(&self) -> Observed {
@@ -117,7 +119,8 @@ impl Seen {
                 observed.with_root_ca.insert(meta.key.namespace.to_string());
             }
         });
-        // Pods first: the job of a pod that is seen was made before it, so that it is in the later look.
+        // Pods are read before owners: the owner of a pod in this read was created before the pod, so that the later read
+        // has it too.
         self.pods.for_each_meta(&mut |meta| {
             if !meta.owners.is_empty() {
                 observed.pods.push(plan::Pod {
@@ -128,24 +131,26 @@ impl Seen {
                 });
             }
         });
-        self.jobs.for_each_meta(&mut |meta| {
-            let (key, uid) = (meta.key.clone(), meta.uid.clone());
-            observed.jobs.push(plan::Job { key, uid, deletion: deletion(meta) });
-        });
+        for (kind, informer) in &self.owners {
+            informer.for_each_meta(&mut |meta| {
+                let (key, uid, deletion) = (meta.key.clone(), meta.uid.clone(), deletion(meta));
+                observed.owners.push(plan::Owner { kind: *kind, key, uid, deletion });
+            });
+        }
         observed
     }
 }
 
-fn deletion(job: &Meta) -> Option<Deletion> {
-    job.is_deleting().then(|| match job {
-        job if job.has_finalizer(ORPHAN) => Deletion::Orphan,
-        job if job.has_finalizer(FOREGROUND) => Deletion::Foreground,
+fn deletion(owner: &Meta) -> Option<Deletion> {
+    owner.is_deleting().then(|| match owner {
+        owner if owner.has_finalizer(ORPHAN) => Deletion::Orphan,
+        owner if owner.has_finalizer(FOREGROUND) => Deletion::Foreground,
         _ => Deletion::Other,
     })
 }
 
 impl StandIns {
-    /// Works until `stop`.
+    /// Runs until `stop` is cancelled.
     pub(super) async fn run(self, stop: CancellationToken) {
         let factory = SharedInformerFactory::new(self.watch.clone(), Options::default());
         let (seen, changed) = (Seen::new(&factory), Arc::new(Notify::new()));
@@ -164,13 +169,13 @@ impl StandIns {
         factory.shutdown().await;
     }
 
-    /// Keeps roles that are made of others up to date.
+    /// Keeps the rules of aggregated roles up to date.
     async fn gather_roles(&self, roles: &Arc<dyn AnyInformer>, changed: &Notify) {
         let _ = roles.watch_synced().wait_for(|synced| *synced).await;
         loop {
             while let Err(error) = roles::gather(&self.client).await {
                 tracing::warn!(%error, "Gathering the rules of roles failed, will retry");
-                sleep(AGAIN[1]).await;
+                sleep(RETRY).await;
             }
             changed.notified().await;
             sleep(REST).await;
@@ -179,7 +184,7 @@ impl StandIns {
 
     async fn work(&self, seen: &Seen, changed: &Notify) {
         for informer in seen.all() {
-            // It fails where the informer is gone, as all of this soon is.
+            // It fails only during shutdown, when the informer is gone.
             let _ = informer.watch_synced().wait_for(|synced| *synced).await;
         }
         loop {
@@ -187,10 +192,10 @@ impl StandIns {
             for step in plan(&seen.observe()) {
                 let wait = match self.carry_out(&step).await {
                     Ok(Outcome::Done) => continue,
-                    Ok(Outcome::Waits) => AGAIN[0],
+                    Ok(Outcome::Waits) => RECHECK,
                     Err(error) => {
                         tracing::warn!(?step, %error, "Standing in for a controller failed, will retry");
-                        AGAIN[1]
+                        RETRY
                     }
                 };
                 again = Some(again.map_or(wait, |other: Duration| other.min(wait)));
@@ -207,19 +212,22 @@ impl StandIns {
             Step::Empty(name) => return namespace::empty(&self.client, name).await,
             Step::Account(namespace) => self.make_account(namespace).await,
             Step::RootCa(namespace) => self.make_root_ca(namespace).await,
-            Step::Collect { pod, uid, job, job_uid } => match self.is_there(job, job_uid).await {
-                Ok(false) => self.delete(pod, uid).await,
-                // The cache is behind.
-                Ok(true) => Ok(()),
-                Err(error) => Err(error),
-            },
+            Step::Collect { pod, uid, kind, owner, owner_uid } => {
+                match self.is_there(*kind, owner, owner_uid).await {
+                    Ok(false) => self.delete(pod, uid).await,
+                    // The cache of owners is behind.
+                    Ok(true) => Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
             Step::Delete { pod, uid } => self.delete(pod, uid).await,
-            Step::Release { pod, uid, job_uid } => self.release(pod, uid, job_uid).await,
-            Step::Finish { job, uid, finalizer } => self.finish(job, uid, finalizer).await,
+            Step::Release { pod, uid, owner_uid } => self.release(pod, uid, owner_uid).await,
+            Step::Finish { kind, owner, uid, finalizer } => self.finish(*kind, owner, uid, finalizer).await,
         };
         match done {
             Ok(()) => Ok(Outcome::Done),
-            // It is there, is gone, is another by now, or its namespace goes: the next change tells.
+            // The object exists already, is gone, is another one by now, or its namespace is being deleted. If a step is
+            // still due, the next plan has it.
             Err(kube::Error::Api(status)) if [403, 404, 409].contains(&status.code) => Ok(Outcome::Done),
             Err(error) => Err(error.into()),
         }
@@ -240,10 +248,10 @@ impl StandIns {
         maps.create(&PostParams::default(), &map).await.map(drop)
     }
 
-    /// Whether the job is there, whatever the cache says.
-    async fn is_there(&self, job: &ObjectKey, uid: &Uid) -> Result<bool, kube::Error> {
-        let found = self.jobs(job).get_metadata_opt(&job.name).await?;
-        Ok(found.and_then(|job| job.metadata.uid).is_some_and(|found| found == uid.to_string()))
+    /// Whether the owner exists, according to the API server.
+    async fn is_there(&self, kind: OwnerKind, owner: &ObjectKey, uid: &Uid) -> Result<bool, kube::Error> {
+        let found = self.owners(kind, owner).get_metadata_opt(&owner.name).await?;
+        Ok(found.and_then(|owner| owner.metadata.uid).is_some_and(|found| found == uid.to_string()))
     }
 
     async fn delete(&self, pod: &ObjectKey, uid: &Uid) -> Result<(), kube::Error> {
@@ -252,25 +260,36 @@ impl StandIns {
         self.pods(pod).delete(&pod.name, &params).await.map(drop)
     }
 
-    async fn release(&self, pod: &ObjectKey, uid: &Uid, job: &Uid) -> Result<(), kube::Error> {
+    async fn release(&self, pod: &ObjectKey, uid: &Uid, owner: &Uid) -> Result<(), kube::Error> {
         let patch = json!({"metadata": {
             "uid": uid.to_string(),
-            "ownerReferences": [{"$patch": "delete", "uid": job.to_string()}],
+            "ownerReferences": [{"$patch": "delete", "uid": owner.to_string()}],
         }});
         let patch = Patch::Strategic(patch);
         self.pods(pod).patch_metadata(&pod.name, &PatchParams::default(), &patch).await.map(drop)
     }
 
-    async fn finish(&self, job: &ObjectKey, uid: &Uid, finalizer: &str) -> Result<(), kube::Error> {
+    async fn finish(
+        &self,
+        kind: OwnerKind,
+        owner: &ObjectKey,
+        uid: &Uid,
+        finalizer: &str,
+    ) -> Result<(), kube::Error> {
+        // A merge patch would replace finalizers that another party has added meanwhile.
         let patch: Patch<Value> = Patch::Strategic(json!({"metadata": {
             "uid": uid.to_string(),
             "$deleteFromPrimitiveList/finalizers": [finalizer],
         }}));
-        self.jobs(job).patch_metadata(&job.name, &PatchParams::default(), &patch).await.map(drop)
+        let owners = self.owners(kind, owner);
+        owners.patch_metadata(&owner.name, &PatchParams::default(), &patch).await.map(drop)
     }
 
-    fn jobs(&self, key: &ObjectKey) -> Api<Job> {
-        Api::namespaced(self.client.clone(), &key.namespace)
+    fn owners(&self, kind: OwnerKind, key: &ObjectKey) -> Api<DynamicObject> {
+        let GroupVersionResource { group, version, resource } = kind.resource();
+        let kind = GroupVersionKind::gvk(&group, &version, kind.name());
+        let resource = ApiResource::from_gvk_with_plural(&kind, &resource);
+        Api::namespaced_with(self.client.clone(), &key.namespace, &resource)
     }
 
     fn pods(&self, key: &ObjectKey) -> Api<Pod> {

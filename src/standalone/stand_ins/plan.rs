@@ -2,51 +2,93 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use steersman_api::{ObjectKey, OwnerReference, Uid};
+use steersman_api::{GroupVersionResource, ObjectKey, OwnerReference, Uid};
 
-/// Finalizers by which a deletion asks to be done in a certain way.
+/// The finalizer of an owner whose pods shall be released before it goes.
 pub(super) const ORPHAN: &str = "orphan";
+/// The finalizer of an owner whose pods shall be deleted before it goes.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
-/// What is there.
+/// The objects that the stand-ins look at.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     pub(super) namespaces: BTreeMap<String, Namespace>,
-    /// Those in which there is an account `default`.
+    /// The namespaces that have a service account `default`.
     pub(super) with_account: BTreeSet<String>,
-    /// Those in which there is a config map `kube-root-ca.crt`.
+    /// The namespaces that have a config map `kube-root-ca.crt`.
     pub(super) with_root_ca: BTreeSet<String>,
-    pub(super) jobs: Vec<Job>,
+    pub(super) owners: Vec<Owner>,
     pub(super) pods: Vec<Pod>,
 }
 
-/// How far a namespace is.
+/// The state of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Namespace {
-    /// It is there.
+    /// Not being deleted.
     Active,
-    /// Somebody deleted it.
+    /// Being deleted.
     Terminating,
 }
 
+/// A kind whose objects own pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwnerKind {
+    Job,
+    ReplicaSet,
+    ReplicationController,
+}
+
+impl OwnerKind {
+    /// All kinds.
+    pub(super) const ALL: [Self; 3] = [Self::Job, Self::ReplicaSet, Self::ReplicationController];
+
+    /// The kind's name in the API.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Job => "Job",
+            Self::ReplicaSet => "ReplicaSet",
+            Self::ReplicationController => "ReplicationController",
+        }
+    }
+
+    /// The kind's API group, version and plural name.
+    pub(super) fn resource(self) -> GroupVersionResource {
+        match self {
+            Self::Job => GroupVersionResource::new("batch", "v1", "jobs"),
+            Self::ReplicaSet => GroupVersionResource::new("apps", "v1", "replicasets"),
+            Self::ReplicationController => GroupVersionResource::new("", "v1", "replicationcontrollers"),
+        }
+    }
+
+    /// The kind that a reference names, in any version of its group. `None` if it is not one of these.
+    fn of(reference: &OwnerReference) -> Option<Self> {
+        let group = reference.api_version.split_once('/').map_or("", |(group, _)| group);
+        Self::ALL.into_iter().find(|kind| kind.name() == reference.kind && kind.resource().group == group)
+    }
+}
+
+/// An object that owns pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Job {
+pub(super) struct Owner {
+    pub(super) kind: OwnerKind,
     pub(super) key: ObjectKey,
     pub(super) uid: Uid,
+    /// `None` if the owner is not being deleted.
     pub(super) deletion: Option<Deletion>,
 }
 
-/// How the job's deletion is to be done; of one that holds nothing up nothing is seen.
+/// What an owner that is being deleted waits for. An owner that waits for nothing is gone at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deletion {
-    /// Its pods are let go first.
+    /// For the release of its pods.
     Orphan,
-    /// Its pods go first.
+    /// For the deletion of its pods.
     Foreground,
-    /// Somebody else holds it.
+    /// For a finalizer of another party.
     Other,
 }
 
+/// A pod with owners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pod {
     pub(super) key: ObjectKey,
@@ -55,26 +97,26 @@ pub(super) struct Pod {
     pub(super) deleting: bool,
 }
 
-/// One thing to do. Each is harmless where it was done already.
+/// A call. Repeating one that has been made does no harm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Make the account `default`.
+    /// Create the service account `default`.
     Account(String),
-    /// Make `kube-root-ca.crt`.
+    /// Create the config map `kube-root-ca.crt`.
     RootCa(String),
-    /// Delete what is in the namespace, and let it go once nothing is left.
+    /// Delete the objects in the namespace, and finalize it once none is left.
     Empty(String),
-    /// Delete the pod, if its job is gone indeed.
-    Collect { pod: ObjectKey, uid: Uid, job: ObjectKey, job_uid: Uid },
-    /// Delete the pod: its job is being deleted.
+    /// Delete the pod if the API server confirms that its owner is gone.
+    Collect { pod: ObjectKey, uid: Uid, kind: OwnerKind, owner: ObjectKey, owner_uid: Uid },
+    /// Delete the pod, because its owner is being deleted.
     Delete { pod: ObjectKey, uid: Uid },
-    /// Take the job off the pod's owners.
-    Release { pod: ObjectKey, uid: Uid, job_uid: Uid },
-    /// Take this finalizer off the job: what it asked for is done.
-    Finish { job: ObjectKey, uid: Uid, finalizer: &'static str },
+    /// Remove the reference to the owner from the pod.
+    Release { pod: ObjectKey, uid: Uid, owner_uid: Uid },
+    /// Remove this finalizer from the owner, because what it asks for is done.
+    Finish { kind: OwnerKind, owner: ObjectKey, uid: Uid, finalizer: &'static str },
 }
 
-/// All that is to be done now.
+/// All steps that are due.
 pub(super) fn plan(observed: &Observed) -> Vec<Step> {
     let mut steps = Vec::new();
     for (name, state) in &observed.namespaces {
@@ -90,41 +132,49 @@ pub(super) fn plan(observed: &Observed) -> Vec<Step> {
             }
         }
     }
-    let jobs: BTreeMap<&Uid, &Job> = observed.jobs.iter().map(|job| (&job.uid, job)).collect();
+    let owners: BTreeMap<&Uid, &Owner> = observed.owners.iter().map(|owner| (&owner.uid, owner)).collect();
     for pod in &observed.pods {
-        steps.extend(of_pod(pod, &jobs));
+        steps.extend(of_pod(pod, &owners));
     }
-    for job in &observed.jobs {
-        let finalizer = match job.deletion {
+    for owner in &observed.owners {
+        let finalizer = match owner.deletion {
             Some(Deletion::Orphan) => ORPHAN,
             Some(Deletion::Foreground) => FOREGROUND,
             Some(Deletion::Other) | None => continue,
         };
-        let is_its_own = |pod: &Pod| {
-            pod.key.namespace == job.key.namespace && pod.owners.iter().any(|owner| owner.uid == job.uid)
-        };
-        if !observed.pods.iter().any(is_its_own) {
-            steps.push(Step::Finish { job: job.key.clone(), uid: job.uid.clone(), finalizer });
+        let owns = |pod: &Pod| pod.owners.iter().any(|reference| is_to(reference, pod, owner));
+        if !observed.pods.iter().any(owns) {
+            let (kind, uid) = (owner.kind, owner.uid.clone());
+            steps.push(Step::Finish { kind, owner: owner.key.clone(), uid, finalizer });
         }
     }
     steps
 }
 
-/// What becomes of a pod by way of its job. One that has other owners besides stays: nobody knows whether they are there.
-fn of_pod(pod: &Pod, jobs: &BTreeMap<&Uid, &Job>) -> Option<Step> {
-    let is_job = |owner: &&OwnerReference| owner.kind == "Job" && owner.api_version.starts_with("batch/");
-    let owner = pod.owners.iter().find(is_job)?;
+/// Whether a pod's reference is to that owner. An owner owns pods of its own namespace only, whatever uid a reference
+/// carries.
+fn is_to(reference: &OwnerReference, pod: &Pod, owner: &Owner) -> bool {
+    reference.uid == owner.uid
+        && OwnerKind::of(reference) == Some(owner.kind)
+        && pod.key.namespace == owner.key.namespace
+}
+
+/// The step that is due for a pod because of its owner. A pod that has other owners besides is not deleted, because this
+/// function cannot tell whether they exist.
+fn of_pod(pod: &Pod, owners: &BTreeMap<&Uid, &Owner>) -> Option<Step> {
+    let (reference, kind) = pod.owners.iter().find_map(|owner| Some((owner, OwnerKind::of(owner)?)))?;
     let (key, uid) = (pod.key.clone(), pod.uid.clone());
     let alone = pod.owners.len() == 1 && !pod.deleting;
-    // A job owns pods of its own namespace only, whatever uid a reference carries.
-    let job = jobs.get(&owner.uid).filter(|job| job.key.namespace == pod.key.namespace);
-    match job.map(|job| job.deletion) {
+    let owner = owners.get(&reference.uid).filter(|owner| is_to(reference, pod, owner));
+    match owner.map(|owner| owner.deletion) {
         None if alone => {
-            let job = ObjectKey::new(pod.key.namespace.clone(), owner.name.clone());
-            Some(Step::Collect { pod: key, uid, job, job_uid: owner.uid.clone() })
+            let owner = ObjectKey::new(pod.key.namespace.clone(), reference.name.clone());
+            Some(Step::Collect { pod: key, uid, kind, owner, owner_uid: reference.uid.clone() })
         }
         Some(Some(Deletion::Foreground)) if alone => Some(Step::Delete { pod: key, uid }),
-        Some(Some(Deletion::Orphan)) => Some(Step::Release { pod: key, uid, job_uid: owner.uid.clone() }),
+        Some(Some(Deletion::Orphan)) => {
+            Some(Step::Release { pod: key, uid, owner_uid: reference.uid.clone() })
+        }
         _ => None,
     }
 }
@@ -133,24 +183,31 @@ fn of_pod(pod: &Pod, jobs: &BTreeMap<&Uid, &Job>) -> Option<Step> {
 mod tests {
     use super::*;
 
-    fn owner(kind: &str, uid: &str) -> OwnerReference {
+    fn reference(api_version: &str, kind: &str, uid: &str) -> OwnerReference {
         OwnerReference {
-            api_version: if kind == "Job" { "batch/v1" } else { "apps/v1" }.into(),
+            api_version: api_version.into(),
             kind: kind.into(),
-            name: "j".into(),
+            name: "o".into(),
             uid: uid.into(),
             controller: Some(true),
             block_owner_deletion: Some(true),
         }
     }
 
+    fn to(kind: OwnerKind, uid: &str) -> OwnerReference {
+        let GroupVersionResource { group, version, .. } = kind.resource();
+        let api_version = if group.is_empty() { version.to_string() } else { format!("{group}/{version}") };
+        reference(&api_version, kind.name(), uid)
+    }
+
     fn pod(owners: &[OwnerReference]) -> Pod {
         Pod { key: ObjectKey::new("ns", "p"), uid: "p".into(), owners: owners.to_vec(), deleting: false }
     }
 
-    fn of_job(pod: Pod, deletion: Option<Deletion>) -> Vec<Step> {
-        let job = Job { key: ObjectKey::new("ns", "j"), uid: "here".into(), deletion };
-        plan(&Observed { jobs: vec![job], pods: vec![pod], ..Observed::default() })
+    /// The plan for a pod where there is an owner with the uid `here`.
+    fn beside(kind: OwnerKind, pod: Pod, deletion: Option<Deletion>) -> Vec<Step> {
+        let owner = Owner { kind, key: ObjectKey::new("ns", "o"), uid: "here".into(), deletion };
+        plan(&Observed { owners: vec![owner], pods: vec![pod], ..Observed::default() })
     }
 
     #[test]
@@ -178,51 +235,73 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_goes_with_its_only_owner_if_that_is_a_job() {
-        let collect = Step::Collect {
-            pod: ObjectKey::new("ns", "p"),
-            uid: "p".into(),
-            job: ObjectKey::new("ns", "j"),
-            job_uid: "gone".into(),
-        };
-        let deleting = Pod { deleting: true, ..pod(&[owner("Job", "gone")]) };
-        for (pod, expected) in [
-            (pod(&[owner("Job", "gone")]), vec![collect]),
-            (pod(&[owner("Job", "here")]), vec![]),
-            (pod(&[owner("Job", "gone"), owner("ReplicaSet", "r")]), vec![]),
-            (pod(&[owner("ReplicaSet", "gone")]), vec![]),
-            (pod(&[]), vec![]),
-            (deleting, vec![]),
-        ] {
-            assert_eq!(of_job(pod.clone(), None), expected, "{pod:?}");
+    fn a_pod_goes_with_its_only_owner() {
+        for kind in OwnerKind::ALL {
+            let collect = Step::Collect {
+                pod: ObjectKey::new("ns", "p"),
+                uid: "p".into(),
+                kind,
+                owner: ObjectKey::new("ns", "o"),
+                owner_uid: "gone".into(),
+            };
+            let deleting = Pod { deleting: true, ..pod(&[to(kind, "gone")]) };
+            for (pod, expected) in [
+                (pod(&[to(kind, "gone")]), vec![collect]),
+                (pod(&[to(kind, "here")]), vec![]),
+                (pod(&[to(kind, "gone"), reference("v1", "ConfigMap", "m")]), vec![]),
+                (pod(&[to(kind, "gone"), to(OwnerKind::Job, "gone")]), vec![]),
+                (pod(&[reference("apps/v1", "StatefulSet", "gone")]), vec![]),
+                (pod(&[reference("example.com/v1", kind.name(), "gone")]), vec![]),
+                (pod(&[]), vec![]),
+                (deleting, vec![]),
+            ] {
+                assert_eq!(beside(kind, pod.clone(), None), expected, "{pod:?}");
+            }
         }
     }
 
     #[test]
-    fn a_job_owns_no_pod_of_another_namespace() {
-        let key = ObjectKey::new("elsewhere", "p");
-        let forged = Pod { key: key.clone(), ..pod(&[owner("Job", "here")]) };
-        let job = ObjectKey::new("elsewhere", "j");
-        let collect = Step::Collect { pod: key, uid: "p".into(), job, job_uid: "here".into() };
-        assert_eq!(of_job(forged.clone(), None), std::slice::from_ref(&collect));
-        let job = ObjectKey::new("ns", "j");
-        let finish = Step::Finish { job, uid: "here".into(), finalizer: FOREGROUND };
-        assert_eq!(of_job(forged, Some(Deletion::Foreground)), [collect, finish]);
+    fn an_owner_owns_no_pod_of_another_namespace() {
+        for kind in OwnerKind::ALL {
+            let key = ObjectKey::new("elsewhere", "p");
+            let forged = Pod { key: key.clone(), ..pod(&[to(kind, "here")]) };
+            let owner = ObjectKey::new("elsewhere", "o");
+            let collect = Step::Collect { pod: key, uid: "p".into(), kind, owner, owner_uid: "here".into() };
+            assert_eq!(beside(kind, forged.clone(), None), std::slice::from_ref(&collect));
+            let owner = ObjectKey::new("ns", "o");
+            let finish = Step::Finish { kind, owner, uid: "here".into(), finalizer: FOREGROUND };
+            assert_eq!(beside(kind, forged, Some(Deletion::Foreground)), [collect, finish]);
+        }
     }
 
     #[test]
-    fn a_deleted_job_is_held_until_its_pods_are_let_go_or_gone() {
-        let owned = || pod(&[owner("Job", "here")]);
-        let (key, uid) = (ObjectKey::new("ns", "p"), || Uid::from("p"));
-        let release = Step::Release { pod: key.clone(), uid: uid(), job_uid: "here".into() };
-        let finish =
-            |finalizer| Step::Finish { job: ObjectKey::new("ns", "j"), uid: "here".into(), finalizer };
-        assert_eq!(of_job(owned(), Some(Deletion::Orphan)), [release]);
-        assert_eq!(of_job(owned(), Some(Deletion::Foreground)), [Step::Delete { pod: key, uid: uid() }]);
-        assert_eq!(of_job(owned(), Some(Deletion::Other)), []);
-        let going = Pod { deleting: true, ..owned() };
-        assert_eq!(of_job(going, Some(Deletion::Foreground)), [], "the pod is awaited");
-        assert_eq!(of_job(pod(&[]), Some(Deletion::Orphan)), [finish(ORPHAN)]);
-        assert_eq!(of_job(pod(&[]), Some(Deletion::Foreground)), [finish(FOREGROUND)]);
+    fn a_reference_with_the_uid_of_an_owner_of_another_kind_is_to_nothing() {
+        let forged = pod(&[to(OwnerKind::Job, "here")]);
+        let steps = beside(OwnerKind::ReplicaSet, forged, Some(Deletion::Orphan));
+        assert!(
+            matches!(&steps[..], [Step::Collect { kind: OwnerKind::Job, .. }, Step::Finish { .. }]),
+            "{steps:?}"
+        );
+    }
+
+    #[test]
+    fn a_deleted_owner_is_held_until_its_pods_are_released_or_gone() {
+        for kind in OwnerKind::ALL {
+            let owned = || pod(&[to(kind, "here")]);
+            let (key, uid) = (ObjectKey::new("ns", "p"), || Uid::from("p"));
+            let release = Step::Release { pod: key.clone(), uid: uid(), owner_uid: "here".into() };
+            let finish = |finalizer| {
+                let owner = ObjectKey::new("ns", "o");
+                Step::Finish { kind, owner, uid: "here".into(), finalizer }
+            };
+            assert_eq!(beside(kind, owned(), Some(Deletion::Orphan)), [release]);
+            let delete = Step::Delete { pod: key, uid: uid() };
+            assert_eq!(beside(kind, owned(), Some(Deletion::Foreground)), [delete]);
+            assert_eq!(beside(kind, owned(), Some(Deletion::Other)), []);
+            let going = Pod { deleting: true, ..owned() };
+            assert_eq!(beside(kind, going, Some(Deletion::Foreground)), [], "the pod is awaited");
+            assert_eq!(beside(kind, pod(&[]), Some(Deletion::Orphan)), [finish(ORPHAN)]);
+            assert_eq!(beside(kind, pod(&[]), Some(Deletion::Foreground)), [finish(FOREGROUND)]);
+        }
     }
 }
