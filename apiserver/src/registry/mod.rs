@@ -9,6 +9,7 @@ mod coordination;
 mod core;
 mod custom;
 mod definition;
+mod deletion_cost;
 mod devices;
 mod discovery;
 mod fields;

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::container::Containers;
+use super::deletion_cost;
 use super::fields::{each, supported};
 use crate::field::FieldError;
 use crate::meta::validate_labels;
@@ -282,9 +283,10 @@ fn validate_volume(volume: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What is wrong with a pod template that stands at `path`.
+/// Validates a pod template. `path` is the template's path in the object.
 pub(crate) fn validate_template(template: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = validate_labels(&template["metadata"]["labels"], &format!("{path}.labels"));
+    errors.extend(deletion_cost::validate(&template["metadata"], &format!("{path}.annotations")));
     errors.extend(validate_spec(&template["spec"], &format!("{path}.spec")));
     errors
 }

@@ -8,6 +8,7 @@ use crate::names;
 use crate::object::{self, default_to, members, members_at};
 use crate::refusal::Result;
 use crate::registry::container::untrimmed_images;
+use crate::registry::deletion_cost;
 use crate::registry::fields::{address_fault, each};
 use crate::registry::pod_spec::{default_spec, qos_class, validate_spec};
 use crate::registry::priority;
@@ -98,7 +99,9 @@ impl Strategy for Pod {
     }
 
     fn validate(&self, _: &Context<'_>, pod: &Value) -> Vec<FieldError> {
-        let mut errors = validate_spec(&pod["spec"], "spec");
+        let mut errors: Vec<_> =
+            deletion_cost::validate(&pod["metadata"], "metadata.annotations").into_iter().collect();
+        errors.extend(validate_spec(&pod["spec"], "spec"));
         errors.extend(untrimmed_images(&pod["spec"], "spec"));
         if !object::list_at(pod, "spec.ephemeralContainers").is_empty() {
             let why = "cannot be set on create";
@@ -108,7 +111,11 @@ impl Strategy for Pod {
     }
 
     fn validate_update(&self, _: &Context<'_>, pod: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = validate_spec(&pod["spec"], "spec");
+        let (metadata, before) = (&pod["metadata"], &old["metadata"]);
+        let cost = deletion_cost::validate_update(metadata, before, "metadata.annotations");
+        // Upstream validates the annotations of an updated pod twice, and reports both causes.
+        let mut errors: Vec<_> = cost.into_iter().flat_map(|error| [error.clone(), error]).collect();
+        errors.extend(validate_spec(&pod["spec"], "spec"));
         errors.extend(untrimmed_images(&pod["spec"], "spec"));
         for list in ["containers", "initContainers"] {
             let count = |pod: &Value| object::list_at(&pod["spec"], list).len();
@@ -148,7 +155,11 @@ impl Strategy for Pod {
         match context.subresource {
             "ephemeralcontainers" => ephemeral::validate(pod, old),
             "resize" => resize::validate(pod, old),
-            "status" => validate_status(pod, old),
+            "status" => {
+                let (metadata, before) = (&pod["metadata"], &old["metadata"]);
+                let cost = deletion_cost::validate_update(metadata, before, "metadata.annotations");
+                cost.into_iter().chain(validate_status(pod, old)).collect()
+            }
             _ => Vec::new(),
         }
     }
