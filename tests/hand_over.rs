@@ -11,7 +11,6 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 
 use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
 use kube::Api;
@@ -23,33 +22,6 @@ use support::{Cluster, eventually, real};
 
 const CONTROLLERS: &str =
     "--controllers=job-controller,endpoints-controller,pod-garbage-collector-controller";
-
-/// The real manager at work; killed when this is dropped.
-struct Upstream(Child);
-
-impl Upstream {
-    fn start(assets: &Path, kubeconfig: &Path) -> Self {
-        let folder = kubeconfig.parent().expect("a kubeconfig is in a folder");
-        let child = Command::new(assets.join("kube-controller-manager"))
-            .arg("--kubeconfig")
-            .arg(kubeconfig)
-            .args([CONTROLLERS, "--leader-elect=false", "--secure-port=0", "--controller-start-interval=0s"])
-            .current_dir(folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("kube-controller-manager must start");
-        Self(child)
-    }
-}
-
-impl Drop for Upstream {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Every pod and every Endpoints object, with its version.
 async fn versions(client: &kube::Client) -> BTreeMap<String, String> {
@@ -144,7 +116,7 @@ async fn hand_over_and_back(assets: &Path, cluster: Cluster) {
     assert!(steersman.stop().await.success());
     let ours = versions(&client).await;
 
-    let upstream = Upstream::start(assets, &kubeconfig);
+    let upstream = Manager::start_upstream(assets, &kubeconfig, &[CONTROLLERS]);
     one_more_job(&client, "third").await;
     drop(upstream);
     let mut theirs = versions(&client).await;
