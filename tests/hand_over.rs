@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::json;
 use support::jobs::{self, job};
 use support::manager::Manager;
+use support::replicas::{Kind, Owner, PodHistory, is_active};
 use support::{Cluster, eventually, real};
 
 const CONTROLLERS: &str =
@@ -129,4 +130,163 @@ async fn hand_over_and_back(assets: &Path, cluster: Cluster) {
     let mut back = versions(&client).await;
     back.retain(|name, _| !name.contains("fourth"));
     assert_eq!(back, everything, "we changed what upstream left");
+}
+
+const REPLICAS: &str = "--controllers=replicaset-controller,replicationcontroller-controller";
+
+/// So few calls a second that the hand-over comes in the middle of the work.
+fn slowly(controllers: &str) -> [&str; 3] {
+    [controllers, "--kube-api-qps=20", "--kube-api-burst=10"]
+}
+
+#[tokio::test]
+async fn replicas_are_handed_over_and_back_in_the_middle_of_scaling() {
+    let Some(assets) = assets() else { return };
+    replicas_there_and_back(&assets, Cluster::start_own().await).await;
+}
+
+#[tokio::test]
+async fn kube_controller_manager_takes_replicas_over_on_the_embedded_server_too() {
+    let Some(assets) = assets() else { return };
+    replicas_there_and_back(&assets, Cluster::start_embedded().await).await;
+}
+
+async fn replicas_there_and_back(assets: &Path, cluster: Cluster) {
+    let (client, kubeconfig) = (cluster.client(), cluster.kubeconfig());
+    let history = PodHistory::start(&client);
+    let mut owners = Vec::new();
+    for kind in Kind::ALL {
+        let mut manifest = kind.manifest(&format!("web-{}", kind.name().to_lowercase()), 40);
+        manifest["spec"]["minReadySeconds"] = json!(3600);
+        owners.push(Owner::create_from(&client, kind, manifest).await);
+    }
+
+    // Ours begins to make pods, upstream's makes the rest.
+    let mut ours = Manager::start(&kubeconfig, &slowly(REPLICAS));
+    in_the_middle(&owners, 5..35).await;
+    ours.stop().await;
+    in_the_middle(&owners, 5..40).await;
+    let upstream = Manager::start_upstream(assets, &kubeconfig, &[REPLICAS]);
+    settle(&owners, 40).await;
+    assert_eq!(history.count().await, 80, "no pod was made twice");
+
+    // Pods that are ready, some of them for long enough to be available.
+    let long_ago = steersman_api::Time::from_seconds(steersman_api::Time::now().seconds() - 7200);
+    for owner in &owners {
+        for (at, pod) in owner.has(40).await.iter().take(12).enumerate() {
+            let since = if at < 3 { long_ago } else { steersman_api::Time::now() };
+            owner.mark_since(pod, "Running", "True", &since).await;
+        }
+        owner.reports(json!({ "readyReplicas": 12, "availableReplicas": 3 })).await;
+    }
+
+    // Ours finds nothing to do in what upstream's left.
+    drop(upstream);
+    let before = all_versions(&owners).await;
+    let mut ours = Manager::start(&kubeconfig, &[REPLICAS]);
+    look_at_everything(&client, "ours").await;
+    assert_eq!(all_versions(&owners).await, before, "we changed what upstream left");
+    ours.stop().await;
+
+    // Upstream's begins to delete pods, ours deletes the rest: those that are ready stay.
+    let upstream = Manager::start_upstream(assets, &kubeconfig, &slowly(REPLICAS));
+    for owner in &owners {
+        owner.scale(10).await;
+    }
+    in_the_middle(&owners, 15..38).await;
+    drop(upstream);
+    in_the_middle(&owners, 11..38).await;
+    let mut ours = Manager::start(&kubeconfig, &[REPLICAS]);
+    settle(&owners, 10).await;
+    for owner in &owners {
+        owner.reports(json!({ "readyReplicas": 10 })).await;
+    }
+    assert_eq!(history.count().await, 82, "no pod was made but the two that showed that all was looked at");
+
+    // Upstream's finds nothing to do in what ours left.
+    ours.stop().await;
+    let before = all_versions(&owners).await;
+    let _upstream = Manager::start_upstream(assets, &kubeconfig, &[REPLICAS]);
+    look_at_everything(&client, "theirs").await;
+    assert_eq!(all_versions(&owners).await, before, "upstream changed what we left");
+}
+
+/// Waits until each owner has a number of active pods within this range.
+async fn in_the_middle(owners: &[Owner], range: std::ops::Range<usize>) {
+    eventually(&format!("each owner has {range:?} pods"), || async {
+        for owner in owners {
+            if !range.contains(&owner.active().await.len()) {
+                return None;
+            }
+        }
+        Some(())
+    })
+    .await;
+}
+
+/// Waits until each owner has that many active pods and says so.
+async fn settle(owners: &[Owner], count: usize) {
+    for owner in owners {
+        owner.has(count).await;
+        owner.reports(json!({ "replicas": count, "fullyLabeledReplicas": count })).await;
+    }
+}
+
+async fn all_versions(owners: &[Owner]) -> Vec<(String, String)> {
+    let mut versions = Vec::new();
+    for owner in owners {
+        versions.extend(owner.versions().await);
+    }
+    versions
+}
+
+/// Has whatever manager works now make the pods of more owners, which shows that it has looked at those that were there.
+async fn look_at_everything(client: &kube::Client, name: &str) {
+    for kind in Kind::ALL {
+        let name = format!("{name}-{}", kind.name().to_lowercase());
+        settle(&[Owner::create(client, kind, &name, 1).await], 1).await;
+    }
+}
+
+/// Upstream's garbage collector does what the deletion of an owner asks for, while ours keeps the numbers of pods.
+#[tokio::test]
+async fn the_pods_of_a_deleted_owner_go_or_stay_as_its_deletion_asks() {
+    let Some(assets) = assets() else { return };
+    let cluster = Cluster::start_own().await;
+    let (client, kubeconfig) = (cluster.client(), cluster.kubeconfig());
+    let _ours = Manager::start(&kubeconfig, &[REPLICAS]);
+    let _upstream =
+        Manager::start_upstream(&assets, &kubeconfig, &["--controllers=garbage-collector-controller"]);
+    let history = PodHistory::start(&client);
+    let mut made = 0;
+    for kind in Kind::ALL {
+        for policy in
+            [PropagationPolicy::Background, PropagationPolicy::Foreground, PropagationPolicy::Orphan]
+        {
+            let name = format!("{}-{policy:?}", kind.name()).to_lowercase();
+            let owner = Owner::create(&client, kind, &name, 3).await;
+            let pods = owner.has(3).await;
+            owner.reports(json!({ "replicas": 3 })).await;
+            made += 3;
+            owner.delete(policy.clone()).await;
+            eventually(&format!("{name} is gone"), || async {
+                owner.api.get_opt(&name).await.ok()?.is_none().then_some(())
+            })
+            .await;
+            if !matches!(policy, PropagationPolicy::Orphan) {
+                eventually("its pods are gone", || async { owner.labelled().await.is_empty().then_some(()) })
+                    .await;
+                continue;
+            }
+            let left = owner.labelled().await;
+            assert!(left.iter().all(is_active));
+            let owners = left.iter().flat_map(|pod| pod.metadata.owner_references.iter().flatten());
+            assert_eq!((left.len(), owners.count()), (3, 0), "they are let go, and stay");
+            // Another owner of the same name takes them over.
+            let heir = Owner::create(&client, kind, &name, 3).await;
+            assert_eq!(heir.has(3).await, pods);
+            heir.reports(json!({ "replicas": 3 })).await;
+        }
+    }
+    assert_eq!(history.count().await, made, "no pod was made to replace one of a deleted owner");
 }

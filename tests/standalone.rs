@@ -22,6 +22,7 @@ use serde_json::json;
 use steersman_node::cri;
 use steersman_node::runtime::RuntimeService as _;
 use support::jobs::has_condition;
+use support::replicas::{Kind, Owner};
 use support::{eventually, real};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -337,6 +338,41 @@ async fn what_is_deleted_goes_with_all_that_belongs_to_it() {
     })
     .await;
     assert!(secrets.list(&ListParams::default()).await.unwrap().items.is_empty());
+    assert!(all.stop().await.success());
+}
+
+/// The pods of owners that keep their number: no pod is made to replace one that goes with its owner.
+#[tokio::test]
+async fn the_pods_of_a_deleted_replica_set_go_or_stay_as_its_deletion_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut all = Standalone::start(&data).await;
+    let client = client(&data).await;
+    for kind in Kind::ALL {
+        for policy in
+            [PropagationPolicy::Background, PropagationPolicy::Foreground, PropagationPolicy::Orphan]
+        {
+            let name = format!("{}-{policy:?}", kind.name()).to_lowercase();
+            let owner = Owner::create(&client, kind, &name, 2).await;
+            let pods = owner.has(2).await;
+            owner.reports(json!({"replicas": 2, "readyReplicas": 2})).await;
+            owner.delete(policy.clone()).await;
+            eventually(&format!("{name} is gone"), || async {
+                owner.api.get_opt(&name).await.ok()?.is_none().then_some(())
+            })
+            .await;
+            if !matches!(policy, PropagationPolicy::Orphan) {
+                eventually(&format!("the pods of {name} are gone"), || async {
+                    owner.labelled().await.is_empty().then_some(())
+                })
+                .await;
+                continue;
+            }
+            // Another owner of the same name takes over the pods that were released.
+            let heir = Owner::create(&client, kind, &name, 2).await;
+            assert_eq!(heir.has(2).await, pods);
+        }
+    }
     assert!(all.stop().await.success());
 }
 

@@ -10,9 +10,9 @@
 //! | a precondition does not hold, or another write came first | [`Changed::Conflict`], [`Deleted::Conflict`] |
 //! | the object exists already | [`Created::Exists`] |
 //! | the namespace is being deleted | [`Created::NamespaceTerminating`] |
-//! | this process does not lead | [`SyncError::Fenced`], [`SyncError::Abandoned`](crate::controller::SyncError::Abandoned) |
-//! | nobody knows | [`SyncError::Unknown`](crate::controller::SyncError::Unknown) |
-//! | another refusal | [`SyncError::Refused`](crate::controller::SyncError::Refused) |
+//! | this process does not lead | [`SyncError::Fenced`], [`SyncError::Abandoned`] |
+//! | nobody knows | [`SyncError::Unknown`] |
+//! | another refusal | [`SyncError::Refused`] |
 
 use std::marker::PhantomData;
 use std::sync::Arc;
