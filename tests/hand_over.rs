@@ -136,7 +136,7 @@ const REPLICAS: &str = "--controllers=replicaset-controller,replicationcontrolle
 
 /// So few calls a second that the hand-over comes in the middle of the work.
 fn slowly(controllers: &str) -> [&str; 3] {
-    [controllers, "--kube-api-qps=20", "--kube-api-burst=10"]
+    [controllers, "--kube-api-qps=5", "--kube-api-burst=5"]
 }
 
 #[tokio::test]

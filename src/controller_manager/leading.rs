@@ -58,7 +58,7 @@ impl Leadership {
                 select! {
                     biased;
                     () = term.lost() => {
-                        tracing::warn!("Leadership is lost: the controllers stop, the caches stay");
+                        tracing::warn!("Leadership is lost: stopping controllers, keeping caches");
                         leading.cancel();
                         work.await
                     }
@@ -70,7 +70,7 @@ impl Leadership {
                 return ended;
             }
             if let Err(error) = ended {
-                tracing::error!(%error, "Dropped what was under way: the fence keeps it from writing");
+                tracing::error!(%error, "Dropped syncs that did not end in time; the fence keeps them from writing");
             }
             stop.run_until_cancelled(sleep(self.pause)).await;
         }

@@ -109,7 +109,7 @@ impl FirstLooks {
         tracing::info!(
             resource = %client.resource(),
             objects = differences.len(),
-            "The cache does not show all writes of the leader before"
+            "Cache lacks writes of the previous leader, reading owners one by one until it shows them"
         );
         *progress = Progress::Differs(differences);
         Ok(Look::Behind)

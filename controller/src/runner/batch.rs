@@ -2,23 +2,25 @@
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use tokio_util::sync::CancellationToken;
 
 use crate::controller::{Controller, StepResult};
-use crate::plan::Pace;
+use crate::plan::{Batch, Pace};
 
-/// Carries out the steps, and returns a result for each, in their order. Calls `done` after each step.
+/// Carries out the steps of a batch, and returns a result for each, in their order. Calls `done` after each step, and begins
+/// no step once `stop` is cancelled.
 ///
 /// All steps run in the caller's task: dropping the future drops every step that is under way.
 pub(super) async fn carry_out<C: Controller>(
     controller: &C,
     key: &C::Key,
     observed: &C::Observed,
-    steps: &[C::Step],
-    pace: Pace,
+    Batch { steps, pace, .. }: &Batch<C::Step>,
+    stop: &CancellationToken,
     done: impl Fn() + Sync,
 ) -> Vec<StepResult<C::Outcome>> {
     let mut results: Vec<_> = steps.iter().map(|_| StepResult::Skipped).collect();
-    let (mut round, at_once, then) = match pace {
+    let (mut round, at_once, then) = match *pace {
         Pace::InOrder => (1, 1, Then::Stop),
         Pace::SlowStart => (1, usize::MAX, Then::Stop),
         Pace::Together(at_most) => (steps.len(), at_most.max(1), Then::GoOn),
@@ -29,7 +31,7 @@ pub(super) async fn carry_out<C: Controller>(
         let mut stopped = false;
         let mut under_way = FuturesUnordered::new();
         loop {
-            while begun < end && under_way.len() < at_once {
+            while begun < end && under_way.len() < at_once && !stop.is_cancelled() {
                 under_way.push(carry_out_one(controller, key, observed, begun, &steps[begun]));
                 begun += 1;
             }
@@ -41,10 +43,10 @@ pub(super) async fn carry_out<C: Controller>(
             };
             results[index] = result;
         }
-        if stopped && then == Then::Stop {
+        if stopped && then == Then::Stop || stop.is_cancelled() {
             break;
         }
-        if pace == Pace::SlowStart {
+        if *pace == Pace::SlowStart {
             round = round.saturating_mul(2);
         }
     }

@@ -114,7 +114,7 @@ impl Controllers {
         let all_ended = async {
             while let Some(ended) = tasks.join_next().await {
                 if let Err(error) = ended {
-                    tracing::error!(%error, "A controller broke off");
+                    tracing::error!(%error, "Controller task failed");
                 }
             }
         };
@@ -182,7 +182,7 @@ impl Controllers {
         }
         while let Some(ended) = loops.join_next().await {
             if let Err(error) = ended {
-                tracing::error!(%error, "A loop of the controller broke off");
+                tracing::error!(%error, "Controller loop failed");
             }
         }
         drop(mark);

@@ -90,12 +90,13 @@ impl<C: Controller> PeriodicLoop<C> {
     }
 
     /// Syncs once, and says how long to wait before the next time.
-    async fn tick(&self, running: &Running) -> Duration {
+    async fn tick(&self, running: &Running, stop: &CancellationToken) -> Duration {
         let at_work = self.post.begin(&self.key);
-        let ended = sync(&*self.controller, &self.key, running, || at_work.progress()).await;
+        let ended = sync(&*self.controller, &self.key, running, stop, || at_work.progress()).await;
         let (outcome, again) = match ended {
             Synced::Done { requeue_after } => (Outcome::Synced, requeue_after),
             Synced::Behind(at_most) => (Outcome::Behind, Some(at_most)),
+            Synced::Stopped => return self.period,
             Synced::Failed { error, requeue_after } => {
                 if error.is_end_of_leadership() {
                     // Not a fault: this process is about to stop leading.
@@ -117,7 +118,7 @@ impl<C: Controller> Run for PeriodicLoop<C> {
         async move {
             self.controller.term_begins();
             while !stop.is_cancelled() {
-                let wait = self.tick(&running).await;
+                let wait = self.tick(&running, &stop).await;
                 select! {
                     () = stop.cancelled() => {}
                     () = sleep(wait) => {}

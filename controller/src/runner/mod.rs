@@ -12,8 +12,8 @@
 //!
 //! All loops have in common:
 //! - a panic ends one sync and nothing else;
-//! - a loop that is stopped begins no more work, and finishes the work under way, unless the shutdown timeout passes
-//!   and the runner drops it;
+//! - a loop that is stopped begins no further sync and no further step of a plan. It waits for the calls under way, unless
+//!   the shutdown timeout passes and the runner drops them;
 //! - a loop can run again after it has ended, since a process may lead again.
 
 mod batch;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::{Running, batch::carry_out};
 use crate::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
@@ -22,6 +23,8 @@ pub(super) enum Synced {
     Done { requeue_after: Option<Duration> },
     /// The sync did nothing because a cache is behind. The key must be synced again after this time at the latest.
     Behind(Duration),
+    /// The loop was stopped in the middle of the plan. The calls that were under way have ended.
+    Stopped,
     /// An observation or a step failed, or the controller panicked. The key comes again after its back-off, or after
     /// `requeue_after` if policy was asked once more and wants it sooner.
     Failed { error: SyncError, requeue_after: Option<Duration> },
@@ -30,11 +33,12 @@ pub(super) enum Synced {
 /// Observes, plans and acts until the plan is done, and tells the controller how the sync ended. Counts and logs a panic,
 /// and treats it as any other failure.
 ///
-/// Calls `progress` after the observation and after each step.
+/// Calls `progress` after the observation and after each step. Once `stop` is cancelled, the sync begins no further step.
 pub(super) async fn sync<C: Controller>(
     controller: &C,
     key: &C::Key,
     running: &Running,
+    stop: &CancellationToken,
     progress: impl Fn() + Sync,
 ) -> Synced {
     let panicked = |panic: Box<dyn Any + Send>| {
@@ -45,12 +49,14 @@ pub(super) async fn sync<C: Controller>(
     };
     let begun = Instant::now();
     let mut observed = None;
-    let drive = drive(controller, key, running, progress, &mut observed);
+    let drive = drive(controller, key, running, stop, progress, &mut observed);
     let driven = AssertUnwindSafe(drive).catch_unwind().await;
     let ended = driven.unwrap_or_else(panicked);
     let result = match &ended {
         // The sync did not begin, so it did not end either.
         Synced::Behind(_) => return ended,
+        // The next leader ends it.
+        Synced::Stopped => return ended,
         Synced::Done { .. } => Ok(()),
         Synced::Failed { error, .. } => Err(error),
     };
@@ -74,6 +80,7 @@ async fn drive<C: Controller>(
     controller: &C,
     key: &C::Key,
     running: &Running,
+    stop: &CancellationToken,
     progress: impl Fn() + Sync,
     slot: &mut Option<C::Observed>,
 ) -> Synced {
@@ -89,12 +96,13 @@ async fn drive<C: Controller>(
         let batch = match (controller.plan(observed, running.clock.now()), first_error) {
             (Plan::Done { requeue_after }, Some(error)) => return Synced::Failed { error, requeue_after },
             (Plan::Done { requeue_after }, None) => return Synced::Done { requeue_after },
+            (Plan::Act(_), _) if stop.is_cancelled() => return Synced::Stopped,
             (Plan::Act(batch), error) => {
                 first_error = error;
                 batch
             }
         };
-        let results = carry_out(controller, key, observed, &batch.steps, batch.pace, &progress).await;
+        let results = carry_out(controller, key, observed, &batch, stop, &progress).await;
         let mut first_of_batch = None;
         for (step, result) in batch.steps.into_iter().zip(results) {
             if let (StepResult::Failed(error), None) = (&result, &first_of_batch) {

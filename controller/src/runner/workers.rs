@@ -72,13 +72,13 @@ impl<C: Controller> QueueLoop<C> {
             };
             let Some(taken) = taken else { return };
             let span = tracing::info_span!("sync", queue = self.queue.name(), key = %taken.key());
-            self.sync(worker, taken, running).instrument(span).await;
+            self.sync(worker, taken, running, stop).instrument(span).await;
         }
     }
 
-    async fn sync(&self, worker: usize, taken: Taken<C::Key>, running: &Running) {
+    async fn sync(&self, worker: usize, taken: Taken<C::Key>, running: &Running, stop: &CancellationToken) {
         let at_work = self.posts[worker].begin(taken.key());
-        let ended = sync(&*self.controller, taken.key(), running, || at_work.progress()).await;
+        let ended = sync(&*self.controller, taken.key(), running, stop, || at_work.progress()).await;
         drop(at_work);
         let count = |outcome| running.metrics.synced(running.controller, outcome);
         match ended {
@@ -87,6 +87,7 @@ impl<C: Controller> QueueLoop<C> {
                 tracing::debug!(?at_most, "The cache is behind, the key is put aside");
                 taken.park(at_most);
             }
+            Synced::Stopped => taken.finish(),
             Synced::Done { requeue_after } => {
                 count(Outcome::Synced);
                 match requeue_after {

@@ -194,7 +194,7 @@ impl StandIns {
                     Ok(Outcome::Done) => continue,
                     Ok(Outcome::Waits) => RECHECK,
                     Err(error) => {
-                        tracing::warn!(?step, %error, "Standing in for a controller failed, will retry");
+                        tracing::warn!(?step, %error, "Step of a stand-in controller failed, will retry");
                         RETRY
                     }
                 };

@@ -7,7 +7,9 @@ use super::*;
 async fn carried(steps: &[Step], pace: Pace) -> (String, usize) {
     let toy = Toy::new([]);
     let observed = Observed { plans: Vec::new(), endless: false };
-    let results = carry_out(&*toy, &"key".to_owned(), &observed, steps, pace, || {}).await;
+    let batch = Batch { steps: steps.to_vec(), pace, on_failure: OnFailure::Stop };
+    let stop = CancellationToken::new();
+    let results = carry_out(&*toy, &"key".to_owned(), &observed, &batch, &stop, || {}).await;
     let letters = results.iter().map(|result| match result {
         StepResult::Done(_) => 'd',
         StepResult::Failed(_) => 'f',
@@ -41,7 +43,8 @@ async fn an_outcome_that_makes_the_rest_pointless_stops_a_batch_as_a_failure_doe
     let toy = Toy::new([Sight::Plans(vec![plan])]);
     let running =
         Running { controller: "toy", clock: Clock::of(|| Time::from_seconds(0)), metrics: Metrics::new() };
-    let ended = super::super::sync::sync(&*toy, &"a".to_owned(), &running, || {}).await;
+    let ended =
+        super::super::sync::sync(&*toy, &"a".to_owned(), &running, &CancellationToken::new(), || {}).await;
     assert!(matches!(ended, super::super::sync::Synced::Done { .. }), "it is no failure: {ended:?}");
     assert_eq!(toy.absorbed(), ["done", "skipped"]);
 }

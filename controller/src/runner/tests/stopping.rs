@@ -114,3 +114,21 @@ async fn a_controller_starts_after_one_to_two_intervals() {
     rig.stop.cancel();
     tasks.join_next().await.unwrap().unwrap().unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_sync_begins_no_further_step() {
+    let second = Step::Takes(Duration::from_secs(1));
+    for (pace, absorbed) in [
+        (Pace::InOrder, vec!["done", "skipped", "skipped", "skipped"]),
+        (Pace::SlowStart, vec!["done", "skipped", "skipped", "skipped"]),
+        (Pace::Together(2), vec!["done", "done", "skipped", "skipped"]),
+    ] {
+        let plans = vec![batch([second; 4], pace, OnFailure::PlanAgain), Plan::step(Step::Succeeds)];
+        let mut rig = Rig::new([Sight::Plans(plans)]);
+        rig.run();
+        rig.queue.add("a".into());
+        rig.observed(1).await;
+        rig.stop().await.unwrap();
+        assert_eq!(rig.toy.absorbed(), absorbed, "{pace:?}: the step of the next plan is not begun either");
+    }
+}

@@ -10,9 +10,10 @@ async fn synced(sight: Sight) -> (String, Vec<Happened>) {
     let toy = Toy::new([sight]);
     let clock = Clock::of(|| Time::from_seconds(0));
     let running = Running { controller: "toy-controller", clock, metrics: Metrics::new() };
-    let ended = match sync(&*toy, &"a".to_owned(), &running, || {}).await {
+    let ended = match sync(&*toy, &"a".to_owned(), &running, &CancellationToken::new(), || {}).await {
         Synced::Done { requeue_after: None } => "done".to_owned(),
         Synced::Done { requeue_after: Some(after) } => format!("done, again after {after:?}"),
+        Synced::Stopped => "stopped".to_owned(),
         Synced::Behind(at_most) => format!("behind for {at_most:?}"),
         Synced::Failed { error, requeue_after: None } => error.to_string(),
         Synced::Failed { error, requeue_after: Some(after) } => format!("{error}, again after {after:?}"),
