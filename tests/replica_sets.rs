@@ -532,6 +532,34 @@ async fn a_manager_killed_in_the_middle_of_scaling_makes_no_pod_twice() {
 }
 
 #[tokio::test]
+async fn a_watch_that_lags_leads_to_no_pod_too_many_and_none_too_few() {
+    let managed = Managed::on(Cluster::start_embedded().await);
+    let history = PodHistory::start(&managed.client);
+    managed.cluster.embedded().faults().delay_watches(Calls::to("pods"), Duration::from_secs(2));
+    let mut owners = Vec::new();
+    for kind in Kind::ALL {
+        owners.push(managed.create(kind, 20).await);
+    }
+    for owner in &owners {
+        // Each change comes before the manager's cache shows what came of the one before.
+        owner.has(20).await;
+        owner.scale(5).await;
+        let left = owner.has(5).await;
+        owner.pods.delete(&left[0], &DeleteParams::default().grace_period(0)).await.unwrap();
+        eventually("the pod is replaced", || async {
+            let now: Vec<_> = owner.active().await.iter().map(name_of).collect();
+            (now.len() == 5 && !now.contains(&left[0])).then_some(())
+        })
+        .await;
+    }
+    managed.cluster.embedded().faults().clear();
+    for owner in &owners {
+        owner.reports(json!({ "replicas": 5 })).await;
+    }
+    assert_eq!(history.count().await, 2 * 21);
+}
+
+#[tokio::test]
 async fn of_two_managers_one_is_killed_and_the_other_goes_on() {
     let cluster = Cluster::start_alone().await;
     let client = cluster.client();

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use prometheus::{Histogram, HistogramOpts, IntCounterVec, Opts, Registry, exponential_buckets};
 use steersman_api::{ArcStr, Meta, ObjectKey, Time};
 use steersman_controller::children::{Children, Family, Sight, is_child_of};
 use steersman_controller::client::{
@@ -22,6 +21,7 @@ use steersman_informer::wire::{Object, Selection};
 use steersman_informer::{Index, IndexValue, View};
 
 use super::kinds::Replicates;
+use super::metrics::Metrics;
 use super::observed::{Done, Observed};
 use super::plan::{Outcome, PodRef, Step, plan};
 use super::pods::Pod;
@@ -33,39 +33,7 @@ pub(super) struct ReplicaController<O: Replicates> {
     siblings: Index<O>,
     pod_control: PodControl,
     status: StatusWriter<O::Kind>,
-    metrics: Metrics,
-}
-
-/// The ReplicaSet controller's metrics. A ReplicationController's are not registered, as it has none upstream.
-#[derive(Clone)]
-struct Metrics {
-    age_ratio: Histogram,
-    stale_syncs: IntCounterVec,
-}
-
-impl Metrics {
-    fn new() -> Self {
-        let buckets = exponential_buckets(0.25, 2.0, 6).expect("constant buckets must be valid");
-        let ratio = HistogramOpts::new(
-            "replicaset_controller_sorting_deletion_age_ratio",
-            "The ratio of the age of each ready pod that is deleted to the age of the youngest ready pod",
-        );
-        let stale = Opts::new(
-            "replicaset_controller_stale_sync_skips_total",
-            "Total number of ReplicaSet syncs put off because a cache was behind the controller's own writes",
-        );
-        Self {
-            age_ratio: Histogram::with_opts(ratio.buckets(buckets))
-                .expect("a constant description must be valid"),
-            stale_syncs: IntCounterVec::new(stale, &["group", "resource"])
-                .expect("a constant description must be valid"),
-        }
-    }
-
-    fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
-        registry.register(Box::new(self.age_ratio.clone()))?;
-        registry.register(Box::new(self.stale_syncs.clone()))
-    }
+    metrics: &'static Metrics,
 }
 
 pub(super) fn construct<O: Replicates>(
@@ -74,17 +42,13 @@ pub(super) fn construct<O: Replicates>(
 ) -> Result<Construction, BoxError> {
     let client = context.client_for(O::COMPONENT);
     let children = Arc::new(Children::<O>::new(context, &client)?);
-    let metrics = Metrics::new();
-    if O::QUEUE == "replicaset" {
-        metrics.register(&context.metrics)?;
-    }
     let queue = context.queue(O::QUEUE);
     children.map_to(&queue);
     let controller = ReplicaController {
         siblings: children.informers().0.add_index(BY_CONTROLLER, by_controller),
         pod_control: PodControl::new(children.child_client().clone(), context.recorder(O::COMPONENT)),
         status: StatusWriter::new(children.owner_client().clone()),
-        metrics,
+        metrics: Metrics::shared(),
         children: Arc::clone(&children),
     };
     let syncs = QueueLoop::new(Arc::new(controller), queue).workers(workers.0).give_up(GiveUp::Never);

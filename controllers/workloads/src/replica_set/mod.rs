@@ -9,6 +9,7 @@
 
 mod controller;
 mod kinds;
+mod metrics;
 mod observed;
 mod plan;
 mod pods;
@@ -26,9 +27,11 @@ use steersman_kinds::pod::{Containers, DeletionCost, Phase, Placement, Pod, Read
 
 use controller::construct;
 pub use kinds::{SyncedReplicaSet, SyncedReplicationController};
+use metrics::Metrics;
 
 /// The row of the ReplicaSet controller.
 pub const REPLICA_SETS: Descriptor = Descriptor::new("replicaset-controller", &["replicaset"], |context| {
+    Metrics::shared().register(&context.metrics)?;
     construct::<SyncedReplicaSet>(context, context.options::<ReplicaSetOptions>().concurrent_syncs)
 })
 .options::<ReplicaSetOptions>()
