@@ -1,0 +1,103 @@
+//! Loads a cluster for measurements of controller managers. KUBECONFIG names the cluster.
+//!
+//! `nodes` plays scheduler and kubelet: it binds pods, reports them as running and ready, and removes pods that are deleted.
+//! The other commands create and change workloads, wait until their controllers have acted, and print how long that took.
+
+mod nodes;
+mod waiting;
+mod workloads;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use kube::Client;
+
+#[derive(Debug, Parser)]
+#[command(about = "Loads a cluster for measurements of controller managers")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Creates nodes, and schedules and runs all pods of the cluster on them until a signal ends it
+    Nodes {
+        /// How many nodes
+        count: usize,
+    },
+    /// Creates workloads, and waits until all their pods are available
+    Create {
+        /// Deployments of PODS pods each
+        #[arg(long, default_value_t = 0)]
+        deployments: usize,
+        /// StatefulSets of half as many pods each
+        #[arg(long, default_value_t = 0)]
+        stateful_sets: usize,
+        /// DaemonSets
+        #[arg(long, default_value_t = 0)]
+        daemon_sets: usize,
+        /// Pods of a Deployment
+        #[arg(long, default_value_t = 8)]
+        pods: usize,
+        /// Namespaces over which the objects are spread
+        #[arg(long, default_value_t = 20)]
+        namespaces: usize,
+    },
+    /// Gives all Deployments a new image, and waits until each has rolled
+    Roll {
+        /// The image
+        image: String,
+    },
+    /// Sets a label of all Deployments
+    Label {
+        /// The label's value
+        value: String,
+    },
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("kubeconfig: {0}")]
+    Config(#[from] kube::config::InferConfigError),
+    #[error(transparent)]
+    Call(#[from] kube::Error),
+    #[error("watch: {0}")]
+    Watch(#[from] kube_runtime::watcher::Error),
+    #[error("signals: {0}")]
+    Signals(#[from] std::io::Error),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Arguments::parse().command).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&format!("Error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> Result<(), Error> {
+    let client = Client::try_from(kube::Config::infer().await?)?;
+    match command {
+        Command::Nodes { count } => nodes::run(&client, count).await,
+        Command::Create { deployments, stateful_sets, daemon_sets, pods, namespaces } => {
+            let namespaces = workloads::namespaces(&client, namespaces).await?;
+            let spread = workloads::Spread { client: &client, namespaces: &namespaces };
+            spread.create(workloads::DEPLOYMENT, deployments, pods).await?;
+            spread.create(workloads::STATEFUL_SET, stateful_sets, pods / 2).await?;
+            spread.create(workloads::DAEMON_SET, daemon_sets, 0).await
+        }
+        Command::Roll { image } => workloads::roll(&client, &image).await,
+        Command::Label { value } => workloads::label(&client, &value).await,
+    }
+}
+
+/// Prints a line for the person, or the script, that runs the measurement.
+#[expect(clippy::print_stdout, reason = "standard output is this program's result")]
+fn report(line: &str) {
+    println!("{line}");
+}
