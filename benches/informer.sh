@@ -4,13 +4,14 @@
 #   benches/informer.sh [PODS] [ROUNDS]      20000 pods, 3 rounds of each by turns; medians are printed
 #
 # Ours keeps of a pod what the job, endpoints and podgc controllers read; client-go and kube-runtime keep the whole pod.
-# Memory is that of a whole process from its cold start.
+# Memory is that of a whole process from its cold start. POD_INFORMER and KUBE_RUNTIME_INFORMER name other builds of the
+# examples.
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/common.sh"
 pods=${1:-20000} rounds=${2:-3}
 
-ours=$(build example pod_informer)
-kube_runtime=$(build example kube_runtime_informer)
+ours=${POD_INFORMER:-$(build example pod_informer)}
+kube_runtime=${KUBE_RUNTIME_INFORMER:-$(build example kube_runtime_informer)}
 build_peers
 cluster_with "$pods"
 
