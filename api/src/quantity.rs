@@ -5,6 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+mod parsed;
+
+pub use parsed::{Amount, ParsedQuantity};
+
 /// A `resource.Quantity`: an amount in billionths, and its notation (binary, decimal or exponent).
 ///
 /// Equality and order ignore the notation. As upstream, parsing rounds amounts up to a billionth and caps them at
@@ -21,6 +25,17 @@ enum Format {
     DecimalSi,
     BinarySi,
     DecimalExponent,
+}
+
+impl Format {
+    /// Upstream's name.
+    fn name(self) -> &'static str {
+        match self {
+            Self::DecimalSi => "DecimalSI",
+            Self::BinarySi => "BinarySI",
+            Self::DecimalExponent => "DecimalExponent",
+        }
+    }
 }
 
 const NANO: i128 = 1_000_000_000;

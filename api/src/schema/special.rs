@@ -12,6 +12,7 @@ use super::table::table;
 use super::values::count_values;
 use super::{decode, encode};
 use crate::Quantity;
+use crate::quantity::ParsedQuantity;
 use crate::wire::{self, Reader, Writer};
 
 type Result<T> = std::result::Result<T, TranscodeError>;
@@ -128,8 +129,12 @@ fn is_to_the_microsecond(text: &str) -> bool {
     digits.bytes().take_while(u8::is_ascii_digit).count() == 6
 }
 
+/// The text that upstream writes for a quantity: in its canonical form, except for the few other texts that it keeps.
 fn canonical_quantity(text: &str, at: &Path<'_>) -> Result<String> {
-    text.trim().parse::<Quantity>().map(|q| q.to_string()).map_err(|error| TranscodeError::value(at, error))
+    let text = text.trim();
+    let quantity: Quantity = text.parse().map_err(|error| TranscodeError::value(at, error))?;
+    let kept = ParsedQuantity::of(text).and_then(|parsed| parsed.text);
+    Ok(kept.map_or_else(|| quantity.to_string(), str::to_owned))
 }
 
 fn quantity_to_json(bytes: &[u8], at: &Path<'_>) -> Result<Value> {
