@@ -1,0 +1,122 @@
+//! Pod templates as upstream's Go types see them: their hash, their JSON and their equality.
+//!
+//! The Go controllers name ReplicaSets and ControllerRevisions by hashes of a template's representation in Go. Controllers
+//! that compute the same hashes can take over a live cluster, and hand it back, without restarting a pod.
+//!
+//! ```text
+//! Opaque ─┬─ protobuf ─────────────── equal: are two templates equal by meaning?
+//!         └─ json: as Go writes it ─┬─ dump: the text that Go's spew prints ─> hash
+//!                                   └─ canonical JSON ─> data of revisions
+//! ```
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use steersman_api::ArcStr;
+use steersman_api::schema::{self, Message, TranscodeError};
+use steersman_api::wire::WireError;
+use steersman_informer::wire::Opaque;
+
+mod dump;
+mod equal;
+pub(crate) mod fnv;
+pub(crate) mod go_json;
+mod layout;
+#[cfg(test)]
+pub(crate) mod tests;
+mod unknown;
+
+pub(crate) use layout::Layout;
+
+use fnv::Fnv1a;
+
+/// The label that a Deployment adds to the templates of its ReplicaSets.
+pub(crate) const HASH_LABEL: &str = "pod-template-hash";
+
+/// The error for a template that can't be read. Trying again is of no use until the template changes.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The template is not valid protobuf.
+    #[error("reading the pod template: {0}")]
+    Protobuf(#[from] WireError),
+    /// The template is not valid JSON.
+    #[error("reading the pod template: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A value has another type than Kubernetes declares.
+    #[error("reading the pod template: {0}")]
+    Value(#[from] TranscodeError),
+}
+
+/// The hash of a template as upstream's `ComputeHash` makes it, such as `589f44dc88`.
+///
+/// `layout` is that of the API server's minor version, since every new field changes the hashes of all templates. Without
+/// one, or for the few templates of which Go's text can't be reproduced, the hash is another one that is also a function of
+/// the template and the collision count alone: see [`Layout::of_minor`].
+///
+/// # Errors
+/// The template can't be read.
+pub(crate) fn hash(
+    template: &Opaque,
+    collision_count: Option<i32>,
+    layout: Option<Layout>,
+) -> Result<ArcStr, Error> {
+    let template = protobuf(template)?;
+    let json = message().to_json(&template)?;
+    let mut hasher = Fnv1a::default();
+    let is_known = layout.is_some() && !unknown::has_unknown_fields(message(), &template)?;
+    let dumped = layout.filter(|_| is_known).and_then(|layout| dump::write(layout, &json, &mut hasher));
+    if dumped.is_none() {
+        hasher = Fnv1a::default();
+        // Writing to a hasher can't fail.
+        let _ = hasher.write_str(&go_json::canonical(&json));
+        unknown::write(message(), &template, &mut hasher)?;
+    }
+    if let Some(count) = collision_count {
+        hasher.bytes(&count.to_le_bytes());
+        hasher.bytes(&[0; 4]);
+    }
+    Ok(fnv::safe_encode(hasher.sum()))
+}
+
+/// Whether two templates are equal by meaning but for the label `pod-template-hash`, as upstream's `EqualIgnoreHash`.
+///
+/// Absent and empty lists and maps are equal, and so are quantities of one amount. Fields that this program does not know
+/// must be equal as well.
+///
+/// # Errors
+/// A template can't be read.
+pub(crate) fn equal_but_for_hash(a: &Opaque, b: &Opaque) -> Result<bool, Error> {
+    let (a, b) = (protobuf(a)?, protobuf(b)?);
+    let (a, b) = (equal::without_label(&a, HASH_LABEL)?, equal::without_label(&b, HASH_LABEL)?);
+    Ok(equal::messages(message(), &a, &b)?)
+}
+
+/// Whether two templates are equal by meaning: see [`equal_but_for_hash`].
+///
+/// # Errors
+/// A template can't be read.
+pub(crate) fn equal(a: &Opaque, b: &Opaque) -> Result<bool, Error> {
+    Ok(equal::messages(message(), &protobuf(a)?, &protobuf(b)?)?)
+}
+
+/// The template as JSON with the members that Go writes. Lacks fields that this program does not know.
+///
+/// # Errors
+/// The template can't be read.
+pub(crate) fn json(template: &Opaque) -> Result<Value, Error> {
+    Ok(message().to_json(&protobuf(template)?)?)
+}
+
+/// The template's message in protobuf. An absent template is an empty one, as in Go.
+fn protobuf(template: &Opaque) -> Result<Cow<'_, [u8]>, Error> {
+    Ok(match template {
+        Opaque::None => Cow::Borrowed(&[]),
+        Opaque::Protobuf(bytes) => Cow::Borrowed(bytes),
+        Opaque::Json(text) => Cow::Owned(message().to_protobuf(&serde_json::from_str(text.get())?)?),
+    })
+}
+
+fn message() -> &'static Message {
+    schema::table().message("core.v1.PodTemplateSpec").expect("the schema table must have pod templates")
+}
