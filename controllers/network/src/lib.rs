@@ -1,4 +1,3 @@
-//! Controllers of the addresses that services lead to: a folder for each, with its policy, settings, rights and
-//! metrics.
+//! The controllers of services' addresses. Each has a folder with its policy, options, RBAC rules and metrics.
 
 pub mod endpoints;

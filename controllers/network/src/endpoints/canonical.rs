@@ -1,12 +1,13 @@
-//! The order in which upstream writes subsets and ports: by a hash of how Go would print them.
+//! The order in which upstream writes subsets and ports: by a hash of the text in which Go prints them.
 //!
-//! Nothing depends on that order, except that the Go controller and this one write the same bytes for the same pods.
+//! Clients do not depend on this order. It is kept so that this controller and the Go controller write the same bytes for
+//! the same pods.
 
 use std::fmt::{self, Write};
 
 use steersman_kinds::endpoints::{Address, Port, Subset};
 
-/// What `sort.Sort(portsByHash(...))` sorts by.
+/// The rank of a port: the hash by which upstream's `portsByHash` sorts.
 pub(super) fn port_rank(port: &Port) -> u128 {
     rank(|out| {
         out.write_str("(v1.EndpointPort)")?;
@@ -14,7 +15,8 @@ pub(super) fn port_rank(port: &Port) -> u128 {
     })
 }
 
-/// What `sort.Sort(subsetsByHash(...))` sorts by; the subset's own lists must be sorted before.
+/// The rank of a subset: the hash by which upstream's `subsetsByHash` sorts. The caller must sort the subset's addresses
+/// and ports first.
 pub(super) fn subset_rank(subset: &Subset) -> u128 {
     rank(|out| {
         out.write_str("(v1.EndpointSubset){Addresses:([]v1.EndpointAddress)")?;
@@ -29,11 +31,12 @@ pub(super) fn subset_rank(subset: &Subset) -> u128 {
 
 fn rank(print: impl FnOnce(&mut Fnv128a) -> fmt::Result) -> u128 {
     let mut hash = Fnv128a::default();
-    print(&mut hash).expect("a hash must take whatever is written to it");
+    print(&mut hash).expect("writing to a hash must not fail");
     hash.0
 }
 
-/// `hash/fnv.New128a`. Its sum is big-endian, so sums compare as these numbers do.
+/// The hash of Go's `hash/fnv.New128a`. Go compares the sums as big-endian bytes, which gives the same order as these
+/// numbers.
 struct Fnv128a(u128);
 
 impl Default for Fnv128a {
@@ -52,7 +55,7 @@ impl Write for Fnv128a {
     }
 }
 
-/// A slice as `dump.ForHash` prints it, behind its type. An empty one is nil in all that upstream hashes.
+/// Writes a slice as `dump.ForHash` prints it, without its type. Empty slices are nil wherever upstream hashes them.
 fn write_list<T>(out: &mut Fnv128a, list: &[T], write: fn(&mut Fnv128a, &T) -> fmt::Result) -> fmt::Result {
     if list.is_empty() {
         return out.write_str("<nil>");
@@ -113,9 +116,9 @@ mod tests {
         Address { ip: ip.into(), hostname: hostname.into(), node_name: node.map(Into::into), target_ref }
     }
 
-    /// The sums are what upstream's `hashObject` gave for the same values.
+    /// The sums are the results of upstream's `hashObject` for the same values.
     #[test]
-    fn ranks_are_those_that_go_computes() {
+    fn ranks_equal_the_hashes_that_go_computes() {
         let (http, bare) = (port("http", 8080, "TCP", None), port("", 443, "UDP", Some("k8s.io/h2c")));
         assert_eq!(port_rank(&http), 0x2530_4a33_da9e_6ece_350a_4142_a45f_5b75);
         assert_eq!(port_rank(&bare), 0x542b_9afe_d439_db2f_77b0_a19d_68e1_2ba5);

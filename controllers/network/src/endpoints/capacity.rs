@@ -1,23 +1,24 @@
-//! The limit on the number of addresses.
+//! Limits the number of addresses in an Endpoints object.
 
 use steersman_kinds::endpoints::Subset;
 
-/// The most addresses that one Endpoints object may hold; upstream: `maxCapacity`.
+/// Maximum number of addresses in one Endpoints object. Upstream: `maxCapacity`.
 pub const MAX_CAPACITY: usize = 1000;
 
-/// Whether addresses had to be left out.
+/// Whether all addresses fit into the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// All are there.
+    /// All addresses fit.
     Whole,
-    /// Some are not.
+    /// Some addresses were removed.
     Truncated,
 }
 
-/// Leaves out as many addresses as go beyond [`MAX_CAPACITY`]: those that are not ready first.
+/// Removes the addresses beyond [`MAX_CAPACITY`], those that are not ready first.
 ///
-/// Subsets shrink in proportion, rounded up, so that the last ones may lose more; as upstream's `truncateEndpoints`. But
-/// a subset that has lost all of its addresses goes too: upstream keeps it, and the API server refuses the whole.
+/// Each subset shrinks in proportion to its size. Shares are rounded up, so the last subsets may lose more, as in
+/// upstream's `truncateEndpoints`. A subset that loses all of its addresses is removed. (Upstream keeps it, and the API
+/// server refuses the object.)
 pub fn truncate(subsets: &mut Vec<Subset>) -> Fit {
     let ready: usize = subsets.iter().map(|subset| subset.addresses.len()).sum();
     let not_ready: usize = subsets.iter().map(|subset| subset.not_ready_addresses.len()).sum();
@@ -42,7 +43,7 @@ pub fn truncate(subsets: &mut Vec<Subset>) -> Fit {
     Fit::Truncated
 }
 
-/// `part / total * share`, rounded up, in floating point as upstream computes it: where it errs, this errs too.
+/// `part / total * share`, rounded up. Uses floating point, as upstream does, to get the same rounding errors.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -77,7 +78,7 @@ mod tests {
         (fit, subsets.iter().map(left).collect())
     }
 
-    /// The expectations are what upstream's formula gives.
+    /// The expected counts are the results of upstream's formula.
     #[test]
     fn subsets_shrink_in_proportion_and_not_ready_addresses_first() {
         type Counts = &'static [(usize, usize)];
@@ -96,13 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn a_subset_without_addresses_goes() {
+    fn a_subset_that_loses_all_addresses_is_removed() {
         assert_eq!(truncated(&[(1200, 0), (0, 5)]), (Fit::Truncated, vec![(1000, 0)]));
     }
 
     proptest! {
         #[test]
-        fn never_more_than_the_limit_and_never_fewer_ready_than_fit(
+        fn the_limit_is_filled_with_ready_addresses_first(
             counts in proptest::collection::vec((0..900_usize, 0..900_usize), 1..6)
         ) {
             let ready: usize = counts.iter().map(|(ready, _)| ready).sum();

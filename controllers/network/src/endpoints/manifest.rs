@@ -1,4 +1,4 @@
-//! Endpoints as they are written.
+//! Endpoints objects in the form in which the controller writes them.
 
 use std::collections::BTreeMap;
 
@@ -8,45 +8,46 @@ use steersman_informer::Object;
 
 use steersman_kinds::endpoints::{Address, Endpoints, Port, Subset, TargetRef};
 
-/// The whole of an Endpoints object, as the API server is to store it.
+/// A complete Endpoints object for a create or an update.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// Its metadata, as far as a writer has a say in it.
+    /// The metadata that a client can set.
     pub metadata: Metadata,
-    /// What it says.
+    /// The addresses and ports.
     pub subsets: Vec<Subset>,
 }
 
-/// Of an update: all that the API server would drop if it were not sent back. It keeps `managedFields` by itself.
+/// The metadata that a client can set. An update must send all of it, because the API server drops what is missing. Only
+/// `managedFields` it keeps by itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metadata {
-    /// That of the service.
+    /// The name of the service and of the object.
     pub name: ArcStr,
-    /// That of the service.
+    /// The namespace of the service and of the object.
     pub namespace: ArcStr,
-    /// Which object of that name is meant; empty: there should be none.
+    /// The uid of the object to replace; empty in a create.
     pub uid: Uid,
-    /// Which state of it is replaced; zero: none.
+    /// The version of the object to replace; zero in a create.
     pub resource_version: ResourceVersion,
-    /// By key.
+    /// The labels, by key.
     pub labels: BTreeMap<ArcStr, ArcStr>,
-    /// By key.
+    /// The annotations, by key.
     pub annotations: BTreeMap<ArcStr, ArcStr>,
-    /// In their order.
+    /// The owner references, in the object's order.
     pub owner_references: Box<[OwnerReference]>,
-    /// In their order.
+    /// The finalizers, in the object's order.
     pub finalizers: Box<[ArcStr]>,
 }
 
 impl Manifest {
-    /// Of an object that is not there yet.
+    /// The manifest of a new object, without subsets.
     pub fn new(key: &ObjectKey) -> Self {
         let metadata =
             Metadata { name: key.name.clone(), namespace: key.namespace.clone(), ..Metadata::default() };
         Self { metadata, subsets: Vec::new() }
     }
 
-    /// To replace that state of an object: with its metadata, without what it says.
+    /// The manifest of an update to `current`: with the metadata of `current`, but without subsets.
     pub fn replacing(current: &Endpoints) -> Self {
         let meta = current.meta();
         let mut manifest = Self::new(&meta.key);
@@ -66,7 +67,8 @@ impl Manifest {
         manifest
     }
 
-    /// As protobuf, in its envelope: of a large object that is a fraction of the work for both sides.
+    /// Encodes the object as protobuf in Kubernetes's envelope. For a large object, this costs the client and the API
+    /// server a fraction of the time that JSON costs.
     pub fn to_protobuf(&self) -> Vec<u8> {
         let mut object = Writer::new();
         object.message(1, |metadata| self.metadata.write(metadata));

@@ -1,4 +1,4 @@
-//! Which services must be looked at again because a pod changed.
+//! Finds the services that must be synced because a pod changed.
 
 use std::collections::BTreeSet;
 
@@ -13,22 +13,22 @@ use steersman_kinds::ip::{FamilyOf, IpPair};
 use steersman_kinds::pod::{Addresses, Offer, Phase, Placement, Readiness};
 use steersman_kinds::service::Routing;
 
-/// The index of services by namespace and one label that all selected pods have.
+/// The index of services by namespace and by one label of their selector.
 pub const BY_SELECTOR: &str = "selectorLabel";
 
-/// The function of [`BY_SELECTOR`].
+/// The index function of [`BY_SELECTOR`].
 ///
-/// A selected pod has all labels of the selector, so one of them suffices to find the service; the fewer services share
-/// it, the better. The longest value is likely the most telling: where a stateful set has a service for each pod, the
-/// label of the set is in all of their selectors, and the pod's name in one.
+/// A pod has all labels of the selectors that match it, so one label is enough to find the service. It should be a label
+/// that few services share. This function takes the label with the longest value: if a StatefulSet has a service for each
+/// pod, all of their selectors have the label of the set, but only one has the pod's name.
 pub fn by_selector(service: &View<RoutedService>) -> Vec<IndexValue> {
     let by_length =
         |a: &(&ArcStr, &ArcStr), b: &(&ArcStr, &ArcStr)| a.1.len().cmp(&b.1.len()).then(b.0.cmp(a.0));
-    let telling = service.get::<Routing>().selector.iter().max_by(by_length);
-    telling.map(|label| entry(&service.meta().key.namespace, label)).into_iter().collect()
+    let longest = service.get::<Routing>().selector.iter().max_by(by_length);
+    longest.map(|label| entry(&service.meta().key.namespace, label)).into_iter().collect()
 }
 
-/// Under which values of [`BY_SELECTOR`] the services of a pod are.
+/// The values of [`BY_SELECTOR`] under which to look for the services that select a pod with these labels.
 pub fn entries<'a>(namespace: &'a ArcStr, labels: &'a Labels) -> impl Iterator<Item = IndexValue> + 'a {
     labels.iter().map(move |label| entry(namespace, label))
 }
@@ -37,9 +37,10 @@ fn entry(namespace: &ArcStr, (key, value): (&ArcStr, &ArcStr)) -> IndexValue {
     IndexValue::Triple(namespace.clone(), key.clone(), value.clone())
 }
 
-/// All that Endpoints can tell of a pod that has an address and has not ended. No service lists any other.
+/// The fields of a pod that its entry in Endpoints depends on. `None` if no service lists the pod: it has ended or has no
+/// address.
 ///
-/// (A node's name and the ports are fixed before there is an address.)
+/// (The ports are not included: they can't change once the pod has an address.)
 #[derive(PartialEq, Eq)]
 struct Standing<'a> {
     uid: &'a Uid,
@@ -71,11 +72,11 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// The services whose Endpoints may have to change because of a pod's change. `selecting` tells which services select a
-/// pod of these labels (in the pod's namespace).
+/// The services whose Endpoints may depend on a pod's change. `selecting` returns the services of the pod's namespace that
+/// select these labels.
 ///
-/// Of a pod that changed only its labels, the services that select it both before and after are not concerned, as in
-/// upstream's `GetServicesToUpdate`; nor is any by a pod that is listed nowhere, before or after.
+/// If only the pod's labels changed, this leaves out the services that select the pod both before and after, as upstream's
+/// `GetServicesToUpdate` does. It returns no service if no service could list the pod before the change or after it.
 pub fn services_to_sync(
     change: &Change<ServedPod>,
     selecting: impl Fn(&Labels) -> BTreeSet<ObjectKey>,
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_found_by_the_most_telling_label_of_its_selector() {
+    fn a_service_is_indexed_by_the_longest_value_in_its_selector() {
         let name = "statefulset.kubernetes.io/pod-name";
         for (selector, expected) in [
             (json!({"app": "db", name: "db-1"}), Some((name, "db-1"))),
@@ -135,8 +136,8 @@ mod tests {
         View::from_json(&pod.phase("Running").ip("10.0.0.1").ready().with(patch.clone()).build())
     }
 
-    /// Each label of the pod stands for a service that selects it.
-    fn concerned(change: &Change<ServedPod>) -> Vec<String> {
+    /// The services to sync, where each label of the pod selects one service named after it.
+    fn synced(change: &Change<ServedPod>) -> Vec<String> {
         let selecting = |labels: &Labels| {
             labels.iter().map(|(key, value)| ObjectKey::new(key.clone(), value.clone())).collect()
         };
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_that_endpoints_can_tell_concern_services() {
+    fn services_are_synced_only_for_changes_that_endpoints_depend_on() {
         let plain = json!({});
         let gone = json!({"status": {"podIP": null, "podIPs": null}});
         let ended = json!({"status": {"phase": "Succeeded"}});
@@ -169,21 +170,21 @@ mod tests {
             (&kept, &both, &["app/a", "app/b"]),
         ] {
             let change = Change::Updated { old: pod(old), new: pod(new) };
-            assert_eq!(concerned(&change), expected, "{old} -> {new}");
+            assert_eq!(synced(&change), expected, "{old} -> {new}");
         }
         let mut changed = both.clone();
         json_patch::merge(&mut changed, &unready);
         let change = Change::Updated { old: pod(&kept), new: pod(&changed) };
-        assert_eq!(concerned(&change), ["app/a", "app/b", "keep/x"]);
+        assert_eq!(synced(&change), ["app/a", "app/b", "keep/x"]);
     }
 
     #[test]
-    fn a_pod_that_comes_or_goes_concerns_services_only_if_they_may_list_it() {
+    fn an_added_or_deleted_pod_syncs_services_only_if_they_could_list_it() {
         let waiting = json!({"status": {"podIP": null, "podIPs": null}});
-        assert_eq!(concerned(&Change::Added { object: pod(&json!({})), initial: false }), ["app/a"]);
-        assert_eq!(concerned(&Change::Deleted { last: pod(&json!({})) }), ["app/a"]);
-        assert!(concerned(&Change::Added { object: pod(&waiting), initial: false }).is_empty());
-        assert!(concerned(&Change::Deleted { last: pod(&waiting) }).is_empty());
-        assert!(concerned(&Change::Resync { object: pod(&json!({})) }).is_empty());
+        assert_eq!(synced(&Change::Added { object: pod(&json!({})), initial: false }), ["app/a"]);
+        assert_eq!(synced(&Change::Deleted { last: pod(&json!({})) }), ["app/a"]);
+        assert!(synced(&Change::Added { object: pod(&waiting), initial: false }).is_empty());
+        assert!(synced(&Change::Deleted { last: pod(&waiting) }).is_empty());
+        assert!(synced(&Change::Resync { object: pod(&json!({})) }).is_empty());
     }
 }

@@ -1,15 +1,15 @@
-//! The endpoints controller: says in Endpoints objects where services lead.
+//! The endpoints controller: writes the addresses and ports of each service's pods into an Endpoints object.
 //!
 //! ```text
 //! pod ─> services that select it (index by one label of the selector) ─┐
 //! service ─────────────────────────────────────────────────────────────┼─> queue `endpoint` ─> sync
-//! Endpoints deleted, or left over at the start ────────────────────────┘
+//! Endpoints deleted, or without service at the start ──────────────────┘
 //!
-//! sync: service, pods it selects, Endpoints ─> offers of the pods ─> repack ─> truncate ─> the same? ─> write
+//! sync: service, pods it selects, Endpoints ─> offers of the pods ─> repack ─> truncate ─> compare ─> write
 //! ```
 //!
-//! What is written is byte for byte what the Go controller writes for the same services and pods, so that taking over from
-//! it or handing back to it rewrites nothing.
+//! The controller writes byte for byte what the Go controller writes for the same services and pods. So neither rewrites
+//! anything when it takes over from the other.
 
 pub mod capacity;
 pub mod manifest;
@@ -57,7 +57,7 @@ use steersman_kinds::endpoints::{self, Endpoints};
 use steersman_kinds::pod::{Addresses, Offer, Phase, Placement, Pod, Readiness};
 use steersman_kinds::service::{Routing, Service};
 
-/// The row of the endpoints controller.
+/// The registry's entry of the endpoints controller.
 pub const DESCRIPTOR: Descriptor =
     Descriptor::new("endpoints-controller", &["endpoint", "endpoints"], construct)
         .options::<EndpointsOptions>()
@@ -66,9 +66,9 @@ pub const DESCRIPTOR: Descriptor =
 options! {
     /// Settings of the endpoints controller.
     pub struct EndpointsOptions("EndpointController") {
-        /// How many services have their endpoints synced at a time
+        /// Maximum number of services whose Endpoints are synced concurrently
         pub concurrent_syncs: Workers = Workers(5), "concurrent-endpoint-syncs", "ConcurrentEndpointSyncs";
-        /// How long the controller gathers changes of pods before it writes endpoints
+        /// How long a sync is delayed after a change of a pod, so that it handles several changes at once
         pub updates_batch_period: Duration = Duration::ZERO,
             "endpoint-updates-batch-period", "EndpointUpdatesBatchPeriod";
     }
@@ -83,27 +83,29 @@ const RULES: &[Rule] = &[
 ];
 
 keep! {
-    /// What endpoints tell of a pod.
+    /// The fields of a pod that Endpoints depend on.
     pub struct ServedPod: Pod => Placement, Phase, Readiness, Addresses, Offer
 }
 keep! {
-    /// What endpoints depend on of a service.
+    /// The fields of a service that its Endpoints depend on.
     pub struct RoutedService: Service => Routing
 }
 keep! {
-    /// What is compared of Endpoints, and what must be written back.
+    /// The fields of Endpoints that the controller compares, and those that an update must send back.
     pub struct WrittenEndpoints: Endpoints => endpoints::Annotations, endpoints::Content
 }
 
-/// Endpoints that some old component uses as a lock carry this annotation: they have no service, and must stay.
+/// The annotation of Endpoints that an old component uses as a lock for leader election. They have no service, and the
+/// controller must not delete them.
 const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
-/// How long a sync waits for the cache to show this controller's last write of the object, before it reads the object itself.
+/// How long a sync waits for the cache to show this controller's last write of the object, before it reads the object from
+/// the API server.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Makes the controller, as the registry has it.
+/// Constructs the controller for the registry.
 ///
 /// # Errors
-/// One of its caches runs already, without what it needs.
+/// If the informer of one of its kinds runs already, without the fields that this controller reads.
 pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> {
     let options: EndpointsOptions = context.options();
     let pods = context.informers.informer::<ServedPod>()?;
@@ -130,7 +132,7 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         let (controller, queue) = (Arc::clone(&controller), queue.clone());
         let batch_period = options.updates_batch_period;
         move |change| {
-            // Services of the first pods are queued by their own first sight.
+            // Pods of the first list queue nothing: each service is queued when its own informer first shows it.
             if !matches!(change, Change::Added { initial: true, .. }) {
                 let namespace = &change.key().namespace;
                 let concerned = services_to_sync(change, |labels| controller.selecting(namespace, labels));
@@ -144,7 +146,7 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
             Change::Deleted { .. } if !matches!(controller.services.get(change.key()), Ok(None)) => {
                 queue.add(change.key().clone());
             }
-            // No sync comes for a service that is gone, and the first sight of a new one queues its key.
+            // The service is gone, so no sync of it follows. A new service of this name queues its key when it appears.
             Change::Deleted { .. } => {
                 controller.own_writes.forget(change.key());
                 queue.wake(change.key());
@@ -165,7 +167,7 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     Ok(Construction::new([syncs.into(), sweep.into()], [pods.any(), services.any(), endpoints.any()]))
 }
 
-/// Keeps Endpoints in step with services and pods. Its keys are those of services.
+/// Keeps Endpoints up to date with services and pods. Its keys are those of services.
 pub struct EndpointsController {
     client: Client<Endpoints>,
     recorder: Recorder,
@@ -175,7 +177,7 @@ pub struct EndpointsController {
     services_by_selector: Index<RoutedService>,
     endpoints: Lister<WrittenEndpoints>,
     own_writes: OwnWrites,
-    /// What the last successful sync of each served service saw.
+    /// The times of changes that the last successful sync of each service saw.
     triggers: Mutex<HashMap<ObjectKey, Triggers>>,
 }
 
@@ -190,7 +192,7 @@ impl EndpointsController {
                         services.iter().filter(|service| service.get::<Routing>().selects(labels));
                     found.extend(selecting.map(|service| service.meta().key.clone()));
                 }
-                // One of them can't be read, and the others must not suffer for it: all of the namespace are synced.
+                // A service can't be read. So that the others are still synced, take all services of the namespace.
                 Err(_) => self.services.for_each_meta(|meta| {
                     if meta.key.namespace == *namespace {
                         found.insert(meta.key.clone());
@@ -201,7 +203,8 @@ impl EndpointsController {
         found
     }
 
-    /// The pods that a service selects. One of them that can't be read is an error; what becomes of others is no matter.
+    /// The pods that a service selects. Fails if one of them can't be read; unreadable pods that it does not select do not
+    /// matter.
     fn selected(&self, service: &View<RoutedService>) -> Result<Vec<View<ServedPod>>, SyncError> {
         let (routing, namespace) = (service.get::<Routing>(), &service.meta().key.namespace);
         let selects = |pod: &Meta| routing.selects(&pod.labels);
@@ -210,18 +213,18 @@ impl EndpointsController {
             .map_err(unreadable)
     }
 
-    /// All Endpoints, to see whether they still have a service: it may have gone while no controller ran. Those that are
-    /// somebody's lock never had one.
+    /// The keys of all Endpoints except those that serve as locks. The syncs of these keys delete the Endpoints whose
+    /// service was deleted while no controller ran.
     fn leftovers(&self) -> Vec<ObjectKey> {
         let (all, unreadable) = self.endpoints.list_readable();
         for error in unreadable {
-            tracing::error!(%error, "Endpoints that can't be read will not be cleaned up");
+            tracing::error!(%error, "Unreadable Endpoints will not be cleaned up");
         }
         let swept = all.iter().filter(|one| one.object().annotations().get(LEADER_ANNOTATION).is_none());
         swept.map(|one| one.meta().key.clone()).collect()
     }
 
-    /// The object as the cache has it, `None` also for one that this controller has deleted already.
+    /// The object as the cache has it. `None` also if this controller has deleted it.
     fn cached(&self, key: &ObjectKey) -> Result<Option<Arc<Endpoints>>, SyncError> {
         let current = self.endpoints.get(key).map_err(unreadable)?.map(|view| Arc::clone(view.object()));
         let shown = |uid: &Uid| {
@@ -246,41 +249,42 @@ impl EndpointsController {
             Ok(Created::Exists(status)) => {
                 Err(SyncError::Refused { what: format!("creating endpoints {key}"), status })
             }
-            // In a namespace that is being deleted nothing can be created, and no event tells of it.
+            // The API server creates nothing in a namespace that is being deleted. Upstream records no event for that
+            // either.
             Ok(Created::Now(_) | Created::NamespaceTerminating) => Ok(()),
             Err(error) => Err(error),
         };
         created.inspect_err(|error| {
             let what = format!("Failed to create endpoint for service {key}");
-            self.say_failed(manifest, "FailedToCreateEndpoint", &what, error);
+            self.record_failure(manifest, "FailedToCreateEndpoint", &what, error);
         })
     }
 
     async fn update(&self, key: &ObjectKey, manifest: &Manifest) -> Result<(), SyncError> {
         let what = || format!("updating endpoints {key}");
         let updated = match self.own_writes.write(key, self.client.update(key, content(manifest))).await {
-            Ok(Changed::Gone) => Err(SyncError::Failed(format!("{}: they are gone", what()))),
+            Ok(Changed::Gone) => Err(SyncError::Failed(format!("{}: the object no longer exists", what()))),
             Ok(changed) => changed.or_conflict(what).map(drop),
             Err(error) => Err(error),
         };
         updated.inspect_err(|error| {
             let what = format!("Failed to update endpoint {key}");
-            self.say_failed(manifest, "FailedToUpdateEndpoint", &what, error);
+            self.record_failure(manifest, "FailedToUpdateEndpoint", &what, error);
         })
     }
 
-    /// If the object is gone already, or another has its name, the cache will tell.
+    /// Deletes the object. Ignores that it does not exist or has another uid: the cache will show that.
     async fn delete(&self, key: &ObjectKey, uid: &Uid) -> Result<(), SyncError> {
         let delete = Delete::of(uid);
         let delete = self.client.delete(key, &delete);
         self.own_writes.remove::<Endpoints, _>(key, uid, delete).await.map(drop)
     }
 
-    fn say_failed(&self, manifest: &Manifest, reason: &'static str, what: &str, error: &SyncError) {
+    fn record_failure(&self, manifest: &Manifest, reason: &'static str, what: &str, error: &SyncError) {
         if error.is_end_of_leadership() {
             return;
         }
-        // As upstream the server's own words, where it said something.
+        // The event has the API server's message, as upstream's, if the server sent one.
         let why = error.status().map_or_else(|| error.to_string(), |status| status.message.clone());
         let of = &manifest.metadata;
         let meta = Meta {
@@ -300,7 +304,8 @@ impl Controller for EndpointsController {
     type Step = Step;
     type Outcome = ();
 
-    /// What this process has written holds for ever; what it has seen was meanwhile somebody else's to act on.
+    /// Forgets the times of changes, since another leader may have written them meanwhile. Keeps `own_writes`, which stay
+    /// valid.
     fn term_begins(&self) {
         self.triggers.lock().clear();
     }
@@ -308,15 +313,15 @@ impl Controller for EndpointsController {
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
         let current = match self.own_writes.check(key) {
             Freshness::Current => match self.cached(key)? {
-                // Another leader may have written them just before the service went, and no later event would bring this
-                // key back. (Upstream deletes them without looking.)
+                // Another leader may have written the object just before the service was deleted, and no later event would
+                // queue this key. (Upstream deletes the object without reading it.)
                 None if self.services.get(key).map_err(unreadable)?.is_none() => self.read(key).await?,
                 cached => cached,
             },
             Freshness::Behind { .. } => return Ok(Observation::Behind(PATIENCE)),
             Freshness::Doubtful => self.read(key).await?,
         };
-        // After the read: a service that was made meanwhile keeps its endpoints.
+        // Read the service after the object: a service that was created meanwhile keeps its Endpoints.
         let service = self.services.get(key).map_err(unreadable)?;
         let (mut pods, mut trigger, mut triggers) = (Vec::new(), None, None);
         match &service {

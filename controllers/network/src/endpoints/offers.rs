@@ -1,4 +1,4 @@
-//! What a pod offers to a service that selects it.
+//! Computes what a pod offers to a service that selects it: an address and ports.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use steersman_kinds::pod::{self, Addresses, Phase, Placement, Readiness};
 use steersman_kinds::ports::NamedPort;
 use steersman_kinds::service::{Routing, ServicePort};
 
-/// What the pod offers; `None` if it has no place in the service's Endpoints.
+/// The pod's offer to the service. `None` if the service's Endpoints must not list the pod.
 pub fn offer(service: &View<RoutedService>, pod: &View<ServedPod>) -> Option<Offer> {
     let routing = service.get::<Routing>();
     let any_state = routing.publish_not_ready_addresses;
@@ -23,7 +23,7 @@ pub fn offer(service: &View<RoutedService>, pod: &View<ServedPod>) -> Option<Off
     }
     let ip = address(routing, pod.get::<Addresses>())?;
     let ports: Vec<Port> = routing.ports.iter().filter_map(|port| resolve(port, pod.get())).collect();
-    // A headless service may have no ports at all; one of which the pod offers none leads nowhere.
+    // Skip a pod that offers none of the service's ports. Only a headless service may have no ports at all.
     if ports.is_empty() && !(routing.ports.is_empty() && routing.is_headless()) {
         return None;
     }
@@ -45,7 +45,8 @@ pub fn offer(service: &View<RoutedService>, pod: &View<ServedPod>) -> Option<Off
     })
 }
 
-/// The pod's address of the service's primary family. That is guessed, as upstream does, where the service does not say.
+/// The pod's address in the service's primary IP family. If the service does not name its families, this guesses the family
+/// as upstream does.
 fn address(routing: &Routing, addresses: &Addresses) -> Option<IpAddr> {
     let family = match routing.ip_families.first() {
         Some(family) => *family,
@@ -57,7 +58,7 @@ fn address(routing: &Routing, addresses: &Addresses) -> Option<IpAddr> {
     addresses.ips.of(family)
 }
 
-/// A pod has a name of its own within the domain of the service that it names as its subdomain.
+/// The pod's hostname, if the pod names this service as its subdomain; else empty.
 fn hostname(service: &View<RoutedService>, pod: &View<ServedPod>) -> ArcStr {
     let offer = pod.get::<pod::Offer>();
     let meta = service.meta();
@@ -68,8 +69,8 @@ fn hostname(service: &View<RoutedService>, pod: &View<ServedPod>) -> ArcStr {
     }
 }
 
-/// Where the pod listens for that port of the service. A name is looked for in the containers, then in the sidecars;
-/// `None` if no port of the protocol has it.
+/// The pod's port for a port of the service. Looks up a named target port in the containers, then in the sidecars. `None`
+/// if no container port has that name and protocol.
 fn resolve(port: &ServicePort, offer: &pod::Offer) -> Option<Port> {
     let number = match &port.target_port {
         IntOrString::Int(number) => *number,

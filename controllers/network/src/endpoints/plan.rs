@@ -1,4 +1,4 @@
-//! What the Endpoints of a service should be, and what must be done for it.
+//! Decides what the Endpoints of a service should contain, and which write is needed.
 
 use std::sync::Arc;
 
@@ -15,51 +15,52 @@ use steersman_controller::plan::Plan;
 use steersman_kinds::endpoints::{Content, Endpoints, Subset};
 use steersman_kinds::service::Routing;
 
-/// When that happened which the last write follows.
+/// The annotation with the time of the change that led to the last write.
 pub const LAST_CHANGE_TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
-/// There are more addresses than are listed.
+/// The annotation of Endpoints from which addresses were left out.
 pub const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
-/// Its only value today.
+/// The only value of [`OVER_CAPACITY`].
 const TRUNCATED: &str = "truncated";
-/// Who writes an Endpoints object. Upstream's value, whoever writes: the Go controller would rewrite all others.
+/// The label with the name of the controller that writes the object. Its value is upstream's [`CONTROLLER_NAME`]: the Go
+/// controller would rewrite objects with another value.
 pub const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 /// Upstream's name for this controller.
 pub const CONTROLLER_NAME: &str = "endpoint-controller";
-/// The service has no address of its own.
+/// The label of Endpoints whose service has no address of its own.
 pub const IS_HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// All that is looked at for one service.
+/// What a sync of one service decides on.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// `None` if there is none (any more).
+    /// The service; `None` if it does not exist.
     pub service: Option<View<RoutedService>>,
-    /// Those that the service selects, in no order.
+    /// The pods that the service selects, in no particular order.
     pub pods: Vec<View<ServedPod>>,
     /// The Endpoints object of the service's name, if there is one.
     pub current: Option<Arc<Endpoints>>,
-    /// What [`LAST_CHANGE_TRIGGER_TIME`] should say, if something is written.
+    /// The time that a write must put into [`LAST_CHANGE_TRIGGER_TIME`]; `None` removes the annotation.
     pub trigger: Option<Time>,
     /// The times of changes that `trigger` was chosen from. The next sync compares its own with them.
     pub triggers: Option<Triggers>,
-    /// Whether this sync has done its write.
+    /// Whether this sync has written.
     pub written: bool,
 }
 
-/// Something to do.
+/// A write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Make the object.
+    /// Create the object.
     Create(Box<Manifest>),
-    /// Replace it.
+    /// Update the object.
     Update(Box<Manifest>),
-    /// Delete it.
+    /// Delete the object.
     Delete {
-        /// This one, and no later one of its name.
+        /// The object's uid, the precondition of the deletion.
         uid: Uid,
     },
 }
 
-/// Decides. One write at the most.
+/// Plans at most one write.
 pub fn plan(observed: &Observed) -> Plan<Step> {
     if observed.written {
         return Plan::done();
@@ -70,24 +71,25 @@ pub fn plan(observed: &Observed) -> Plan<Step> {
             let meta = current.meta();
             (!meta.is_deleting()).then(|| Step::Delete { uid: meta.uid.clone() })
         }
-        // Somebody else says where such a service leads.
+        // Another party writes the Endpoints of such a service.
         (Some(service), _) if !is_served(service) => None,
         (Some(service), current) => write(observed, service, current.as_deref()),
     };
     step.map_or_else(Plan::done, Plan::step)
 }
 
-/// Whether this controller says where a service leads: not for `ExternalName`, and not without a selector.
+/// Whether this controller writes the Endpoints of a service: not if its type is `ExternalName`, and not if it has no
+/// selector.
 pub fn is_served(service: &View<RoutedService>) -> bool {
     let routing = service.get::<Routing>();
     routing.kind != "ExternalName" && !routing.selector.is_empty()
 }
 
-/// The write that makes `current` say what it should; `None` if it does.
+/// The write that brings `current` up to date; `None` if it is.
 fn write(observed: &Observed, service: &View<RoutedService>, current: Option<&Endpoints>) -> Option<Step> {
     let mut subsets = repack(observed.pods.iter().filter_map(|pod| offer(service, pod)));
     let fit = truncate(&mut subsets);
-    if current.is_some_and(|current| says(current, service, &subsets, fit)) {
+    if current.is_some_and(|current| is_up_to_date(current, service, &subsets, fit)) {
         return None;
     }
 
@@ -114,10 +116,10 @@ fn write(observed: &Observed, service: &View<RoutedService>, current: Option<&En
     Some(if current.is_some() { Step::Update(manifest) } else { Step::Create(manifest) })
 }
 
-/// Whether an object says already what it should. As for upstream, the order of what it says, its headless label and the
-/// trigger's time are no reason to write. (Upstream writes a truncated object on every sync, which the API server then
-/// finds to be the same; this is compared after truncation instead.)
-fn says(current: &Endpoints, service: &View<RoutedService>, subsets: &[Subset], fit: Fit) -> bool {
+/// Whether an object has the right content. As for upstream, the order of subsets, the headless label and the trigger time
+/// are no reason to write. (Upstream writes a truncated object on every sync, and the API server finds that nothing
+/// changed. This function compares after truncation instead.)
+fn is_up_to_date(current: &Endpoints, service: &View<RoutedService>, subsets: &[Subset], fit: Fit) -> bool {
     let over_capacity = current.annotations().get(OVER_CAPACITY).map(ArcStr::as_str);
     current.content() == Content::of_subsets(subsets)
         && over_capacity == (fit == Fit::Truncated).then_some(TRUNCATED)

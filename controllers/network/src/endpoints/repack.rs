@@ -1,4 +1,4 @@
-//! From what each pod offers to subsets, in the form that upstream's `RepackSubsets` gives them.
+//! Groups the offers of pods into subsets, in the form that upstream's `RepackSubsets` gives them.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -8,27 +8,27 @@ use steersman_api::{ArcStr, Uid};
 use super::canonical::{port_rank, subset_rank};
 use steersman_kinds::endpoints::{Address, Port, Subset};
 
-/// What one pod offers to one service.
+/// The address and ports that one pod offers to one service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Where it is reached.
+    /// The pod's address.
     pub address: Address,
-    /// Whether it may be.
+    /// Whether the address is ready.
     pub ready: bool,
-    /// On which ports. None: it is reached (by its name) without the service knowing of any port.
+    /// The ports. Empty for a headless service without ports, whose clients only look up the pod's name.
     pub ports: Vec<Port>,
 }
 
-/// The fewest subsets that say the same as these offers, in canonical form.
+/// Groups offers into as few subsets as possible, in canonical form.
 ///
-/// Every port stands in one subset, with all addresses that offer it; ports that the same addresses offer in the same
-/// state share a subset. Addresses of one IP and one target are one; if it is said to be both, it is not ready. The result
-/// does not depend on the order of the offers: addresses are sorted by IP (as text) and the target's uid, ports and
-/// subsets by their canonical rank.
+/// Each port is in one subset, with all addresses that offer it. Ports that the same addresses offer with the same
+/// readiness share a subset. Addresses with the same IP and the same target's uid are merged; if they are offered both as
+/// ready and as not ready, the merged address is not ready. The result does not depend on the order of the offers:
+/// addresses are sorted by IP (as text) and by the target's uid, ports and subsets by their canonical rank.
 pub fn repack(offers: impl IntoIterator<Item = Offer>) -> Vec<Subset> {
     let mut addresses: Vec<Address> = Vec::new();
     let mut known: HashMap<(ArcStr, Option<Uid>), usize> = HashMap::new();
-    // Of each port the addresses, by their place in `addresses`, and whether they are ready.
+    // For each port, the addresses that offer it (as indexes into `addresses`), and whether they are ready.
     let mut offered: HashMap<Option<Port>, BTreeMap<usize, bool>> = HashMap::new();
     for Offer { address, ready, ports } in offers {
         let uid = address.target_ref.as_ref().map(|target| target.uid.clone());
@@ -44,7 +44,7 @@ pub fn repack(offers: impl IntoIterator<Item = Offer>) -> Vec<Subset> {
 
     let mut shared: HashMap<BTreeMap<usize, bool>, Vec<Port>> = HashMap::new();
     for (port, by) in offered {
-        // A port without a number counts as none.
+        // Ports without a number are left out.
         shared.entry(by).or_default().extend(port.filter(|port| port.port > 0));
     }
 
@@ -67,7 +67,7 @@ pub fn repack(offers: impl IntoIterator<Item = Offer>) -> Vec<Subset> {
     subsets
 }
 
-/// Upstream's `LessEndpointAddress`.
+/// The order of upstream's `LessEndpointAddress`.
 fn by_ip_and_uid(a: &Address, b: &Address) -> Ordering {
     let uid = |address: &Address| address.target_ref.as_ref().map(|target| target.uid.to_string());
     a.ip.as_bytes().cmp(b.ip.as_bytes()).then_with(|| uid(a).cmp(&uid(b)))
@@ -100,9 +100,9 @@ mod tests {
         Offer { address, ready, ports: ports.to_vec() }
     }
 
-    /// The expectation is what upstream's `RepackSubsets` made of the same subsets.
+    /// The expected subsets are the result of upstream's `RepackSubsets` for the same offers.
     #[test]
-    fn subsets_and_ports_stand_in_the_order_that_go_gives_them() {
+    fn subsets_and_ports_are_in_gos_order() {
         let on_node = Address { node_name: Some("n1".into()), ..address("10.0.0.1", "u-1") };
         let named = Address { hostname: "h".into(), ..address("10.0.0.2", "u-2") };
         let bare = Address { ip: "10.0.0.3".into(), ..Address::default() };
@@ -127,9 +127,9 @@ mod tests {
         assert_eq!(subsets, Vec::<Subset>::from_json(&expected).unwrap());
     }
 
-    /// As kube-controller-manager 1.36.3 wrote them for a service of twenty ports.
+    /// The expected order is that which kube-controller-manager 1.36.3 wrote for a service with twenty ports.
     #[test]
-    fn twenty_ports_of_three_protocols_stand_in_the_order_that_go_gives_them() {
+    fn twenty_ports_of_three_protocols_are_in_gos_order() {
         let ports = (0..20_usize).map(|at| Port {
             protocol: ["TCP", "UDP", "SCTP"][at % 3].into(),
             ..port(&format!("p{at}"), 200 + i32::try_from(at % 7).unwrap())
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn not_ready_outweighs_ready_and_one_ip_may_have_several_targets() {
+    fn not_ready_wins_over_ready_and_one_ip_may_have_several_targets() {
         let web = [port("web", 80)];
         let subsets = repack([
             offer(address("10.0.0.1", "b"), true, &web),
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!((subset.addresses.len(), subset.not_ready_addresses.len(), subset.ports.len()), (1, 1, 0));
     }
 
-    /// Pods of few addresses and few ports, so that they meet.
+    /// Offers with few different addresses and ports, so that many of them share some.
     fn offers() -> impl Strategy<Value = Vec<Offer>> {
         let one =
             (0..6_u8, 0..3_u8, any::<bool>(), proptest::collection::btree_set((0..3_u8, 1..3_i32), 0..3));
@@ -178,7 +178,7 @@ mod tests {
         proptest::collection::vec(one, 0..12)
     }
 
-    /// Each subset as the offers it was made of.
+    /// The offers that result in these subsets.
     fn unpack(subsets: &[Subset]) -> Vec<Offer> {
         let each = subsets.iter().flat_map(|subset| {
             let ready = subset.addresses.iter().map(|address| (address, true));
@@ -197,13 +197,13 @@ mod tests {
         }
 
         #[test]
-        fn what_is_canonical_stays_as_it_is(offers in offers()) {
+        fn repacking_canonical_subsets_changes_nothing(offers in offers()) {
             let subsets = repack(offers);
             prop_assert_eq!(&repack(unpack(&subsets)), &subsets);
         }
 
         #[test]
-        fn each_port_stands_once_and_says_the_same_as_before(offers in offers()) {
+        fn each_port_is_in_one_subset_and_the_content_is_unchanged(offers in offers()) {
             let subsets = repack(offers.clone());
             let ports: Vec<_> = subsets.iter().flat_map(|subset| &subset.ports).collect();
             for (at, port) in ports.iter().enumerate() {

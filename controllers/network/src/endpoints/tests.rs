@@ -1,4 +1,4 @@
-//! Services and pods in, writes out.
+//! Tests of the plan: services and pods in, writes out.
 
 use serde_json::{Value, json};
 use steersman_informer::wire::Encoding;
@@ -27,12 +27,12 @@ fn waiting(name: &str) -> Pod {
     pod(name).namespace("ns").uid(name).label("app", "web").on("n1").phase("Running").ready()
 }
 
-/// Such a pod with an address, and ready.
+/// A pod that [`waiting`] makes, with an address.
 fn serving(name: &str, ip: &str) -> Pod {
     waiting(name).ip(ip)
 }
 
-/// The address of a pod that [`serving`] makes.
+/// The entry in Endpoints of a pod that [`serving`] makes.
 fn address(name: &str, ip: &str) -> Value {
     let target = json!({"kind": "Pod", "namespace": "ns", "name": name, "uid": name});
     json!({"ip": ip, "nodeName": "n1", "targetRef": target})
@@ -42,7 +42,7 @@ fn http() -> Value {
     json!([{"name": "http", "port": 8080, "protocol": "TCP"}])
 }
 
-/// Endpoints as this controller would leave them, of version 7, with these subsets, changed by `patch`.
+/// Endpoints as this controller would write them, of version 7, with these subsets, changed by `patch`.
 fn stored(subsets: Value, patch: Value) -> Arc<Endpoints> {
     let mut stored = json!({
         "metadata": {
@@ -79,7 +79,7 @@ fn step(observed: &Observed) -> Option<Step> {
     }
 }
 
-/// What is written, as JSON.
+/// The object that the plan writes, as JSON.
 fn written(observed: &Observed) -> Value {
     match step(observed) {
         Some(Step::Create(manifest) | Step::Update(manifest)) => {
@@ -89,13 +89,13 @@ fn written(observed: &Observed) -> Value {
     }
 }
 
-/// The subsets written for a service that has none yet.
+/// The subsets that the plan writes for a service without Endpoints.
 fn subsets(service: View<RoutedService>, pods: Vec<Pod>) -> Value {
     written(&observed(service, pods, None)).get("subsets").cloned().unwrap_or(json!([]))
 }
 
 #[test]
-fn a_new_object_carries_the_labels_of_its_service_and_says_who_wrote_it_and_when_it_had_to() {
+fn a_new_object_has_the_labels_of_its_service_the_controllers_name_and_the_trigger_time() {
     let labelled = service(json!({"metadata": {"labels": {"team": "a"}}}));
     let observed = Observed {
         trigger: Some(Time::from_seconds(1_767_225_600)),
@@ -148,7 +148,7 @@ fn pods_that_can_never_serve_again_are_left_out() {
         ]
     };
     assert_eq!(subsets(service(json!({})), all()), json!([]));
-    // Such a service leaves out only pods that have ended, or that have no address.
+    // With `publishNotReadyAddresses`, only pods that have ended or have no address are left out.
     assert_eq!(
         subsets(service(json!({"spec": {"publishNotReadyAddresses": true}})), all()),
         json!([{"addresses": [address("ending", "10.0.0.3")], "ports": http()}])
@@ -226,7 +226,7 @@ fn headless_services_are_marked_and_may_have_no_ports() {
         written["subsets"],
         json!([{"addresses": [address("a", "10.0.0.1")], "notReadyAddresses": [address("b", "10.0.0.2")]}])
     );
-    // With an address of its own a service without ports leads nowhere.
+    // A service with a cluster IP but without ports gets no subsets.
     assert_eq!(subsets(service(json!({"spec": {"ports": null}})), vec![serving("a", "10.0.0.1")]), json!([]));
 }
 
@@ -243,7 +243,7 @@ fn a_pod_has_its_name_in_the_domain_of_the_service_that_is_its_subdomain() {
 }
 
 #[test]
-fn services_whose_endpoints_are_somebody_elses_are_left_alone() {
+fn the_endpoints_of_services_without_selector_are_left_alone() {
     for patch in
         [json!({"spec": {"type": "ExternalName", "clusterIP": null}}), json!({"spec": {"selector": null}})]
     {
@@ -254,7 +254,7 @@ fn services_whose_endpoints_are_somebody_elses_are_left_alone() {
 }
 
 #[test]
-fn endpoints_go_with_their_service_once() {
+fn endpoints_without_service_are_deleted_once() {
     let current = || stored(json!([]), json!({}));
     assert_eq!(step(&observed(None, vec![], current())), Some(Step::Delete { uid: "e".into() }));
     assert_eq!(step(&observed(None, vec![], None)), None);
@@ -264,7 +264,7 @@ fn endpoints_go_with_their_service_once() {
 }
 
 #[test]
-fn what_says_already_what_it_should_is_not_written() {
+fn an_object_with_the_right_content_is_not_written() {
     let pods = || vec![serving("a", "10.0.0.1"), serving("b", "10.0.0.2")];
     let labelled = || service(json!({"metadata": {"labels": {"team": "a"}}}));
     let same = json!([{"addresses": [address("a", "10.0.0.1"), address("b", "10.0.0.2")], "ports": http()}]);
@@ -303,7 +303,7 @@ fn what_says_already_what_it_should_is_not_written() {
 }
 
 #[test]
-fn an_update_keeps_what_is_not_this_controllers_to_change() {
+fn an_update_keeps_the_metadata_that_the_controller_does_not_own() {
     let owner = json!({"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "s"});
     let current = stored(
         json!([]),
@@ -338,7 +338,7 @@ fn beyond_a_thousand_addresses_the_object_is_truncated_once() {
     assert_eq!(first["subsets"][0]["addresses"].as_array().unwrap().len(), 1000);
     let current = stored(first["subsets"].clone(), json!({"metadata": first["metadata"]}));
     assert_eq!(step(&observed(service(json!({})), pods.clone(), current.clone())), None);
-    // Back below the limit, all are listed and the mark goes.
+    // Below the limit again, all addresses are listed and the annotation is removed.
     let fewer = written(&observed(service(json!({})), pods[1..].to_vec(), current));
     assert_eq!(fewer["metadata"].get("annotations"), None);
     assert_eq!(fewer["subsets"][0]["addresses"].as_array().unwrap().len(), 1000);

@@ -1,4 +1,4 @@
-//! When that happened which a write of Endpoints follows: for the annotation by which its delay is measured.
+//! Finds the time of the change that a write of Endpoints reacts to. Clients measure the controller's delay by it.
 
 use steersman_api::{ArcStr, Time};
 
@@ -6,16 +6,16 @@ use super::{RoutedService, ServedPod};
 use steersman_informer::View;
 use steersman_kinds::pod::Readiness;
 
-/// What is remembered of a service's last sync. Some 16 bytes a pod.
+/// The times of changes that a sync of a service saw. Takes some 16 bytes for each pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Triggers {
     service: Option<Time>,
-    /// When the readiness of each pod last changed, by name. The names are the cache's own.
+    /// When the readiness of each pod last changed, by name. The names share memory with the cache.
     pods: Box<[(ArcStr, Time)]>,
 }
 
 impl Triggers {
-    /// Of a service and its pods as they are now.
+    /// The times of a service and of its pods.
     pub fn of(service: &View<RoutedService>, pods: &[View<ServedPod>]) -> Self {
         let changed = |pod: &View<ServedPod>| {
             let at = pod.get::<Readiness>().ready.last_transition_time?;
@@ -26,11 +26,12 @@ impl Triggers {
         Self { service: service.meta().created, pods }
     }
 
-    /// The moment that the annotation should say: the earliest of those that have come since `before`. Of a service that
-    /// was not known before (`None`), its creation. `None` if nothing has come: there should be no annotation.
+    /// The time for the annotation: the earliest change since `before`. If `before` is `None`, this is the first sync of
+    /// the service, and the time is the service's creation. `None` if nothing changed: then the object should have no
+    /// annotation.
     ///
-    /// As upstream's `ComputeEndpointLastChangeTriggerTime`, and as approximate: of an object that changes twice between
-    /// two syncs the first change is lost.
+    /// Equals upstream's `ComputeEndpointLastChangeTriggerTime`, with the same flaw: if an object changes twice between two
+    /// syncs, the first change is lost.
     pub fn since(&self, before: Option<&Self>) -> Option<Time> {
         let Some(before) = before else { return self.service };
         let pods = self.pods.iter().filter(|(name, at)| Some(*at) > before.pod(name)).map(|(_, at)| *at);
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_new_service_its_creation_counts() {
+    fn the_time_of_a_new_service_is_its_creation() {
         assert_eq!(state(Some(10), &[("a", 5)]).since(None), Some(at(10)));
         assert_eq!(state(None, &[("a", 5)]).since(None), None);
     }
