@@ -1,4 +1,4 @@
-//! Controllers of nodes, and of pods whose node is gone: a folder for each, with its policy, settings, rights and
+//! The controllers of nodes and of pods whose node is gone. Each has a folder with its policy, options, RBAC rules and
 //! metrics.
 
 pub mod pod_gc;

@@ -1,4 +1,4 @@
-//! Pods that nobody else will remove are collected.
+//! Tests of the pod garbage collector against the test server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A pod to be collected, and what is done to it.
+//! A pod that the collector deletes, and the patch of its status.
 
 use serde_json::{Value, json};
 use steersman_api::{ObjectKey, Time, Uid};
@@ -10,18 +10,18 @@ use steersman_kinds::pod::{Disruption, Phase};
 /// Why a pod is garbage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It has ended, and too many have.
+    /// The pod has terminated, and more pods have than the threshold allows.
     Terminated,
-    /// It is to end, on a node that is out of service.
+    /// The pod is terminating on a node that is out of service.
     OutOfService,
-    /// Its node is gone.
+    /// The pod's node does not exist.
     Orphaned,
-    /// It is to end, and never began.
+    /// The pod is terminating and was never scheduled.
     Unscheduled,
 }
 
 impl Reason {
-    /// The value of the metrics' label.
+    /// The value of the metrics' label `reason`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Terminated => "terminated",
@@ -32,22 +32,23 @@ impl Reason {
     }
 }
 
-/// A pod to be deleted without grace.
+/// A pod to delete with a grace period of zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Collection {
-    /// Its name.
+    /// The pod's namespace and name.
     pub key: ObjectKey,
-    /// Which pod of that name.
+    /// The pod's uid, the precondition of the patch and of the deletion.
     pub uid: Uid,
-    /// Why.
+    /// Why the pod is garbage.
     pub reason: Reason,
-    /// A strategic merge patch of its status that comes first, for a pod that has not ended: no kubelet will say that it
-    /// has, and whoever counts its end must see one.
+    /// The strategic merge patch that sets the pod's phase to `Failed` before the deletion. `None` if the pod has ended. No
+    /// kubelet will report the end of the others, and their owners count ended pods.
     pub failure: Option<Value>,
 }
 
 impl Collection {
-    /// Of that pod; `None` if all that can be done to it has been: something else holds it.
+    /// The collection of `pod`. `None` if the pod has ended and is already being deleted without grace, so that only a
+    /// finalizer keeps it.
     pub(super) fn of(pod: &View<CollectedPod>, reason: Reason, now: Time) -> Option<Self> {
         let meta = pod.meta();
         let has_ended = pod.get::<Phase>().is_terminal();
@@ -59,8 +60,8 @@ impl Collection {
     }
 }
 
-/// Only what changes. So the API server puts a new condition before the others, where upstream, which sends the types of all,
-/// has it behind them; the order of conditions means nothing.
+/// The patch has only the conditions that change. So the API server puts a new condition before the others. Upstream also
+/// sends the types of the others, and the new condition comes last. The order of conditions has no meaning.
 fn failure(pod: &View<CollectedPod>, reason: Reason, now: Time) -> Value {
     let mut status = json!({"phase": "Failed"});
     if reason == Reason::Orphaned {
@@ -75,7 +76,7 @@ fn failure(pod: &View<CollectedPod>, reason: Reason, now: Time) -> Value {
             "lastTransitionTime": since,
         }]);
     }
-    // Zero where the API server does not count generations.
+    // Zero if the API server does not count generations of pods.
     let generation = pod.meta().generation;
     if generation != 0 {
         status["observedGeneration"] = generation.into();

@@ -1,4 +1,4 @@
-//! How many pods were force-deleted, under upstream's names.
+//! Counts the pods that the collector force-deletes, under upstream's names.
 
 use prometheus::{IntCounterVec, Opts, Registry};
 
@@ -12,7 +12,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// New families, all empty.
+    /// Makes the families, without registering them.
     pub fn new() -> Self {
         let family = |name: &str, help: &str| {
             IntCounterVec::new(Opts::new(name, help), &["namespace", "reason"])
@@ -31,16 +31,16 @@ impl Metrics {
         }
     }
 
-    /// Shows the families in `registry`.
+    /// Registers the families with `registry`.
     ///
     /// # Errors
-    /// When it has a family of one of these names already.
+    /// If `registry` already has a family of one of these names.
     pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         registry.register(Box::new(self.deletions.clone()))?;
         registry.register(Box::new(self.errors.clone()))
     }
 
-    /// A deletion was tried. As upstream, one that failed counts as a deletion too.
+    /// Counts an attempt to delete a pod. As in upstream, one that failed counts both as a deletion and as an error.
     pub(super) fn deleted(&self, namespace: &str, reason: Reason, succeeded: bool) {
         let labels = [namespace, reason.as_str()];
         self.deletions.with_label_values(&labels).inc();

@@ -1,11 +1,11 @@
-//! The pod garbage collector: force-deletes pods that nobody else will remove.
+//! The pod garbage collector: force-deletes pods that no kubelet and no owner will delete.
 //!
 //! ```text
 //! every 20 s: pods, nodes ─> terminated beyond the threshold      (terminated.rs)
 //!                            terminating on nodes out of service  (terminating.rs)
 //!                            on nodes that are gone               (orphaned.rs; after quarantine and a live read)
 //!                            terminating and never scheduled      (terminating.rs)
-//!             each: phase Failed if it has not ended, then delete without grace
+//!             each: set the phase to Failed if it has not ended, then delete with grace period 0
 //! ```
 
 pub mod collection;
@@ -41,7 +41,7 @@ use steersman_controller::runner::PeriodicLoop;
 use steersman_kinds::node::{Node, Readiness, Taints};
 use steersman_kinds::pod::{Disruption, Phase, Placement, Pod};
 
-/// The row of the pod garbage collector.
+/// The registry's entry of the pod garbage collector.
 pub const DESCRIPTOR: Descriptor = Descriptor::new("pod-garbage-collector-controller", &["podgc"], construct)
     .options::<PodGcOptions>()
     .rules(RULES);
@@ -49,7 +49,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor::new("pod-garbage-collector-contro
 options! {
     /// Settings of the pod garbage collector.
     pub struct PodGcOptions("PodGCController") {
-        /// How many terminated pods may exist before the oldest are deleted; 0 and less: any number
+        /// Maximum number of terminated pods, beyond which the oldest are deleted; 0 or less: any number
         pub terminated_pod_threshold: i32 = 12_500, "terminated-pod-gc-threshold", "TerminatedPodGCThreshold";
     }
 }
@@ -61,24 +61,25 @@ const RULES: &[Rule] = &[
 ];
 
 keep! {
-    /// What tells whether a pod is garbage.
+    /// The fields of a pod that decide whether it is garbage.
     pub struct CollectedPod: Pod => Placement, Phase, Disruption
 }
 keep! {
-    /// What tells whether a node still looks after its pods.
+    /// The fields of a node that decide whether its pods are garbage.
     pub struct CollectedNode: Node => Taints, Readiness
 }
 
-/// How often garbage is looked for; upstream: `gcCheckPeriod`.
+/// Time between two collections. Upstream: `gcCheckPeriod`.
 const PERIOD: Duration = Duration::from_secs(20);
-/// How long a node that the cache does not know may take to turn up, before the API server is asked whether it is gone;
-/// upstream: `quarantineTime`.
+/// How long the collector waits for a node to appear in the cache, before it asks the API server whether the node exists.
+/// Upstream: `quarantineTime`.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
-/// Makes the controller, as the registry has it.
+/// Constructs the controller for the registry.
 ///
 /// # Errors
-/// One of its caches runs already, without what it needs; or its metrics are registered already.
+/// If the informer of one of its kinds runs already, without the fields that this controller reads; or if its metrics are
+/// registered already.
 pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> {
     let pods = context.informers.informer::<CollectedPod>()?;
     let nodes = context.informers.informer::<CollectedNode>()?;
@@ -100,38 +101,38 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     Ok(Construction::new([collect.into()], [pods.any(), nodes.any()]))
 }
 
-/// Looks for pods that are garbage. Its one key stands for all of them.
+/// Finds and deletes pods that are garbage. It has one key, which stands for all pods.
 pub struct PodGc {
     pod_client: Client<Pod>,
     node_client: Client<Node>,
     pods: Lister<CollectedPod>,
     nodes: Lister<CollectedNode>,
-    /// Nodes that pods name and the cache does not know: handed out once their time is up.
+    /// Nodes that pods name and that the cache does not have. The queue returns each when its quarantine ends.
     quarantine: WorkQueue<ArcStr>,
     terminated_threshold: Option<usize>,
     metrics: Metrics,
-    /// The round that the last sync did not come to the end of.
+    /// The round of the last sync, if that sync did not finish it.
     unfinished: Mutex<Option<Round>>,
 }
 
 impl PodGc {
-    /// All pods that can be read. Those that can't be are left alone, and keep the collector from no other.
+    /// All readable pods. The collector leaves unreadable ones alone, and collects the others.
     fn pods(&self) -> Vec<View<CollectedPod>> {
         let (pods, unreadable) = self.pods.list_readable();
         if let Some(error) = unreadable.first() {
-            tracing::warn!(%error, pods = unreadable.len(), "Pods that can't be read are not collected");
+            tracing::warn!(%error, pods = unreadable.len(), "Skipped pods that can't be read");
         }
         pods
     }
 
-    /// All nodes by name, those that can't be read as `None`: they exist.
+    /// All nodes by name; `None` for a node that can't be read, but exists.
     fn nodes(&self) -> HashMap<ArcStr, Option<View<CollectedNode>>> {
         let (readable, unreadable) = self.nodes.list_readable();
         let readable = readable.into_iter().map(|node| (node.meta().key.name.clone(), Some(node)));
         readable.chain(unreadable.into_iter().map(|error| (error.key.name, None))).collect()
     }
 
-    /// The nodes whose quarantine is over.
+    /// Takes the nodes whose quarantine has ended from the queue.
     async fn out_of_quarantine(&self) -> Vec<ArcStr> {
         let mut nodes = Vec::new();
         while !self.quarantine.is_empty()
@@ -160,7 +161,8 @@ impl PodGc {
         ended.map(|()| Outcome::Collected)
     }
 
-    /// That there is no such pod any more, or another of its name, is as good as done.
+    /// Sets the pod's phase to `Failed`, if it has not ended, and deletes the pod. Succeeds if the pod no longer exists or
+    /// has another uid.
     async fn mark_failed_and_delete(&self, pod: &Collection) -> Result<(), SyncError> {
         if let Some(patch) = &pod.failure {
             let patch = Patch::Strategic(patch.clone());
@@ -179,16 +181,16 @@ impl Controller for PodGc {
     type Step = Step;
     type Outcome = Outcome;
 
-    /// Another process may have led since, and the API server would have to be asked anew for all of it.
+    /// Drops an unfinished round: another process may have led meanwhile.
     fn term_begins(&self) {
         *self.unfinished.lock() = None;
     }
 
     async fn observe(&self, _key: &Self::Key) -> Result<Observation<Observed>, SyncError> {
         let unfinished = self.unfinished.lock().take();
-        // Pods first: the later the nodes, the fewer of them seem to be missing.
+        // List the pods before the nodes, so that the nodes of new pods are in the second list.
         let pods = self.pods();
-        let (round, mut out_of_quarantine) = unfinished.unwrap_or_default().go_on(&pods);
+        let (round, mut out_of_quarantine) = unfinished.unwrap_or_default().resume(&pods);
         out_of_quarantine.extend(self.out_of_quarantine().await);
         Ok(Observation::Ready(Observed {
             pods,
@@ -217,7 +219,7 @@ impl Controller for PodGc {
 
     fn absorb(&self, observed: &mut Observed, step: Step, result: StepResult<Outcome>) {
         observed.absorb(step, &result);
-        if observed.round.goes_on() {
+        if observed.round.is_unfinished() {
             *self.unfinished.lock() = Some(observed.round.clone());
         }
     }

@@ -8,7 +8,7 @@ use steersman_informer::View;
 use super::{CollectedNode, CollectedPod};
 use steersman_kinds::pod::Placement;
 
-/// The nodes that pods are on and the cache does not know. That is no proof: a node may be newer than the cache.
+/// The nodes that pods name and that the cache does not have. They may exist: a node may be newer than the cache.
 pub(super) fn unknown_nodes(
     pods: &[View<CollectedPod>],
     nodes: &HashMap<ArcStr, Option<View<CollectedNode>>>,
@@ -17,7 +17,7 @@ pub(super) fn unknown_nodes(
     named.filter(|node| !node.is_empty() && !nodes.contains_key(*node)).cloned().collect()
 }
 
-/// The pods on nodes that are gone for certain.
+/// The pods on nodes that do not exist, as the API server confirmed.
 pub(super) fn orphaned<'a>(
     pods: &'a [View<CollectedPod>],
     gone: &BTreeSet<ArcStr>,

@@ -1,4 +1,4 @@
-//! Which pods are garbage.
+//! Decides which pods are garbage.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -14,90 +14,90 @@ use super::{CollectedNode, CollectedPod};
 use steersman_controller::controller::StepResult;
 use steersman_controller::plan::{Batch, OnFailure, Pace, Plan};
 
-/// How many calls are under way at once. The client's own limit is the narrower one, by far.
-const AT_ONCE: usize = 20;
-/// How many pods are collected in one sync: at the default limit of a client, some 25 seconds' worth, so that neither a stop
-/// nor anything new waits for much longer. What is left is for the next sync of the same [`Round`].
-const PER_SYNC: usize = 500;
-/// When the round goes on after that many: a while in which the cache learns of the last deletions.
-const BREATH: Duration = Duration::from_secs(1);
+/// Maximum number of concurrent calls. The client's own rate limit is much narrower.
+const MAX_CONCURRENT_CALLS: usize = 20;
+/// Maximum number of pods that one sync collects. At a client's default rate limit they take some 25 seconds, so that
+/// neither shutdown nor new garbage waits much longer. The next sync of the same [`Round`] collects the rest.
+const MAX_PER_SYNC: usize = 500;
+/// The pause before the next sync of a round, in which the cache receives the last deletions.
+const PAUSE: Duration = Duration::from_secs(1);
 
-/// All that is looked at.
+/// What a sync decides on.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// All that can be read, in no order.
+    /// All readable pods, in no particular order.
     pub pods: Vec<View<CollectedPod>>,
-    /// By name; `None` for one that can't be read.
+    /// The nodes by name; `None` for a node that can't be read.
     pub nodes: HashMap<ArcStr, Option<View<CollectedNode>>>,
-    /// The nodes that the cache has not known for as long as a quarantine takes (though it may know them by now).
+    /// Nodes whose quarantine has ended. The cache may have them by now.
     pub out_of_quarantine: BTreeSet<ArcStr>,
-    /// How many terminated pods may exist; `None`: any number.
+    /// Maximum number of terminated pods; `None`: any number.
     pub terminated_threshold: Option<usize>,
-    /// The steps that come before any collection have been taken.
+    /// Whether the sync has taken the steps that come before any collection.
     pub probed: bool,
-    /// What has been done in this round.
+    /// The progress of the current round.
     pub round: Round,
 }
 
-/// One way through all garbage, in as many syncs as it takes. Each pod is tried once, so that those that can't be deleted
-/// keep no others from their turn.
+/// One pass over all garbage, in as many syncs as it takes. It tries each pod once, so that pods whose deletion fails do
+/// not block the others.
 #[derive(Clone, Debug, Default)]
 pub struct Round {
-    /// The pods that have been dealt with, well or not.
+    /// The pods that were tried, successfully or not.
     handled: HashSet<Uid>,
-    /// How many of them in this sync.
+    /// How many of `handled` were tried in this sync.
     in_this_sync: usize,
-    /// The nodes whose pods are collected in this round. The next sync asks for them anew, without quarantine: a node of the
-    /// same name may have come since.
+    /// The nodes that do not exist and whose pods this sync collects. The next sync of the round asks the API server for
+    /// them again, without quarantine: a node of the same name may exist by then.
     gone: BTreeSet<ArcStr>,
 }
 
 impl Round {
-    /// Whether this sync has done its share, and the round goes on in the next one.
-    pub fn goes_on(&self) -> bool {
-        self.in_this_sync >= PER_SYNC
+    /// Whether this sync has reached its limit, so that the round continues in the next one.
+    pub fn is_unfinished(&self) -> bool {
+        self.in_this_sync >= MAX_PER_SYNC
     }
 
-    /// The same round in the next sync, and the nodes to ask for first. Pods that no longer exist are forgotten, so that a
-    /// round does not grow for as long as new garbage comes in.
-    pub fn go_on(self, pods: &[View<CollectedPod>]) -> (Self, BTreeSet<ArcStr>) {
+    /// Continues the round in the next sync. Returns the nodes to read first. Forgets pods that no longer exist, so that
+    /// the round's memory is bounded while new garbage keeps coming.
+    pub fn resume(self, pods: &[View<CollectedPod>]) -> (Self, BTreeSet<ArcStr>) {
         let left = pods.iter().map(|pod| &pod.meta().uid).filter(|uid| self.handled.contains(*uid));
         (Self { handled: left.cloned().collect(), ..Self::default() }, self.gone)
     }
 }
 
-/// Something to do.
+/// A step of a sync.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Give an unknown node time to turn up. Nothing happens if it has been given that before.
+    /// Put an unknown node into quarantine. Does nothing if it is there already.
     Quarantine(ArcStr),
     /// Ask the API server whether the node exists.
     ReadNode(ArcStr),
-    /// Remove a pod.
+    /// Delete a pod.
     Collect(Collection),
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The node will be handed out when its time is up.
+    /// The node is in quarantine.
     Quarantined,
-    /// There is such a node.
+    /// The node exists.
     NodeExists,
-    /// There is none.
+    /// The node does not exist.
     NodeIsGone,
-    /// The pod is gone, or about to be.
+    /// The pod is deleted, or being deleted.
     Collected,
 }
 
 impl Observed {
-    /// Adds what came of a step.
+    /// Records the result of a step.
     pub fn absorb(&mut self, step: Step, result: &StepResult<Outcome>) {
         match step {
             Step::Quarantine(_) => self.probed = true,
             Step::ReadNode(node) => {
                 self.probed = true;
-                // Of a node that nobody could tell about nothing is concluded; it is in quarantine again.
+                // If the read failed, the node is not known to be gone. It is in quarantine again.
                 if matches!(result, StepResult::Done(Outcome::NodeIsGone)) {
                     self.round.gone.insert(node);
                 }
@@ -110,10 +110,16 @@ impl Observed {
     }
 }
 
-/// Decides: first what must be known of nodes, then all pods that are garbage at once, whatever becomes of each.
+/// Plans first the steps for unknown nodes, then one batch with the pods that are garbage. A failure does not stop the
+/// batch.
 pub fn plan(observed: &Observed, now: Time) -> Plan<Step> {
-    let together =
-        |steps| Plan::Act(Batch { steps, pace: Pace::Together(AT_ONCE), on_failure: OnFailure::PlanAgain });
+    let together = |steps| {
+        Plan::Act(Batch {
+            steps,
+            pace: Pace::Together(MAX_CONCURRENT_CALLS),
+            on_failure: OnFailure::PlanAgain,
+        })
+    };
     if !observed.probed {
         let unknown = unknown_nodes(&observed.pods, &observed.nodes);
         let doubted = observed.out_of_quarantine.iter().filter(|node| !observed.nodes.contains_key(*node));
@@ -123,20 +129,20 @@ pub fn plan(observed: &Observed, now: Time) -> Plan<Step> {
             return together(steps);
         }
     }
-    if observed.round.goes_on() {
-        return Plan::Done { requeue_after: Some(BREATH) };
+    if observed.round.is_unfinished() {
+        return Plan::Done { requeue_after: Some(PAUSE) };
     }
     let mut seen = HashSet::new();
     let steps: Vec<_> = garbage(observed)
         .filter(|(pod, _)| !observed.round.handled.contains(&pod.meta().uid))
         .filter(|(pod, _)| seen.insert(&pod.meta().uid))
         .filter_map(|(pod, reason)| Collection::of(pod, reason, now).map(Step::Collect))
-        .take(PER_SYNC - observed.round.in_this_sync)
+        .take(MAX_PER_SYNC - observed.round.in_this_sync)
         .collect();
     if steps.is_empty() { Plan::done() } else { together(steps) }
 }
 
-/// In upstream's order; a pod may be garbage for several reasons, and the first one counts.
+/// All garbage, in upstream's order. A pod may occur several times; its first reason counts.
 fn garbage(observed: &Observed) -> impl Iterator<Item = (&View<CollectedPod>, Reason)> {
     let Observed { pods, nodes, round, terminated_threshold, .. } = observed;
     let of = |reason| move |pod| (pod, reason);

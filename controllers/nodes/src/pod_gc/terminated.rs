@@ -1,11 +1,12 @@
-//! Pods that have ended, where too many have.
+//! Terminated pods beyond the threshold.
 
 use steersman_informer::View;
 
 use super::CollectedPod;
 use steersman_kinds::pod::Phase;
 
-/// Those beyond the threshold: evicted ones first, so that the pods of controllers outlive them, then the oldest.
+/// The terminated pods beyond the threshold: evicted pods first, so that other pods, which their owners may still count,
+/// live longer; then the oldest.
 pub(super) fn terminated(pods: &[View<CollectedPod>], threshold: usize) -> Vec<&View<CollectedPod>> {
     let mut terminated: Vec<_> = pods.iter().filter(|pod| has_ended(pod)).collect();
     let excess = terminated.len().saturating_sub(threshold);
@@ -22,7 +23,7 @@ fn order<'a>(pod: &'a View<CollectedPod>) -> impl Ord + use<'a> {
     (!evicted, pod.meta().created, &pod.meta().key.name)
 }
 
-/// As upstream: a phase that nobody knows is an end.
+/// Whether the pod has ended. As in upstream, an unknown phase counts as an end.
 fn has_ended(pod: &View<CollectedPod>) -> bool {
     !["Pending", "Running", "Unknown"].contains(&&*pod.get::<Phase>().phase)
 }

@@ -1,4 +1,4 @@
-//! Pods that are to end, where no kubelet will end them.
+//! Terminating pods that no kubelet will end.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use super::{CollectedNode, CollectedPod};
 use steersman_kinds::node::{Readiness, Taints};
 use steersman_kinds::pod::Placement;
 
-/// By this taint somebody promises that the node is down, and will not come back with its pods still running.
+/// The taint by which an administrator confirms that the node is down, and that its pods will not run when it comes back.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// Those on nodes that are not ready, and that somebody has said to be out of service.
+/// The terminating pods on nodes that are not ready and have the taint [`OUT_OF_SERVICE`].
 pub(super) fn out_of_service<'a>(
     pods: &'a [View<CollectedPod>],
     nodes: &HashMap<ArcStr, Option<View<CollectedNode>>>,
@@ -24,7 +24,7 @@ pub(super) fn out_of_service<'a>(
     terminating(pods).filter(move |pod| is_down(&pod.get::<Placement>().node))
 }
 
-/// Those that were never scheduled: there is no kubelet to end them.
+/// The terminating pods that were never scheduled: no kubelet knows them.
 pub(super) fn unscheduled(pods: &[View<CollectedPod>]) -> impl Iterator<Item = &View<CollectedPod>> {
     terminating(pods).filter(|pod| pod.get::<Placement>().node.is_empty())
 }

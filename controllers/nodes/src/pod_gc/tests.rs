@@ -1,4 +1,4 @@
-//! Pods and nodes in, steps out.
+//! Tests of the plan: pods and nodes in, steps out.
 
 use serde_json::json;
 use steersman_api::{ObjectKey, Uid};
@@ -19,7 +19,7 @@ fn running(name: &str) -> Pod {
     pod(name).namespace("ns").uid(name).created_at("2026-01-01T00:00:00Z").on("n1").phase("Running")
 }
 
-/// Such a pod on `node`, deleted with a grace period of 30 seconds.
+/// A pod that [`running`] makes, on `node`, deleted with a grace period of 30 seconds.
 fn terminating(name: &str, node: &str) -> Pod {
     running(name).on(node).terminating(NOW, 30)
 }
@@ -116,7 +116,7 @@ fn terminating_pods_that_were_never_scheduled_go() {
 }
 
 #[test]
-fn an_unknown_node_is_quarantined_then_asked_for_and_its_pods_go_only_if_it_is_gone() {
+fn pods_of_an_unknown_node_are_deleted_after_quarantine_if_the_api_server_does_not_have_it() {
     let pods = || vec![running("orphan").on("lost"), running("waiting").on(""), running("fine")];
     assert_eq!(steps(&observed(pods())), [Step::Quarantine("lost".into())]);
 
@@ -154,7 +154,7 @@ fn orphaned(pod: Pod) -> Observed {
 }
 
 #[test]
-fn an_orphan_is_marked_as_disrupted_and_failed_before_it_goes() {
+fn an_orphan_gets_the_phase_failed_and_a_disruption_condition() {
     let plain = running("a").on("lost").with(json!({"metadata": {"generation": 3}}));
     let condition = |since: &str| {
         json!([{
@@ -183,7 +183,7 @@ fn an_orphan_is_marked_as_disrupted_and_failed_before_it_goes() {
 }
 
 #[test]
-fn others_fail_without_a_condition_and_what_has_ended_is_not_marked() {
+fn only_orphans_get_a_condition_and_ended_pods_keep_their_phase() {
     let unscheduled = only(&observed(vec![terminating("a", "")]));
     assert_eq!(unscheduled.failure, Some(json!({"metadata": {"uid": "a"}, "status": {"phase": "Failed"}})));
     for ended in ["Succeeded", "Failed"] {
@@ -192,15 +192,15 @@ fn others_fail_without_a_condition_and_what_has_ended_is_not_marked() {
 }
 
 #[test]
-fn a_pod_that_something_else_holds_is_not_deleted_again_and_again() {
+fn a_pod_that_only_a_finalizer_keeps_is_not_deleted_again() {
     let held = running("a").on("").terminating(NOW, 0);
-    assert_eq!(names(&collected(&observed(vec![held.clone()]))), ["a"], "it has to fail first");
+    assert_eq!(names(&collected(&observed(vec![held.clone()]))), ["a"], "the pod must fail first");
     let held = Observed { terminated_threshold: Some(0), ..observed(vec![held.phase("Failed")]) };
     assert!(collected(&held).is_empty());
 }
 
 #[test]
-fn a_pod_is_collected_once_for_the_first_reason_there_is_whatever_becomes_of_it() {
+fn a_pod_is_tried_once_for_its_first_reason_even_if_that_fails() {
     let failed = terminating("a", "").phase("Failed");
     let mut observed = Observed { terminated_threshold: Some(0), ..observed(vec![failed]) };
     assert_eq!(collected(&observed), [("a".to_owned(), Reason::Terminated)]);
@@ -210,13 +210,13 @@ fn a_pod_is_collected_once_for_the_first_reason_there_is_whatever_becomes_of_it(
 }
 
 #[test]
-fn a_flood_is_collected_in_portions_and_each_pod_is_tried_once_a_round() {
+fn many_pods_are_collected_over_several_syncs_and_each_is_tried_once_a_round() {
     let pods = || (0..1200).map(|at| running(&format!("p{at:04}")).phase("Failed")).collect::<Vec<_>>();
     let mut round = Round::default();
     let mut tried = Vec::new();
-    // Nothing can be deleted: the cache shows all of them throughout.
+    // All deletions fail, so the cache shows all pods throughout.
     for portion in [500, 500, 200] {
-        let (next, gone) = round.go_on(&views(pods()));
+        let (next, gone) = round.resume(&views(pods()));
         assert!(gone.is_empty());
         let mut observed = Observed { terminated_threshold: Some(0), round: next, ..observed(pods()) };
         let steps = steps(&observed);
@@ -228,7 +228,7 @@ fn a_flood_is_collected_in_portions_and_each_pod_is_tried_once_a_round() {
         }
         let requeue_after = (portion == 500).then_some(Duration::from_secs(1));
         assert_eq!(plan(&observed, now()), Plan::Done { requeue_after });
-        assert_eq!(observed.round.goes_on(), portion == 500);
+        assert_eq!(observed.round.is_unfinished(), portion == 500);
         round = observed.round;
     }
     assert!(tried.is_sorted() && tried.len() == 1200, "{tried:?}");
@@ -242,20 +242,20 @@ fn a_round_forgets_the_pods_that_are_gone() {
     for step in steps(&first) {
         first.absorb(step, &StepResult::Done(Outcome::Collected));
     }
-    let (round, _) = first.round.go_on(&views(vec![failed("stuck")]));
+    let (round, _) = first.round.resume(&views(vec![failed("stuck")]));
     let next = Observed { round, ..all(vec![failed("stuck"), failed("goes")]) };
     assert_eq!(names(&collected(&next)), ["goes"]);
 }
 
 #[test]
-fn a_node_that_is_gone_is_asked_for_anew_as_its_round_goes_on() {
+fn the_next_sync_of_a_round_reads_missing_nodes_again() {
     let mut observed = orphaned(running("orphan").on("lost"));
     assert_eq!(names(&collected(&observed)), ["orphan"]);
-    let (round, gone) = std::mem::take(&mut observed.round).go_on(&observed.pods);
+    let (round, gone) = std::mem::take(&mut observed.round).resume(&observed.pods);
     let mut next = Observed { probed: false, out_of_quarantine: gone, round, ..observed };
     let read = Step::ReadNode("lost".into());
     assert_eq!(steps(&next), [Step::Quarantine("lost".into()), read.clone()]);
-    // There is a node of that name again.
+    // A node of that name exists again.
     next.absorb(read, &StepResult::Done(Outcome::NodeExists));
     assert!(collected(&next).is_empty());
 }
