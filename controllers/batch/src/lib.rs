@@ -1,3 +1,3 @@
-//! Controllers of the API group `batch`: a folder for each, with its policy, settings, rights and metrics.
+//! The controllers of the API group `batch`. Each has a folder with its policy, options, RBAC rules and metrics.
 
 pub mod job;

@@ -1,22 +1,23 @@
-//! Sets of completion indexes, as `status.completedIndexes` writes them.
+//! Sets of completion indexes, in the text form of `status.completedIndexes`.
 
 use std::fmt;
 
-/// A set of indexes, as ordered intervals that neither overlap nor touch.
+/// A set of indexes, kept as ordered intervals that neither overlap nor touch.
 ///
-/// Written as upstream does: `0-2,5,7,8` (a dash only from three on).
+/// Its text is upstream's, such as `0-2,5,7,8`: intervals of three or more indexes have a dash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Indexes(Vec<Interval>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Interval {
     first: u32,
-    /// At least `first`.
+    /// Included in the interval; at least `first`.
     last: u32,
 }
 
 impl Indexes {
-    /// Reads what a status says, as far as it is below `completions`; parts that are no interval are passed over.
+    /// Parses the text of a status. Drops indexes that are not below `completions`, and ignores parts that are not
+    /// intervals.
     pub(super) fn parse(text: &str, completions: usize) -> Self {
         let below = |index: u32| usize::try_from(index).is_ok_and(|index| index < completions);
         let intervals = text.split(',').filter_map(|part| {
@@ -42,24 +43,24 @@ impl Indexes {
         Self(joined)
     }
 
-    /// These, and more.
+    /// The union of this set and `more`.
     pub(super) fn with(&self, more: impl IntoIterator<Item = u32>) -> Self {
         let more = more.into_iter().map(|index| Interval { first: index, last: index });
         Self::of(self.0.iter().copied().chain(more).collect())
     }
 
-    /// How many there are.
+    /// The number of indexes.
     pub(super) fn total(&self) -> usize {
         self.0.iter().map(|interval| (interval.last - interval.first) as usize + 1).sum()
     }
 
-    /// Whether this one is there.
+    /// Whether the set contains the index.
     pub(super) fn has(&self, index: u32) -> bool {
         let at = self.0.partition_point(|interval| interval.last < index);
         self.0.get(at).is_some_and(|interval| interval.first <= index)
     }
 
-    /// The first `count` indexes below `completions` that are not there.
+    /// The first `count` indexes below `completions` that are not in the set.
     pub(super) fn missing(&self, count: usize, completions: usize) -> Vec<u32> {
         let completions = u32::try_from(completions).unwrap_or(u32::MAX);
         let mut next = 0;
@@ -106,11 +107,11 @@ mod tests {
             ("0-2,4", 5, "0-2,4"),
             ("0,1,2", 5, "0-2"),
             ("1-3,4-6", 9, "1-6"),
-            // A job scaled down: what lies beyond no longer counts.
+            // The job was scaled down: higher indexes no longer count.
             ("0-7", 5, "0-4"),
             ("3,6", 5, "3"),
             ("5-7", 5, ""),
-            // Broken by somebody.
+            // Another client wrote an invalid text.
             ("x,2,3-y,4", 5, "2,4"),
             ("3-1", 5, ""),
             ("0", 0, ""),

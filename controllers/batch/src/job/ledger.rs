@@ -1,16 +1,16 @@
-//! How finished pods get into the counters, each of them exactly once.
+//! Moves finished pods into the status's counters, each of them exactly once.
 //!
-//! A finished pod can't go, since it has a finalizer. To count it takes three writes, each of which can be done again:
+//! The API server can't remove a finished pod while it has the tracking finalizer. Counting the pod takes three writes,
+//! each of which can be repeated:
 //!
-//! 1. the status gets the pod's uid, in `uncountedTerminatedPods` (of a success in an indexed job, its index, in
-//!    `completedIndexes`);
-//! 2. the pod loses its finalizer, and may go at any time;
-//! 3. the status loses the uid, and its counter goes up by one.
+//! 1. The controller puts the pod's uid into the status, in `uncountedTerminatedPods`. (For a success in an indexed job, it
+//!    adds the pod's index to `completedIndexes` instead.)
+//! 2. It removes the pod's finalizer. From then on the pod may disappear at any time.
+//! 3. It removes the uid from the status and increases the counter by one.
 //!
-//! Before (1) the pod is there to be counted. Between (1) and (3) its uid says that it has to be, and that it is not to
-//! be taken for a new one. (3) is done once the pod is gone or has no finalizer, and moves the uid from one place to the
-//! other in a single write. So whoever looks at any time knows what is left to do: [`Ledger::of`] says it from the state
-//! alone.
+//! Before (1) the pod exists and is found by its finalizer. Between (1) and (3) its uid in the status tells that it must be
+//! counted, and that it is not new. The controller does (3) once the pod is gone or has no finalizer, as a single write. So
+//! the state alone tells at any time what is left to do, and [`Ledger::of`] derives it.
 
 use std::collections::HashSet;
 
@@ -26,37 +26,38 @@ use super::verdict::{End, Verdict};
 use super::wanted::Completions;
 use steersman_controller::pod_control::PodRef;
 
-/// How many finished pods are in the status at once, so that it stays below some 20 KB. Upstream: `MaxUncountedPods`.
-pub(super) const MOST_UNCOUNTED: usize = 500;
+/// Maximum number of finished pods in the status at once, so that their uids take at most some 20 KB. Upstream:
+/// `MaxUncountedPods`.
+pub(super) const MAX_UNCOUNTED: usize = 500;
 
-/// What to write into the status, and then which pods to let go.
+/// The next status, and the pods that lose their finalizers after it is written.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) status: Status,
-    /// What to say once that is written.
+    /// The events to record once `status` is written.
     pub(super) announcements: Vec<Announcement>,
-    /// The pods that `status` accounts for and that still have their finalizers. They must not lose them before it is
-    /// written.
+    /// The pods in `status` that still have their finalizers. The controller must not remove the finalizers before `status`
+    /// is written.
     pub(super) release: Vec<PodRef>,
-    /// More pods have finished than could be put into it.
+    /// Whether more pods have finished than fit into `status`.
     pub(super) more: bool,
 }
 
-/// Who decided on the number of pods in this sync.
+/// What decided on the number of pods in this sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Managed {
-    /// What the spec wants: it says whether the job is suspended.
+    /// The spec, so the condition `Suspended` follows it too.
     BySpec,
-    /// An end that is near, or the job's deletion: conditions stay as they are.
+    /// The job's end or deletion, so the condition `Suspended` stays as it is.
     Otherwise,
 }
 
-/// How a pod gets into the status.
+/// Where a finished pod enters the status.
 enum Entry {
     Succeeded,
     Index(u32),
     Failed,
-    /// It is let go uncounted.
+    /// Nowhere: the pod loses its finalizer without being counted.
     None,
 }
 
@@ -92,7 +93,7 @@ impl Ledger {
         ledger
     }
 
-    /// The third write: what has no finalizer any more goes from the list into the counter.
+    /// Prepares the third write: moves pods without finalizer from the list of uids to the counters.
     fn count_released(&mut self, observed: &Observed) {
         let held: HashSet<&Uid> = observed.owned().filter(|pod| pod.tracked).map(|pod| &pod.uid).collect();
         let count = |uids: &mut Vec<Uid>| {
@@ -106,8 +107,8 @@ impl Ledger {
         self.status.failed = self.status.failed.saturating_add(failed);
     }
 
-    /// The first write: finished pods are entered, as far as there is room; at most once a sync, lest a job with very many
-    /// pods never comes to the end of one.
+    /// Prepares the first write: adds finished pods to the status while it has room. Does so once for each sync, so that
+    /// the sync of a job with many pods comes to an end.
     fn enter_finished(&mut self, observed: &Observed, tally: &Tally<'_>, verdict: Option<&Verdict>) {
         let completions = observed.job.wanted.completions;
         let (succeeded, failed) = self.status.uncounted();
@@ -134,7 +135,7 @@ impl Ledger {
             };
             if !matches!(entry, Entry::None) {
                 let entered = new_indexes.len() + succeeded.len() + failed.len();
-                if observed.done.entered || entered >= MOST_UNCOUNTED {
+                if observed.done.entered || entered >= MAX_UNCOUNTED {
                     self.more = true;
                     continue;
                 }
@@ -157,7 +158,7 @@ impl Ledger {
         }
     }
 
-    /// The interim condition, and once that is written and everything counted, the final one.
+    /// Sets the interim condition. Once it is written and all pods are counted, sets the final condition.
     fn end(&mut self, observed: &Observed, tally: &Tally<'_>, verdict: &Verdict, now: Time) {
         let words = (&verdict.reason, &verdict.message);
         let end = verdict.end;
@@ -191,7 +192,8 @@ impl Ledger {
         }
     }
 
-    /// The time that a job is suspended does not count against its deadline: it starts anew when it is resumed.
+    /// Sets the condition `Suspended` as the spec asks. The time that a job is suspended does not count against its
+    /// deadline, so the start time is cleared at suspension and set at resumption.
     fn suspend_or_resume(&mut self, suspended: bool, now: Time) {
         let kind = conditions::SUSPENDED;
         let status = &mut self.status;
@@ -215,7 +217,7 @@ fn entry(pod: &Pod, completions: Completions, verdict: Option<&Verdict>) -> Entr
     if !has_place(completions, pod) {
         return Entry::None;
     }
-    // A job that fails takes its unfinished pods with it; one that succeeds has no use for them.
+    // A failing job counts its unfinished pods as failed. A successful one does not count them.
     let fails = || pod.has_failed() || verdict.is_some_and(|verdict| verdict.end == End::Failure);
     match pod.index.filter(|_| completions.are_indexed()) {
         Some(index) if pod.phase == Phase::Succeeded => Entry::Index(index),

@@ -1,4 +1,4 @@
-//! Which pods to make, and which to do without.
+//! Decides which pods to create and which to delete.
 
 use std::time::Duration;
 
@@ -10,30 +10,30 @@ use super::pods::Pod;
 use super::tally::Tally;
 use super::wanted::Completions;
 
-/// How many pods are made or deleted in one sync at the most, so that a large job keeps no small one waiting. Upstream:
+/// Maximum number of pods that one sync creates or deletes, so that a large job does not delay small ones. Upstream:
 /// `MaxPodCreateDeletePerSync`.
-pub(super) const MOST_PODS: usize = 500;
+pub(super) const MAX_PODS: usize = 500;
 
-/// What to do about the number of pods.
+/// The steps that change the number of active pods.
 #[derive(Debug, PartialEq)]
 pub(super) enum Work {
-    /// Nothing.
+    /// Leave the pods as they are.
     Nothing,
-    /// Make these, by and by.
+    /// Create pods, in batches of growing size.
     Create(Vec<Step>),
-    /// Delete these.
+    /// Delete pods.
     Delete(Vec<Step>),
-    /// Make pods, but not before so long.
+    /// Create pods only after this backoff.
     Wait(Duration),
 }
 
-/// Deletes all active pods. They keep their finalizers: each will count as what it comes to.
+/// Deletes all active pods. Their finalizers stay, so that the job counts their end.
 pub(super) fn end_all(tally: &Tally<'_>) -> Work {
-    let doomed = tally.active.iter().take(MOST_PODS);
-    deletions(doomed.map(|pod| Step::Delete(pod.reference())).collect())
+    let pods = tally.active.iter().take(MAX_PODS);
+    deletions(pods.map(|pod| Step::Delete(pod.reference())).collect())
 }
 
-/// Brings the number of active pods to what is wanted: either deletes or makes some, in one sync never both. Upstream's
+/// Brings the number of active pods to the wanted number. One sync deletes or creates pods, never both. Upstream:
 /// `manageJob`.
 pub(super) fn manage(observed: &Observed, tally: &Tally<'_>, now: Time) -> Work {
     let wanted = &observed.job.wanted;
@@ -46,10 +46,10 @@ pub(super) fn manage(observed: &Observed, tally: &Tally<'_>, now: Time) -> Work 
             wanted.parallelism.min(count.saturating_sub(tally.succeeded))
         }
     };
-    let mut doomed = too_many(tally, wanted.completions, active.saturating_sub(want));
-    doomed.truncate(MOST_PODS);
-    if !doomed.is_empty() || wanted.suspended {
-        return deletions(doomed.into_iter().map(|pod| Step::Discard(pod.reference())).collect());
+    let mut surplus = surplus(tally, wanted.completions, active.saturating_sub(want));
+    surplus.truncate(MAX_PODS);
+    if !surplus.is_empty() || wanted.suspended {
+        return deletions(surplus.into_iter().map(|pod| Step::Discard(pod.reference())).collect());
     }
     let count = want.saturating_sub(active);
     if count == 0 {
@@ -64,7 +64,7 @@ pub(super) fn manage(observed: &Observed, tally: &Tally<'_>, now: Time) -> Work 
     } else {
         CreationReason::New
     };
-    let count = count.min(MOST_PODS);
+    let count = count.min(MAX_PODS);
     let create = |index| Step::Create { index, reason };
     let steps: Vec<Step> = match wanted.completions {
         Completions::Indexes(completions) => {
@@ -80,24 +80,24 @@ fn deletions(steps: Vec<Step>) -> Work {
     if steps.is_empty() { Work::Nothing } else { Work::Delete(steps) }
 }
 
-/// The active pods to do without: of an indexed job all that have no index, one that is beyond the last, or one that a
-/// better pod has too; and then those that have got least far, until there are `at_least` so many.
-fn too_many<'a>(tally: &Tally<'a>, completions: Completions, at_least: usize) -> Vec<&'a Pod> {
+/// The active pods to delete. Of an indexed job, these are first all pods without index, with an index that is too high, or
+/// with the index of a pod that stays. Then follow the pods with the least progress, until there are at least `at_least`.
+fn surplus<'a>(tally: &Tally<'a>, completions: Completions, at_least: usize) -> Vec<&'a Pod> {
     let mut pods = tally.active.clone();
     pods.sort_by_cached_key(|pod| pod.deletion_rank());
-    let mut doomed = Vec::new();
+    let mut surplus = Vec::new();
     if let Completions::Indexes(_) = completions {
-        // The last pod of an index, in order of deletion, is the one that stays.
+        // Of several pods with an index, the one that comes last in the order of deletion stays.
         let mut seen = std::collections::HashSet::new();
         let stays = |pod: &&Pod| {
             super::tally::has_place(completions, pod) && pod.index.is_some_and(|index| seen.insert(index))
         };
-        let (mut left, mut needless): (Vec<_>, Vec<_>) = pods.into_iter().rev().partition(stays);
-        left.reverse();
-        needless.reverse();
-        (pods, doomed) = (left, needless);
+        let (mut kept, mut removed): (Vec<_>, Vec<_>) = pods.into_iter().rev().partition(stays);
+        kept.reverse();
+        removed.reverse();
+        (pods, surplus) = (kept, removed);
     }
-    let more = at_least.saturating_sub(doomed.len());
-    doomed.extend(pods.into_iter().take(more));
-    doomed
+    let more = at_least.saturating_sub(surplus.len());
+    surplus.extend(pods.into_iter().take(more));
+    surplus
 }

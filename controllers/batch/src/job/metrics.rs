@@ -1,4 +1,4 @@
-//! What is counted about jobs, under upstream's names.
+//! The metrics of the job controller, under upstream's names.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::plan::CreationReason;
 use super::status::{Announcement, StatusWrite};
 use super::wanted::Completions;
 
-/// The families `job_controller_*`. A clone counts into the same ones; they work whether registered or not.
+/// The families `job_controller_*`. Clones share their counts. They count whether or not they are registered.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     sync_duration: HistogramVec,
@@ -24,20 +24,20 @@ pub struct Metrics {
     stale_syncs: IntCounterVec,
 }
 
-/// What a sync did about pods: upstream's values of the label `action`.
+/// What a sync did with pods: upstream's values of the label `action`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Nothing but what the job's end asks for, or it failed before that.
+    /// The sync only did what the job's end requires, or failed before it managed pods.
     Reconciling,
-    /// Nothing: it found as many pods as there should be.
+    /// The sync found the wanted number of pods.
     Tracking,
-    /// It made some, or waits to.
+    /// The sync created pods, or must wait for the backoff to create them.
     PodsCreated,
-    /// It deleted some, or the job is suspended.
+    /// The sync deleted pods, or the job is suspended.
     PodsDeleted,
 }
 
-/// How something ended.
+/// The result of a sync, a pod or a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Success {
     Yes,
@@ -58,7 +58,7 @@ impl Success {
 }
 
 impl Metrics {
-    /// New families, empty.
+    /// Makes the families, without registering them.
     pub fn new() -> Self {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             IntCounterVec::new(Opts::new(format!("job_controller_{name}"), help), labels)
@@ -94,7 +94,7 @@ impl Metrics {
             ),
             terminated_pods_tracked: counter(
                 "terminated_pods_tracking_finalizer_total",
-                "Terminated pods (phase=Failed|Succeeded) that come to have, or cease to have, the finalizer \
+                "The number of terminated pods (phase=Failed|Succeeded) that got or lost the finalizer \
                  batch.kubernetes.io/job-tracking: event \"add\" or \"delete\"",
                 &["event"],
             ),
@@ -106,22 +106,22 @@ impl Metrics {
             ),
             pods_created: counter(
                 "job_pods_creation_total",
-                "The number of Pods that were made, or could not be: status \"succeeded\" or \"failed\"; reason \
+                "The number of Pods that the controller tried to create: status \"succeeded\" or \"failed\"; reason \
                  \"new\", \"recreate_terminating_or_failed\" or \"recreate_failed\"",
                 &["reason", "status"],
             ),
             stale_syncs: counter(
                 "stale_sync_skips_total",
-                "Total number of Job syncs put off because a cache was behind the controller's own writes",
+                "Total number of Job syncs delayed because a cache was behind the controller's own writes",
                 &["group", "resource"],
             ),
         }
     }
 
-    /// Shows the families in `registry`.
+    /// Registers the families with `registry`.
     ///
     /// # Errors
-    /// When the registry has a family of one of these names already.
+    /// If `registry` already has a family of one of these names.
     pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         registry.register(Box::new(self.sync_duration.clone()))?;
         for counter in [
@@ -155,15 +155,15 @@ impl Metrics {
         self.syncs.with_label_values(&[mode, result, action]).inc();
     }
 
-    /// Counts a sync that waits until the cache of that resource shows the controller's own writes. The caller must count it
-    /// once, however often the sync looks at the cache meanwhile. Upstream counts each attempt, and has at least a second of
-    /// back-off between two of them, while here each event wakes the sync.
+    /// Counts a sync that waits until the cache of that resource shows the controller's own writes. The caller must count
+    /// it once, however often the sync looks at the cache meanwhile. Upstream counts each attempt, and attempts are at
+    /// least a second apart. Here each event of the cache wakes the sync.
     pub(super) fn behind(&self, group: &str, resource: &str) {
         self.stale_syncs.with_label_values(&[group, resource]).inc();
     }
 
-    /// The API server was asked to make a pod. One that it does not make since the namespace ends is not counted, as upstream;
-    /// unlike upstream, which counts a failure as a success too, each of the others is counted once.
+    /// Counts an attempt to create a pod. Callers do not count pods that the API server refuses because their namespace is
+    /// being deleted, as in upstream. Upstream counts a failure also as a success; this counts each attempt once.
     pub(super) fn pod_created(&self, reason: CreationReason, success: Success) {
         let reason = match reason {
             CreationReason::New => "new",
@@ -176,17 +176,17 @@ impl Metrics {
         self.by_external_controller.with_label_values(&[controller]).inc();
     }
 
-    /// A terminated pod has come to have the tracking finalizer.
+    /// Counts a terminated pod that got the tracking finalizer.
     pub(super) fn tracking_began(&self) {
         self.terminated_pods_tracked.with_label_values(&["add"]).inc();
     }
 
-    /// A terminated pod has it no longer.
+    /// Counts a terminated pod that lost the tracking finalizer.
     pub(super) fn tracking_ended(&self) {
         self.terminated_pods_tracked.with_label_values(&["delete"]).inc();
     }
 
-    /// A status was written: what it counts that the one before did not.
+    /// Counts the pods, indexes and ends of jobs that a written status has and the one before did not.
     pub(super) fn status_written(&self, completions: Completions, write: &StatusWrite) {
         let mode = completions.mode();
         let (was, is) = (&write.was, &write.is);

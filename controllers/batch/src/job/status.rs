@@ -12,13 +12,13 @@ use steersman_kinds::job::{JobStatus, UncountedTerminatedPods};
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// One of a type at the most.
+    /// The conditions, at most one of each type.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Since when it is active.
+    /// When the job became active.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    /// When it was complete.
+    /// When the job completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
     /// Pods that are neither finished nor being deleted.
@@ -36,10 +36,10 @@ pub struct Status {
     /// Pods that failed and are no longer in `uncounted`.
     #[serde(skip_serializing_if = "is_zero")]
     pub failed: i32,
-    /// See `Indexes`.
+    /// The indexes that succeeded, as `Indexes` formats them.
     #[serde(skip_serializing_if = "ArcStr::is_empty")]
     pub completed_indexes: ArcStr,
-    /// Finished pods that are to lose their finalizers, and may have: they are counted once they have.
+    /// Finished pods that are not in the counters, because they may still have their finalizers.
     #[serde(rename = "uncountedTerminatedPods", skip_serializing_if = "Option::is_none")]
     pub uncounted: Option<Uncounted>,
 }
@@ -47,10 +47,10 @@ pub struct Status {
 /// Finished pods by their uids.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Uncounted {
-    /// Those that succeeded; of an indexed job none, since its indexes say as much.
+    /// The pods that succeeded. Empty for an indexed job, which has `completed_indexes` instead.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub succeeded: Vec<Uid>,
-    /// Those that failed.
+    /// The pods that failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Uid>,
 }
@@ -143,7 +143,7 @@ fn is_zero(number: &i32) -> bool {
 }
 
 impl Status {
-    /// Of a cached job, or one just read.
+    /// Reads the status of a job from the cache or from the API server.
     pub fn of(status: &JobStatus) -> Self {
         let condition = |condition: &steersman_kinds::job::JobCondition| Condition {
             kind: condition.kind.as_arc().clone(),
@@ -171,12 +171,12 @@ impl Status {
         }
     }
 
-    /// Whether the job has come to its end.
+    /// Whether the job is complete or has failed.
     pub fn is_finished(&self) -> bool {
         self.holds(conditions::COMPLETE) || self.holds(conditions::FAILED)
     }
 
-    /// Whether a condition holds.
+    /// Whether the status has the condition with the status `True`.
     pub(super) fn holds(&self, kind: &str) -> bool {
         is_true(&self.conditions, kind)
     }
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_comes_into_being_only_by_holding_and_changes_only_if_it_differs() {
+    fn a_condition_is_appended_only_if_true_and_changed_only_if_it_differs() {
         let mut status = Status::default();
         let words = |reason: &str| (ArcStr::from(reason), ArcStr::from("message"));
         let mut ensure = |reason, holds, seconds| {

@@ -1,4 +1,4 @@
-//! A job's pods, counted.
+//! Counts a job's pods.
 
 use std::collections::HashSet;
 
@@ -10,23 +10,23 @@ use super::observed::Observed;
 use super::pods::{Phase, Pod};
 use super::wanted::Completions;
 
-/// What the pods come to, together with what the status has counted before.
+/// The counts of a job's pods, added to those in its status.
 pub(super) struct Tally<'a> {
     /// Pods that are neither finished nor being deleted.
     pub(super) active: Vec<&'a Pod>,
-    /// How many of those are ready.
+    /// Number of active pods that are ready.
     pub(super) ready: usize,
-    /// Pods that are being deleted and have not finished.
+    /// Number of pods that are being deleted and have not finished.
     pub(super) terminating: usize,
-    /// All successes ever; of an indexed job, indexes.
+    /// Number of pods (of an indexed job: indexes) that have ever succeeded.
     pub(super) succeeded: usize,
-    /// All failures ever.
+    /// Number of pods that have ever failed.
     pub(super) failed: usize,
-    /// The indexes that the status knows as completed.
+    /// The completed indexes of the status.
     pub(super) known_indexes: Indexes,
-    /// Those, and the ones of pods that have succeeded since.
+    /// `known_indexes`, and the indexes of pods that have succeeded since.
     pub(super) indexes: Indexes,
-    /// With the failures since.
+    /// The backoff after the failures and successes that the status does not count yet.
     pub(super) backoff: Backoff,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// Whether a pod's end counts: in an indexed job only one with an index that there is.
+/// Whether the job counts the pod's end. An indexed job counts only pods with a valid index.
 pub(super) fn has_place(completions: Completions, pod: &Pod) -> bool {
     match completions {
         Completions::Any | Completions::Count(_) => true,

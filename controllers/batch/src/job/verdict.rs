@@ -1,4 +1,4 @@
-//! Whether a job is at its end.
+//! Decides whether a job ends, and how.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use super::status::conditions;
 use super::tally::Tally;
 use super::wanted::{Completions, Restarts};
 
-/// How a job ends. First an interim condition says so (`SuccessCriteriaMet` or `FailureTarget`); once all its pods are
-/// counted and gone or finished, the final one (`Complete` or `Failed`).
+/// How a job ends. The controller first sets an interim condition (`SuccessCriteriaMet` or `FailureTarget`). It sets the
+/// final condition (`Complete` or `Failed`) once all pods of the job are counted, and have finished or are gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) end: End,
-    /// Of both conditions.
+    /// The reason of both conditions.
     pub(super) reason: ArcStr,
-    /// Likewise.
+    /// The message of both conditions.
     pub(super) message: ArcStr,
 }
 
@@ -30,7 +30,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// The type of the condition that comes first.
+    /// The type of the interim condition.
     pub(super) fn interim(self) -> &'static str {
         match self {
             Self::Success => conditions::SUCCESS_CRITERIA_MET,
@@ -38,7 +38,7 @@ impl End {
         }
     }
 
-    /// The type of the condition that comes last.
+    /// The type of the final condition.
     pub(super) fn terminal(self) -> &'static str {
         match self {
             Self::Success => conditions::COMPLETE,
@@ -47,7 +47,8 @@ impl End {
     }
 }
 
-/// The verdict that makes running pods needless: one that was given before, or a failure. All active pods are deleted.
+/// The verdict that does not wait for running pods: one that the status already has, or a failure. The controller then
+/// deletes all active pods.
 pub(super) fn early(observed: &Observed, tally: &Tally<'_>, now: Time) -> Option<Verdict> {
     for end in [End::Success, End::Failure] {
         let kind = end.interim();
@@ -72,7 +73,7 @@ pub(super) fn early(observed: &Observed, tally: &Tally<'_>, now: Time) -> Option
     None
 }
 
-/// The verdict that enough pods have succeeded, and none is active any more.
+/// The verdict of success: enough pods have succeeded, and none is active.
 pub(super) fn complete(observed: &Observed, tally: &Tally<'_>) -> Option<Verdict> {
     let enough = match observed.job.wanted.completions {
         Completions::Any => tally.succeeded > 0,
@@ -85,7 +86,7 @@ pub(super) fn complete(observed: &Observed, tally: &Tally<'_>) -> Option<Verdict
     })
 }
 
-/// How long the job may still be active; `None` if there is no end to it.
+/// The time that the job may still be active; `None` if it has no deadline or is suspended.
 pub(super) fn time_left(observed: &Observed, now: Time) -> Option<Duration> {
     let wanted = &observed.job.wanted;
     let deadline = wanted.active_deadline.filter(|_| !wanted.suspended)?;
@@ -93,7 +94,7 @@ pub(super) fn time_left(observed: &Observed, now: Time) -> Option<Duration> {
     Some(deadline.saturating_sub(now.since(start)))
 }
 
-/// Containers that are restarted in their pods count against the limit as failed pods would.
+/// Whether restarts of containers exceed the backoff limit. They count as failed pods do.
 fn too_many_restarts(observed: &Observed) -> bool {
     if observed.job.wanted.restarts == Restarts::Never {
         return false;

@@ -1,59 +1,59 @@
-//! What a job's spec asks for.
+//! The spec of a job, checked and with defaults.
 
 use std::fmt;
 use std::time::Duration;
 
 use steersman_kinds::job::JobSpec;
 
-/// A job's spec, as policy reads it.
+/// The fields of a job's spec that policy reads, with defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// How many pods may run at once.
+    /// Maximum number of active pods.
     pub parallelism: usize,
-    /// How many must succeed; `None`: any one, and then those that run.
+    /// The successes that complete the job.
     pub completions: Completions,
-    /// How many pods may fail.
+    /// Number of failed pods that the job tolerates.
     pub backoff_limit: usize,
-    /// Restarts of containers count as failures.
+    /// Whether the kubelet restarts failed containers. Such restarts count as failures.
     pub restarts: Restarts,
-    /// For how long it may be active.
+    /// Maximum time that the job may be active.
     pub active_deadline: Option<Duration>,
-    /// It shall have no pods.
+    /// Whether the job is suspended: then it must have no active pods.
     pub suspended: bool,
 }
 
-/// When a job is complete.
+/// The successes that complete a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completions {
-    /// Once any pod has succeeded, and the others have ended.
+    /// One pod has succeeded, and the others have ended.
     Any,
-    /// Once so many pods have succeeded.
+    /// This number of pods has succeeded.
     Count(usize),
-    /// Once one pod of each index below this one has succeeded.
+    /// A pod of each index below this number has succeeded.
     Indexes(usize),
 }
 
-/// What becomes of containers that fail.
+/// What the kubelet does with a failed container: the pod template's `restartPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restarts {
-    /// Their pod fails.
+    /// It does not restart the container, and the pod fails.
     Never,
-    /// They begin anew, in the same pod.
+    /// It restarts the container in the same pod.
     OnFailure,
 }
 
-/// Why a job is left as it is, with a word about it.
+/// Why the controller does not sync a job. Its text is the message of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Newer than this program.
+    /// The job's completion mode is newer than this program.
     UnknownCompletionMode,
-    /// It has a policy that this program does not know. Half of it would be worse than nothing: pods would be counted, or
-    /// replaced, that the policy says should not be.
+    /// The job has this policy, which this program does not support. Ignoring the policy would be worse than not syncing
+    /// the job: the controller would count or replace pods that the policy exempts.
     Unsupported(&'static str),
 }
 
 impl Refusal {
-    /// The reason of the event.
+    /// The event's reason.
     pub fn reason(self) -> &'static str {
         match self {
             Self::UnknownCompletionMode => "UnknownCompletionMode",
@@ -62,7 +62,6 @@ impl Refusal {
     }
 }
 
-/// The event's message.
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -75,18 +74,18 @@ impl fmt::Display for Refusal {
 }
 
 impl Completions {
-    /// Whether pods have indexes.
+    /// Whether the job's pods have indexes.
     pub fn are_indexed(self) -> bool {
         matches!(self, Self::Indexes(_))
     }
 
-    /// Upstream's name for the mode.
+    /// The completion mode: the value of the metrics' label `completion_mode`.
     pub fn mode(self) -> &'static str {
         if self.are_indexed() { "Indexed" } else { "NonIndexed" }
     }
 }
 
-/// Nothing: of a job that is refused.
+/// No pods: for a job that the controller refuses to sync.
 impl Default for Wanted {
     fn default() -> Self {
         Self {
@@ -101,16 +100,16 @@ impl Default for Wanted {
 }
 
 impl Wanted {
-    /// What the spec asks for. Where the API server's defaults are absent, they are put in.
+    /// Reads the spec. If a field lacks the API server's default, this sets it.
     ///
     /// # Errors
-    /// It asks for what this program can't do.
+    /// If the spec asks for what this program does not support.
     pub fn of(spec: &JobSpec) -> Result<Self, Refusal> {
         for (is_there, policy) in [
             (spec.pod_failure_policy.is_some(), "podFailurePolicy"),
             (spec.success_policy.is_some(), "successPolicy"),
             (spec.backoff_limit_per_index.is_some(), "backoffLimitPerIndex"),
-            // The other value, TerminatingOrFailed, is what is done in any case.
+            // The other value, TerminatingOrFailed, describes what the controller always does.
             (
                 spec.pod_replacement_policy.as_ref().is_some_and(|policy| *policy == "Failed"),
                 "podReplacementPolicy Failed",
