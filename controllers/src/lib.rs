@@ -1,6 +1,6 @@
-//! The table of kube-controller-manager's controllers. Each area has a crate, in which each controller has a folder.
+//! The table of kube-controller-manager's controllers. Each area has a crate, and in it each controller a folder.
 //!
-//! [`builtin`] is the registry that the manager starts its controllers from.
+//! [`builtin`] returns the registry from which the manager starts its controllers.
 
 mod role;
 mod table;

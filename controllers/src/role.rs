@@ -1,11 +1,11 @@
-//! The ClusterRole of the manifests, made from the rights that each controller declares.
+//! The ClusterRole of the manifests, made from the RBAC rules that each controller declares.
 
 use steersman_controller::rbac::{self, Rule};
 
-/// The right to record events, which all controllers need.
+/// The rule for recording events, which all controllers need.
 const EVENTS: &[Rule] = &[Rule::new(&[""], &["events"], &["create", "patch"])];
 
-/// The ClusterRole in YAML for a manager that runs all controllers of this program.
+/// The ClusterRole, as YAML, for a manager that runs all controllers of this program.
 pub fn cluster_role() -> String {
     let registry = crate::builtin();
     let here = registry.rows().iter().filter(|row| row.is_here()).map(|row| (row.name, row.rules));

@@ -1,4 +1,4 @@
-//! The controllers of kube-controller-manager 1.36, in the order in which it builds them.
+//! The controllers of kube-controller-manager 1.36, in the order in which it constructs them.
 
 use steersman_controller::registry::{Descriptor, Registry};
 use steersman_controllers_batch::job;
