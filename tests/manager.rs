@@ -170,7 +170,7 @@ async fn a_cache_that_does_not_sync_is_named_and_keeps_only_those_waiting_that_n
     assert_eq!(status, 500);
     assert!(report.contains("[-]caches failed: not synced: nodes\n"), "{report}");
     assert!(
-        report.contains("[-]pod-garbage-collector-controller failed: waits for caches: nodes\n"),
+        report.contains("[-]pod-garbage-collector-controller failed: waiting for caches: nodes\n"),
         "{report}"
     );
     assert!(report.contains("[+]job-controller ok\n"), "{report}");

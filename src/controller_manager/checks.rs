@@ -1,4 +1,4 @@
-//! When the manager is alive, and when it is ready.
+//! The health checks of the manager: `/livez` and `/readyz`.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use steersman_informer::SharedInformerFactory;
 
 use crate::serve::health::{Check, Checks};
 
-/// A worker that got nothing done for so long is stuck. A call to the API server takes less, waits in the rate limiter
-/// included, unless the server is in trouble; which is worth showing as well.
+/// A worker without progress for this long is stuck. A call to the API server, waits in the rate limiter included, takes
+/// less unless the API server is in trouble, and readiness should show that as well.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
-/// Alive is a manager that answers and whose informers run: one that panicked runs again only after a restart. A cache that
-/// does not sync, or a call that hangs, is no better after one.
+/// The checks of liveness. The manager is alive if it answers and no informer has panicked, since only a restart brings a
+/// panicked informer back. Caches that do not sync and calls that hang do not count: a restart would not help them.
 pub(crate) fn live(informers: &SharedInformerFactory) -> Checks {
     let informers = informers.clone();
     Checks::new([Check::new("informers", move || {
@@ -28,11 +28,12 @@ fn panicked(informers: &SharedInformerFactory) -> Vec<String> {
     panicked.map(|informer| informer.resource().to_string()).collect()
 }
 
-/// Ready is a manager whose caches have synced and whose workers get on, leading or not: the caches are warm.
+/// The checks of readiness. The manager is ready if its caches have synced and no worker is stuck, whether it leads or
+/// stands by.
 pub(crate) fn ready(informers: &SharedInformerFactory, controllers: &Controllers) -> Checks {
     let informers = informers.clone();
     let caches = Check::new("caches", move || {
-        // A kind that discovery names may have no server behind it; the manager is ready without it.
+        // Only the controllers' own kinds count. The API server may advertise a kind that no server serves.
         let informers = informers.permanent_informers();
         let unsynced = informers.iter().filter(|informer| !informer.has_synced());
         let unsynced: Vec<_> = unsynced.map(|informer| informer.resource().to_string()).collect();
@@ -41,15 +42,19 @@ pub(crate) fn ready(informers: &SharedInformerFactory, controllers: &Controllers
     let each = controllers.names().map(|name| {
         let controllers = controllers.clone();
         Check::new(name, move || {
-            controllers.health().iter().find(|health| health.controller == name).map_or(Ok(()), judge)
+            controllers
+                .health()
+                .iter()
+                .find(|health| health.controller == name)
+                .map_or(Ok(()), check_controller)
         })
     });
     Checks::new([caches].into_iter().chain(each))
 }
 
-fn judge(health: &ControllerHealth) -> Result<(), String> {
+fn check_controller(health: &ControllerHealth) -> Result<(), String> {
     let waits =
-        (!health.unsynced.is_empty()).then(|| format!("waits for caches: {}", health.unsynced.join(", ")));
+        (!health.unsynced.is_empty()).then(|| format!("waiting for caches: {}", health.unsynced.join(", ")));
     let stuck = health.stuck(STUCK_AFTER).map(ToString::to_string);
     let faults: Vec<String> = waits.into_iter().chain(stuck).collect();
     if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
@@ -108,7 +113,7 @@ mod tests {
         let client = kube::Client::new(server, "default");
         let informers = SharedInformerFactory::new(client, factory::Options::default());
         let traps = informers.informer::<Trap>().unwrap().any();
-        // One that is stopped before its first list, as at an early shutdown, did not panic.
+        // An informer that is stopped before its first list, as in an early shutdown, has not panicked.
         let stopped = informers.dynamic(&GroupVersionResource::new("", "v1", "nodes"));
         let stop = CancellationToken::new();
         stop.cancel();
@@ -122,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_is_unwell_with_a_cold_cache_or_a_worker_that_gets_nothing_done() {
+    fn a_controller_is_unhealthy_with_an_unsynced_cache_or_a_stuck_worker() {
         let busy = |silent: u64| Busy {
             loop_name: "job".into(),
             worker: 1,
@@ -135,9 +140,12 @@ mod tests {
             unsynced: unsynced.iter().copied().map(str::to_owned).collect(),
             busy: vec![busy(silent)],
         };
-        assert_eq!(judge(&health(&[], 60)), Ok(()));
+        assert_eq!(check_controller(&health(&[], 60)), Ok(()));
         let stuck = "worker 1 of job has been on ns/pi for 300s, 61s without progress";
-        assert_eq!(judge(&health(&[], 61)), Err(stuck.to_owned()));
-        assert_eq!(judge(&health(&["pods"], 61)), Err(format!("waits for caches: pods; {stuck}")));
+        assert_eq!(check_controller(&health(&[], 61)), Err(stuck.to_owned()));
+        assert_eq!(
+            check_controller(&health(&["pods"], 61)),
+            Err(format!("waiting for caches: pods; {stuck}"))
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Controllers run while this process leads.
+//! Runs the controllers while this process leads.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use tokio::select;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// Has the controllers run while this process leads, and stand by while it does not. A lost lease ends a term, never the
-/// process.
+/// Runs the controllers while this process leads, and keeps them standing by while it does not. A lost lease ends a term,
+/// but never the process.
 pub(crate) struct Leadership {
-    /// Absent where nobody is asked.
+    /// `None` without leader election: then the controllers always run.
     elector: Option<Elector>,
-    /// The wait after a term before standing again.
+    /// The wait after a term before the process tries to acquire the lease again.
     pause: Duration,
     controllers: Controllers,
     informers: SharedInformerFactory,
@@ -22,7 +22,7 @@ pub(crate) struct Leadership {
 }
 
 impl Leadership {
-    /// Not running yet.
+    /// Creates the loop without starting it.
     pub(crate) fn new(
         elector: Option<Elector>,
         pause: Duration,
@@ -33,10 +33,10 @@ impl Leadership {
         Self { elector, pause, controllers, informers, timing }
     }
 
-    /// Leads, or stands by, until `stop` is cancelled. The lease is released by then.
+    /// Leads or stands by until `stop` is cancelled. Releases the lease before it returns.
     ///
     /// # Errors
-    /// At the stop, syncs did not end in time.
+    /// If the syncs did not end within the shutdown timeout after `stop`.
     pub(crate) async fn run(&self, stop: &CancellationToken) -> Result<(), ShutdownTimeout> {
         let Some(elector) = &self.elector else { return self.controllers.run(stop, self.timing).await };
         loop {
@@ -49,7 +49,7 @@ impl Leadership {
             let (term, ()) = tokio::join!(acquire, self.controllers.stand_by(&acquired));
             let Some(term) = term else { return Ok(()) };
 
-            // What was thrown away while standing by comes back from the caches.
+            // While standing by, the queues dropped their keys. A resync of the caches adds them again.
             self.informers.informers().iter().for_each(|informer| informer.resync());
             let leading = stop.child_token();
             let ended = {

@@ -38,45 +38,45 @@ mod leading;
 
 use leading::Leadership;
 
-/// What events of the manager itself, and its default lease, are called by.
+/// The component of the manager's own events.
 const COMPONENT: &str = "kube-controller-manager";
 
-/// How long the parts that only tell of things may take to end: the event writers flush for five seconds.
-const LAST_WORDS: Duration = Duration::from_secs(6);
+/// How long events and HTTP answers may take to be sent at shutdown. The event writers flush for five seconds.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Why the manager ended, or did not start. Somebody has to look: starting it again changes little.
+/// Why the manager did not start, or ended. A restart seldom helps: an administrator has to find the cause.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The system lends us no signals.
+    /// The process can't listen for signals.
     #[error("listening for signals: {0}")]
     Signals(#[source] io::Error),
-    /// Where the API server is, or who we are, can't be found out.
+    /// The address of the API server, or the credentials, are missing or invalid.
     #[error(transparent)]
     Configure(#[from] config::Error),
-    /// Credentials or certificates can't be used.
+    /// The client can't use the credentials or certificates.
     #[error("connecting to the API server: {0}")]
     Connect(#[from] transport::Error),
-    /// Two parts want one metric.
+    /// Two parts of the process register the same metric.
     #[error("registering metrics: {0}")]
     Metrics(#[from] prometheus::Error),
-    /// Two parts want one metric of work queues.
+    /// Two parts of the process register the same metric of work queues.
     #[error(transparent)]
     QueueMetrics(#[from] work_queue::Error),
-    /// The settings of the election can't work.
+    /// The settings of leader election are invalid.
     #[error("leader election: {0}")]
     Election(#[from] leader_election::ConfigError),
-    /// A controller can't be built.
+    /// The constructor of a controller failed.
     #[error(transparent)]
     Build(#[from] registry::Error),
-    /// The address can't be had.
+    /// The HTTP port can't be bound.
     #[error("serving at {address}: {source}")]
     Serve {
-        /// As given.
+        /// The address from the command line.
         address: Address,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// Syncs did not end in time.
+    /// Syncs did not end within the shutdown timeout.
     #[error(transparent)]
     Shutdown(#[from] ShutdownTimeout),
 }
@@ -84,7 +84,7 @@ pub(crate) enum Error {
 /// Runs the manager until a signal stops it.
 ///
 /// # Errors
-/// See [`Error`].
+/// If the manager can't start, or its syncs do not end within the shutdown timeout.
 pub(crate) async fn run(options: ControllerManager) -> Result<(), Error> {
     tracing::info!(version = version::STEERSMAN, kubernetes = version::info().git_version, "Starting");
     options.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -108,7 +108,7 @@ pub(crate) async fn run(options: ControllerManager) -> Result<(), Error> {
     }
     let ended = manager.run(&stop).await;
     clients.close().await;
-    // Until here a second signal ends everything at once.
+    // Until here, a second signal ends the process at once.
     background.shutdown().await;
     tracing::info!("Stopped");
     Ok(ended?)
@@ -130,29 +130,29 @@ fn connect(options: &ControllerManager) -> Result<Foundation, Error> {
     Ok(Foundation { clients, metrics, event_metrics })
 }
 
-/// What a manager stands on, and may share with other parts of the process.
+/// The parts below a manager, which it may share with other parts of the process.
 pub(crate) struct Foundation {
     /// Clients to the API server.
     pub(crate) clients: Clients,
-    /// Where its metrics go.
+    /// The registry of the manager's metrics.
     pub(crate) metrics: Registry,
-    /// Where its events are counted; registered already.
+    /// The metrics of its events, already registered.
     pub(crate) event_metrics: events::Metrics,
 }
 
-/// What a manager does.
+/// The settings of a manager.
 pub(crate) struct Work<'a> {
-    /// Which controllers.
+    /// The controllers to run.
     pub(crate) selection: &'a Selection,
-    /// How they start and stop.
+    /// How the controllers start and stop.
     pub(crate) timing: Timing,
-    /// Their settings.
+    /// The controllers' options.
     pub(crate) options: OptionSet,
-    /// Which features are on.
+    /// The feature gates.
     pub(crate) gates: FeatureGates,
     /// The time after which informers notify handlers of all objects again; zero: never.
     pub(crate) min_resync_period: Duration,
-    /// How to stand for election; `None` leads without asking.
+    /// The settings of leader election; `None` runs the controllers without it.
     pub(crate) election: Option<&'a leader_election::Config>,
 }
 
@@ -231,7 +231,7 @@ impl Manager {
     /// Serves metrics and health over HTTP, until [`run`](Self::run) ends.
     ///
     /// # Errors
-    /// The address can't be had.
+    /// If the address can't be bound.
     pub(crate) async fn serve(&mut self, address: &Address, configz: Value) -> Result<(), Error> {
         let failed = |source| Error::Serve { address: address.clone(), source };
         let listener = serve::bind(address).await.map_err(failed)?;
@@ -247,10 +247,10 @@ impl Manager {
         Ok(())
     }
 
-    /// Runs the controllers until `stop`, and ends all parts.
+    /// Runs the controllers until `stop` is cancelled, then shuts down all parts.
     ///
     /// # Errors
-    /// Syncs did not end in time.
+    /// If the syncs did not end within the shutdown timeout.
     pub(crate) async fn run(self, stop: &CancellationToken) -> Result<(), ShutdownTimeout> {
         let Self { writers, informers, leadership, told, mut last, .. } = self;
         last.spawn(writers.run(told.clone()).instrument(tracing::info_span!("events")));
@@ -260,8 +260,8 @@ impl Manager {
 
         informers.shutdown().await;
         told.cancel();
-        if timeout(LAST_WORDS, async { while last.join_next().await.is_some() {} }).await.is_err() {
-            tracing::warn!("Some events, or answers, were not delivered in time");
+        if timeout(FLUSH_TIMEOUT, async { while last.join_next().await.is_some() {} }).await.is_err() {
+            tracing::warn!("Some events or HTTP answers were not sent in time");
         }
         ended
     }

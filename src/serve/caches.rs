@@ -1,11 +1,11 @@
-//! What caches hold, as metrics.
+//! Metrics of the informers' caches.
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts};
 use steersman_informer::SharedInformerFactory;
 
-/// Counts the objects of each cache when somebody scrapes.
+/// Counts the objects of each cache at each scrape.
 pub(crate) struct CacheCollector {
     informers: SharedInformerFactory,
     objects: IntGaugeVec,
@@ -14,20 +14,20 @@ pub(crate) struct CacheCollector {
 }
 
 impl CacheCollector {
-    /// Of all caches of `informers`.
+    /// A collector for all caches of `informers`.
     ///
     /// # Errors
-    /// A description is refused.
+    /// If a metric's description is invalid.
     pub(crate) fn new(informers: SharedInformerFactory) -> Result<Self, prometheus::Error> {
         let gauge = |name: &str, help: &str| IntGaugeVec::new(Opts::new(name, help), &["resource"]);
         Ok(Self {
             informers,
-            objects: gauge("informer_cache_objects", "Objects in the cache")?,
+            objects: gauge("informer_cache_objects", "Number of objects in the cache")?,
             unreadable: gauge(
                 "informer_cache_unreadable_objects",
-                "Objects in the cache whose body can't be read",
+                "Number of objects in the cache whose body can't be decoded",
             )?,
-            synced: gauge("informer_cache_synced", "Whether the first list is in the cache")?,
+            synced: gauge("informer_cache_synced", "Whether the cache has the first list (1) or not (0)")?,
         })
     }
 

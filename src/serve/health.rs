@@ -1,4 +1,4 @@
-//! Health checks, as the API server's `/readyz` shows them.
+//! Health checks in the format of the API server's `/readyz`.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-/// Something that is well or not.
+/// A named health check.
 pub(crate) struct Check {
-    /// One word, by which it can be asked for alone.
+    /// The check's name, in one word: its path below `/readyz`.
     pub name: String,
-    /// Quick; an error says what is wrong, in a line.
+    /// The check. Must return at once. The error says in one line what is wrong.
     pub check: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
 }
 
-/// Checks that are shown together, in this order.
+/// A list of checks that are reported together, in this order.
 pub(crate) struct Checks(Vec<Check>);
 
 impl Check {
-    /// A check of this name.
+    /// Creates a check.
     pub(crate) fn new(
         name: impl Into<String>,
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
@@ -31,12 +31,12 @@ impl Check {
 }
 
 impl Checks {
-    /// These, after one that is well whenever it can be asked.
+    /// These checks, after the check `ping`, which always passes.
     pub(crate) fn new(checks: impl IntoIterator<Item = Check>) -> Self {
         Self([Check::new("ping", || Ok(()))].into_iter().chain(checks).collect())
     }
 
-    /// The report on all but the `excluded`, and whether all is well.
+    /// Runs all checks but the `excluded` ones. Returns the report, and whether all passed.
     fn report(&self, name: &str, excluded: &[&str]) -> (String, bool) {
         let (mut report, mut well) = (String::new(), true);
         for Check { name, check } in &self.0 {
@@ -59,7 +59,7 @@ impl Checks {
     }
 }
 
-/// `/name` with `?verbose` and `?exclude=check`, and `/name/check` for each check.
+/// The routes `/name`, with `?verbose` and `?exclude=check`, and `/name/check` for each check.
 pub(crate) fn routes(name: &'static str, checks: Arc<Checks>) -> Router {
     let all = get(move |State(checks): State<Arc<Checks>>, RawQuery(query): RawQuery| async move {
         let query = query.unwrap_or_default();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_check_is_shown_with_what_is_wrong() {
+    async fn a_failed_check_is_reported_with_the_reason() {
         let report = "[+]ping ok\n[+]caches ok\n[-]job-controller failed: worker 2 of job has been on ns/pi for 70s\n\
                       readyz check failed\n";
         assert_eq!(asked("/readyz").await, (500, report.to_owned()));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_check_can_be_left_out() {
+    async fn a_check_can_be_excluded() {
         assert_eq!(asked("/readyz?exclude=job-controller").await, (200, "ok".to_owned()));
         let (status, report) = asked("/readyz?verbose=1&exclude=job-controller&exclude=foo").await;
         assert_eq!(
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_check_can_be_asked_for_alone() {
+    async fn each_check_has_its_own_path() {
         assert_eq!(asked("/readyz/caches").await, (200, "ok".to_owned()));
         let (status, why) = asked("/readyz/job-controller").await;
         assert_eq!(status, 500);

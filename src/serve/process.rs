@@ -1,4 +1,4 @@
-//! What the system says about this process, under the names that dashboards use, and which build it is.
+//! Metrics of this process and of its build, under the names that dashboards use.
 
 use std::fs;
 
@@ -9,18 +9,18 @@ use tokio::runtime;
 
 use crate::version;
 
-/// Registers all of it.
+/// Registers the metrics of the process and of its build.
 ///
 /// # Errors
-/// The registry has one of the families already.
+/// If the registry already has one of the families.
 pub(crate) fn register(registry: &Registry) -> Result<(), prometheus::Error> {
     registry.register(Box::new(build_info()?))?;
     registry.register(Box::new(ProcessCollector::new()?))
 }
 
 fn build_info() -> Result<GaugeVec, prometheus::Error> {
-    let help = "A metric with a constant '1' value labeled by the version of Kubernetes whose behaviour this is, and by \
-                what it was built with";
+    let help = "A metric with a constant '1' value labeled by the version of Kubernetes that the program corresponds to, and \
+                by what it was built with";
     let labels = [
         "major",
         "minor",
@@ -49,7 +49,7 @@ fn build_info() -> Result<GaugeVec, prometheus::Error> {
     Ok(family)
 }
 
-/// Reads `/proc` when somebody scrapes. What it can't read it leaves out.
+/// Reads `/proc` at each scrape. Leaves out the values that it can't read.
 struct ProcessCollector {
     cpu: Counter,
     resident: Gauge,
@@ -61,7 +61,7 @@ struct ProcessCollector {
     tasks: Gauge,
 }
 
-/// Of `/proc/self/stat`, in the system's units.
+/// Fields of `/proc/self/stat`, in the system's units.
 struct Stat {
     cpu_ticks: u64,
     threads: u64,
@@ -78,11 +78,11 @@ impl ProcessCollector {
             virtual_memory: Gauge::new("process_virtual_memory_bytes", "Virtual memory in bytes")?,
             start: Gauge::new("process_start_time_seconds", "Start of the process, in seconds since 1970")?,
             open_fds: Gauge::new("process_open_fds", "Open file descriptors")?,
-            max_fds: Gauge::new("process_max_fds", "How many file descriptors may be open")?,
+            max_fds: Gauge::new("process_max_fds", "Maximum number of open file descriptors")?,
             threads: Gauge::new("process_threads", "Threads of the process")?,
             tasks: Gauge::new(
                 "go_goroutines",
-                "Tasks that exist: what this program has in place of goroutines, for dashboards that ask for those",
+                "Number of tokio tasks, which this program has in place of goroutines",
             )?,
         })
     }
@@ -100,7 +100,7 @@ impl ProcessCollector {
             }
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
-            // One of them is the folder itself.
+            // One of the descriptors is that of the folder itself.
             self.open_fds.set(open.count().saturating_sub(1) as f64);
         }
         if let Some(most) = fs::read_to_string("/proc/self/limits").ok().and_then(|text| max_files(&text)) {
@@ -113,7 +113,8 @@ impl ProcessCollector {
 }
 
 impl Stat {
-    /// The fields of proc(5), counted from behind the name, which may hold anything.
+    /// Parses the fields as proc(5) numbers them. They are counted from behind the process's name, which may contain any
+    /// text.
     fn parse(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_blanks_and_brackets_misleads_nobody() {
+    fn a_name_may_contain_blanks_and_brackets() {
         let rest: Vec<String> = (3..=40).map(|number| number.to_string()).collect();
         let stat = Stat::parse(&format!("7 (a) b) (c) {}", rest.join(" "))).unwrap();
         assert_eq!((stat.cpu_ticks, stat.threads, stat.start_ticks), (29, 20, 22));
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_scrape_tells_about_this_process() {
+    async fn a_scrape_shows_this_process() {
         let registry = Registry::new();
         register(&registry).unwrap();
         let families = registry.gather();

@@ -1,4 +1,4 @@
-//! The port, over sockets.
+//! Tests of the HTTP port over sockets.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Port {
         Client(TcpStream::connect(self.address).await.unwrap())
     }
 
-    /// A connection whose request is half sent.
+    /// Opens a connection and sends half of a request.
     async fn half(&self) -> Client {
         let mut client = self.connect().await;
         client.send("GET /livez HTTP/1.1\r\nHost: ").await;
@@ -93,7 +93,7 @@ async fn half_requests_keep_no_probe_out() {
     for (nth, oldest) in halves.into_iter().enumerate() {
         timeout(SOON, oldest.closed()).await.unwrap_or_else(|_| panic!("half request {nth} keeps its place"));
     }
-    // Seven of them and the probe have the eight places.
+    // Seven of them and the probe fill the eight places.
     for half in &mut newest {
         half.send("steersman\r\n\r\n").await;
         half.answer().await;
@@ -123,7 +123,7 @@ async fn a_client_that_never_ends_its_first_request_is_given_up() {
     let mut collector = port.connect().await;
     collector.probe().await;
     timeout(SOON, port.half().await.closed()).await.expect("the connection must be closed");
-    // One that has asked has more time.
+    // A connection that has sent a request has more time.
     collector.probe().await;
 }
 
