@@ -1,4 +1,4 @@
-//! What `/configz` shows: the settings that have an effect, under upstream's names.
+//! The contents of `/configz`: the settings that have an effect, under upstream's names.
 
 use serde_json::{Value, json};
 use steersman_api::GoDuration;

@@ -17,124 +17,124 @@ use super::values::{Address, boolean, items};
 use super::{configz, feature_gates};
 use crate::logging::{Format, Logging};
 
-/// What is to be run, checked.
+/// The checked settings of `steersman controller-manager`.
 #[derive(Debug)]
 pub(crate) struct ControllerManager {
     /// How to log.
     pub logging: Logging,
-    /// What the log should say first: flags and gates without effect.
+    /// Warnings for the log about flags and feature gates without effect.
     pub warnings: Vec<String>,
     /// `--kubeconfig`.
     pub kubeconfig: Option<PathBuf>,
     /// `--master`.
     pub master: Option<String>,
-    /// What each client may send.
+    /// The rate limits of each client.
     pub limits: Limits,
-    /// Which controllers.
+    /// The controllers to run.
     pub selection: Selection,
-    /// How they start and stop.
+    /// How the controllers start and stop.
     pub timing: Timing,
-    /// Their settings.
+    /// The controllers' options.
     pub options: OptionSet,
-    /// Which features are on.
+    /// The feature gates.
     pub gates: FeatureGates,
     /// The time after which informers notify handlers of all objects again; zero: never.
     pub min_resync_period: Duration,
-    /// How to stand for election; `None` leads without asking.
+    /// The settings of leader election; `None` runs the controllers without it.
     pub election: Option<leader_election::Config>,
-    /// Where to serve HTTP.
+    /// `--http-address`.
     pub http_address: Option<Address>,
-    /// All of this, as `/configz` tells it.
+    /// The contents of `/configz`.
     pub configz: Value,
 }
 
-/// The flags, as given.
+/// The flags as given, unchecked.
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
-    /// Path of a kubeconfig with server and credentials; without it and --master, the pod's service account is used
+    /// Path of a kubeconfig with API server and credentials; without it and --master, the pod's service account is used
     #[arg(long, value_name = "file", help_heading = "API server")]
     pub kubeconfig: Option<PathBuf>,
     /// Address of the API server; overrides the one in the kubeconfig
     #[arg(long, value_name = "url", help_heading = "API server")]
     pub master: Option<String>,
-    /// Requests a second that each controller's client may send; negative: any number
+    /// Maximum number of requests per second of each controller's client; negative: any number
     #[arg(long, value_name = "float", default_value_t = 20.0, help_heading = "API server")]
     pub kube_api_qps: f32,
-    /// Requests that each controller's client may send at once after a quiet time
+    /// Maximum number of requests that each controller's client sends in a burst
     #[arg(long, value_name = "int", default_value_t = 30, help_heading = "API server")]
     pub kube_api_burst: i32,
-    /// Objects are looked at again, although nothing changed, after one to two times this; 0: never
+    /// Controllers sync unchanged objects again after one to two times this period; 0: never
     #[arg(long, value_name = "duration", default_value = "12h", help_heading = "API server")]
     pub min_resync_period: GoDuration,
 
     #[arg(long, value_name = "list", default_value = "*", action = ArgAction::Append)]
     #[arg(help_heading = "Controllers")]
     pub controllers: Vec<String>,
-    /// Each controller starts after one to two times this
+    /// Each controller starts after a random delay of one to two times this interval
     #[arg(long, value_name = "duration", default_value = "0s", help_heading = "Controllers")]
     pub controller_start_interval: GoDuration,
-    /// How long running syncs may take to end when the process is stopped; 0: as long as they like
+    /// How long running syncs may take to end when the process shuts down; 0: any time
     #[arg(long, value_name = "duration", default_value = "10s", help_heading = "Controllers")]
     pub controller_shutdown_timeout: GoDuration,
-    /// Feature gates of Kubernetes 1.36, as Name=true|false; also AllAlpha and AllBeta. A gate that no controller here reads
-    /// is warned of
+    /// Feature gates of Kubernetes 1.36, as Name=true|false; also AllAlpha and AllBeta. Logs a warning for each gate that
+    /// no controller of this program reads
     #[arg(long, value_name = "list", action = ArgAction::Append, help_heading = "Controllers")]
     pub feature_gates: Vec<String>,
 
-    /// Stand for election, and run controllers only while leading
+    /// Use leader election: run controllers only while this process is the leader
     #[arg(long, value_name = "bool", default_value_t = true, action = ArgAction::Set, num_args = 0..=1)]
     #[arg(require_equals = true, default_missing_value = "true", value_parser = boolean)]
     #[arg(help_heading = "Leader election")]
     pub leader_elect: bool,
-    /// How long others wait for the leader to renew before they take the lease
+    /// How long other candidates wait for the leader to renew the lease before they acquire it
     #[arg(long, value_name = "duration", default_value = "15s", help_heading = "Leader election")]
     pub leader_elect_lease_duration: GoDuration,
-    /// How long the leader goes on without a renewal that succeeds; less than the lease duration
+    /// How long the leader may go without a successful renewal before it stops leading; less than the lease duration
     #[arg(long, value_name = "duration", default_value = "10s", help_heading = "Leader election")]
     pub leader_elect_renew_deadline: GoDuration,
-    /// The wait between two tries to acquire or renew
+    /// Time between two attempts to acquire or renew the lease
     #[arg(long, value_name = "duration", default_value = "2s", help_heading = "Leader election")]
     pub leader_elect_retry_period: GoDuration,
-    /// The kind of the lock: leases
+    /// Resource of the lock: leases
     #[arg(long, value_name = "kind", default_value = "leases", help_heading = "Leader election")]
     pub leader_elect_resource_lock: String,
-    /// The lease's name; with kube-controller-manager's own, the two exclude each other
+    /// Name of the lease; by default kube-controller-manager's, so that only one of the two runs controllers at a time
     #[arg(long, value_name = "name", default_value = "kube-controller-manager")]
     #[arg(help_heading = "Leader election")]
     pub leader_elect_resource_name: String,
-    /// The lease's namespace
+    /// Namespace of the lease
     #[arg(long, value_name = "name", default_value = "kube-system", help_heading = "Leader election")]
     pub leader_elect_resource_namespace: String,
 
-    /// Where to serve metrics and health over plain HTTP, such as 127.0.0.1:10252 or :10252; nowhere if not given
+    /// Address of plain HTTP for metrics and health, such as 127.0.0.1:10252 or :10252; without it, there is none
     #[arg(long, value_name = "host:port", value_parser = Address::parse, help_heading = "Serving")]
     pub http_address: Option<Address>,
 
-    /// How much to log: 0 to 3 what an operator wants to know, 4 for debugging, 6 to 10 everything
+    /// Verbosity of the log: 0 to 3 for operation, 4 for debugging, 6 to 10 for everything
     #[arg(short, long = "v", value_name = "int", default_value_t = 0, help_heading = "Logs")]
     pub v: i32,
-    /// The form of the log: text or json
-    #[arg(long, value_name = "form", default_value = "text", value_parser = log_format, help_heading = "Logs")]
+    /// Format of the log: text or json
+    #[arg(long, value_name = "format", default_value = "text", value_parser = log_format, help_heading = "Logs")]
     pub logging_format: Format,
 }
 
-/// Adds what the help says beyond the flags themselves.
+/// Adds the texts of the help that do not describe a single flag.
 pub(crate) fn describe(command: Command) -> Command {
     describe_controllers(command).after_help(
-        "The other flags of kube-controller-manager 1.36 are taken and warned of: they have no effect yet. \
-         No setting comes from an environment variable.",
+        "The other flags of kube-controller-manager 1.36 are accepted and log a warning: they have no effect yet. \
+         No environment variable is a setting.",
     )
 }
 
-/// Names the controllers in the help of `--controllers`.
+/// Lists the controllers in the help of `--controllers`.
 pub(super) fn describe_controllers(command: Command) -> Command {
     let registry = steersman_controllers::builtin();
     let here = || registry.rows().iter().filter(|row| row.is_here());
     let all: Vec<_> = here().map(|row| row.name).collect();
     let off: Vec<_> = here().filter(|row| row.by_default == ByDefault::Off).map(|row| row.name).collect();
     let mut controllers = format!(
-        "Which controllers to run: '*' all that are on by default, 'foo' the one called foo, '-foo' not that one. \
-         There are: {}",
+        "Controllers to run: '*' stands for all that are on by default, 'foo' adds controller foo, '-foo' removes it. \
+         Controllers: {}",
         all.join(", ")
     );
     if !off.is_empty() {
@@ -143,7 +143,7 @@ pub(super) fn describe_controllers(command: Command) -> Command {
     command.mut_arg("controllers", |arg| arg.help(controllers))
 }
 
-/// Reads `--logging-format`.
+/// Parses `--logging-format`.
 pub(super) fn log_format(text: &str) -> Result<Format, String> {
     match text {
         "text" => Ok(Format::Text),
@@ -153,11 +153,11 @@ pub(super) fn log_format(text: &str) -> Result<Format, String> {
 }
 
 impl Flags {
-    /// Checks the flags, alone and together. `options` are the settings of the controllers, and `unheeded` the warnings
-    /// of upstream's flags that have no effect.
+    /// Checks the flags, each by itself and together. `options` are the controllers' options, and `unheeded` the warnings
+    /// about upstream's flags that have no effect.
     ///
     /// # Errors
-    /// A value that is not allowed.
+    /// If a value is invalid.
     pub(crate) fn check(
         self,
         options: OptionSet,
@@ -188,7 +188,7 @@ impl Flags {
         })
     }
 
-    /// As client-go understands zero: its own defaults.
+    /// The rate limits. Zero stands for client-go's defaults, as in client-go.
     fn limits(&self) -> Limits {
         let qps = if self.kube_api_qps == 0.0 { 5.0 } else { self.kube_api_qps };
         let burst = if self.kube_api_burst == 0 { 10 } else { self.kube_api_burst };
@@ -214,12 +214,12 @@ impl Flags {
             )
         };
         let flags = "--leader-elect-lease-duration, -renew-deadline and -retry-period";
-        config.validate().map_err(|why| Refusal::new(format!("{flags} can't be so: {why}")))?;
+        config.validate().map_err(|why| Refusal::new(format!("{flags} are invalid: {why}")))?;
         Ok(Some(config))
     }
 }
 
-/// The flags that controllers declare beside their code.
+/// The flags that the controllers declare.
 pub(super) fn flags_of_controllers() -> impl Iterator<Item = Arg> {
     steersman_controllers::builtin().options().flags().into_iter().map(|flag| {
         Arg::new(flag.name)
@@ -231,10 +231,10 @@ pub(super) fn flags_of_controllers() -> impl Iterator<Item = Arg> {
     })
 }
 
-/// The settings of controllers, as the command line has them.
+/// The controllers' options from the command line.
 ///
 /// # Errors
-/// A value that a flag does not take.
+/// If a flag's value is invalid.
 pub(super) fn options_of_controllers(matches: &ArgMatches) -> Result<OptionSet, Refusal> {
     let mut options = steersman_controllers::builtin().options();
     for flag in options.flags() {

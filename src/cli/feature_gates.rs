@@ -1,4 +1,4 @@
-//! `--feature-gates`.
+//! The flag `--feature-gates`.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,12 @@ use steersman_controller::feature_gates::{Error, FeatureGates};
 
 use super::values::items;
 
-/// The gate of what this program does at every stop, whatever the gate says: it releases the lease.
+/// The gate for releasing the lease at shutdown. This program always releases it.
 const RELEASE_ON_EXIT: &str = "ControllerManagerReleaseLeaderElectionLockOnExit";
 
-/// Reads `Name=true,kube:Other=false`, possibly several times; returns the gates, and what the log should say of them.
+/// Parses lists such as `Name=true,kube:Other=false`. Returns the gates, and the warnings for the log.
 ///
-/// # Errors
-/// An item that kube-controller-manager refuses, too.
+/// If kube-controller-manager would refuse an item, too.
 pub(crate) fn parse(lists: &[String]) -> Result<(FeatureGates, Vec<String>), Error> {
     let gates = FeatureGates::parse(items(lists))?;
     let registry = steersman_controllers::builtin();
@@ -21,7 +20,7 @@ pub(crate) fn parse(lists: &[String]) -> Result<(FeatureGates, Vec<String>), Err
     let mut warnings = gates.warnings(&read);
     if gates.is_set(RELEASE_ON_EXIT) && !gates.enabled(RELEASE_ON_EXIT) {
         warnings.push(format!(
-            "feature gate {RELEASE_ON_EXIT}=false has no effect: the lease is released always"
+            "feature gate {RELEASE_ON_EXIT}=false has no effect: the lease is always released"
         ));
     }
     Ok((gates, warnings))
@@ -36,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_without_effect_are_warned_of() {
+    fn gates_without_effect_cause_warnings() {
         assert_eq!(warned(""), [""; 0]);
         assert_eq!(warned("ControllerManagerReleaseLeaderElectionLockOnExit=true"), [""; 0]);
         assert_eq!(
@@ -44,7 +43,7 @@ mod tests {
             [
                 "feature gate StorageVersionMigrator=true has no effect: no controller here reads it",
                 "feature gate ControllerManagerReleaseLeaderElectionLockOnExit=false has no effect: \
-                 the lease is released always",
+                 the lease is always released",
             ]
         );
     }

@@ -1,4 +1,4 @@
-//! The command line: upstream's flags, in Go's way.
+//! The command line: upstream's flags, parsed as Go's pflag parses them.
 
 use std::ffi::OsString;
 
@@ -42,7 +42,7 @@ pub(crate) enum Invocation {
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Print the version and quit; `raw` prints all there is to tell
+    /// Print the version and quit; `raw` prints all details
     #[arg(long, global = true, value_name = "true|raw", action = ArgAction::Set, num_args = 0..=1)]
     #[arg(require_equals = true, default_missing_value = "true", value_parser = VersionWish::parse)]
     #[arg(help_heading = "Global flags")]
@@ -54,15 +54,15 @@ enum Command {
     /// Run the controllers of kube-controller-manager that this version has
     #[command(disable_help_flag = true)]
     ControllerManager(Box<controller_manager::Flags>),
-    /// Run the pods of this machine, as the kubelet does
+    /// Run the node agent: the pods of this machine, as the kubelet does
     #[command(disable_help_flag = true)]
     Node(Box<node::Flags>),
-    /// Run a whole Kubernetes in one process: API server, controllers, scheduler and one node
+    /// Run all of Kubernetes in one process: API server, controllers, scheduler and one node
     #[command(disable_help_flag = true)]
     Standalone(Box<standalone::Flags>),
 }
 
-/// How much to tell about the version.
+/// How much of the version to print.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum VersionWish {
     None,
@@ -114,11 +114,11 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         (VersionWish::None, Some(Command::Standalone(flags))) => {
             Ok(Invocation::Standalone(Box::new(flags.check()?)))
         }
-        (VersionWish::None, None) => Err(Refusal::new("a command is wanted: see steersman --help")),
+        (VersionWish::None, None) => Err(Refusal::new("a command is required: see steersman --help")),
     }
 }
 
-/// What was given to the subcommand.
+/// The arguments of the subcommand.
 fn of_command(matches: &ArgMatches) -> &ArgMatches {
     matches.subcommand().map_or(matches, |(_, matches)| matches)
 }

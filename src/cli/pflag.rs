@@ -1,4 +1,4 @@
-//! clap, with the manners of Go's pflag.
+//! Makes clap parse flags, and word errors, as Go's pflag does.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -6,17 +6,17 @@ use std::fmt;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Command};
 
-/// Why the command line can't be obeyed: one line that says which part, and why.
+/// Why the command line is invalid: one line with the flag and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal(String);
 
 impl Refusal {
-    /// With this reason.
+    /// A refusal with this reason.
     pub(crate) fn new(reason: impl Into<String>) -> Self {
         Self(reason.into())
     }
 
-    /// A value that a flag does not take.
+    /// A refusal of a flag's value.
     pub(crate) fn of_value(flag: &str, value: &str, why: impl fmt::Display) -> Self {
         Self(format!("invalid argument {value:?} for {flag:?} flag: {why}"))
     }
@@ -28,7 +28,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Flags may be given more than once (the last counts), and take whatever comes next as their value, be it `-job`.
+/// Lets flags be repeated (the last one counts), and lets a flag take the next argument as its value even if it begins with
+/// a dash, such as `-job`.
 pub(crate) fn go_like(command: Command) -> Command {
     command.args_override_self(true).disable_help_flag(false).mut_args(|arg| {
         let takes_next =
@@ -37,32 +38,32 @@ pub(crate) fn go_like(command: Command) -> Command {
     })
 }
 
-/// `--leader_elect` is `--leader-elect`.
+/// Replaces underscores in a flag's name by dashes: `--leader_elect` is `--leader-elect`.
 pub(crate) fn normalized(arg: OsString) -> OsString {
     let Some(text) = arg.to_str().filter(|text| text.starts_with("--")) else { return arg };
     let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
     format!("{}{value}", name.replace('_', "-")).into()
 }
 
-/// The help that was asked for, or the refusal.
+/// The text of the help if the user asked for it; else the refusal.
 pub(crate) fn help_or_refusal(error: &clap::Error) -> Result<String, Refusal> {
     match error.kind() {
         ErrorKind::DisplayHelp => Ok(error.render().to_string()),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            Err(Refusal::new("a command is wanted: see steersman --help"))
+            Err(Refusal::new("a command is required: see steersman --help"))
         }
         _ => Err(refusal(error)),
     }
 }
 
-/// clap's error as one line, worded as pflag words it.
+/// Turns clap's error into one line in pflag's words.
 pub(crate) fn refusal(error: &clap::Error) -> Refusal {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),
         _ => "",
     };
     let argument = context(ContextKind::InvalidArg);
-    // clap appends what the value is called.
+    // clap appends the value's name.
     let flag = argument.split([' ', '=', '[']).next().unwrap_or(argument);
     let value = context(ContextKind::InvalidValue);
     let hint = match context(ContextKind::SuggestedArg) {
@@ -74,7 +75,7 @@ pub(crate) fn refusal(error: &clap::Error) -> Refusal {
         ErrorKind::UnknownArgument if flag.starts_with('-') => {
             format!("unknown shorthand flag: {flag}{hint}")
         }
-        ErrorKind::UnknownArgument => format!("no arguments are taken, got {argument:?}"),
+        ErrorKind::UnknownArgument => format!("unexpected argument {argument:?}"),
         ErrorKind::InvalidSubcommand => {
             format!("unknown command {:?} for \"steersman\"", context(ContextKind::InvalidSubcommand))
         }

@@ -14,58 +14,57 @@ use super::pflag::Refusal;
 use super::values::{Address, absolute, items};
 use crate::logging::{Format, Logging};
 
-/// Where a data folder is by default: root's, and below the home of everybody else.
+/// The default data folders: root's, and that of other users, below their home.
 const OF_ROOT: &str = "/var/lib/steersman";
 const BELOW_HOME: &str = ".local/share/steersman";
 
-/// How many bytes objects may take: etcd's default for its flag of the same name.
+/// Maximum size of all objects in bytes: etcd's default for its flag of the same name.
 const QUOTA: u64 = 2 << 30;
 
-/// What is to be run, checked.
+/// The checked settings of `steersman standalone`.
 #[derive(Debug)]
 pub(crate) struct Standalone {
     /// How to log.
     pub logging: Logging,
-    /// Where objects and keys are kept.
+    /// The folder for objects, keys and the node's files.
     pub data_dir: PathBuf,
-    /// Where the kubeconfig goes.
+    /// The file to which the kubeconfig is written.
     pub kubeconfig: PathBuf,
-    /// Where the API server listens.
+    /// The address of the API server.
     pub https_address: SocketAddr,
-    /// How many bytes objects may take together.
+    /// Maximum size of all objects, in bytes.
     pub quota_backend_bytes: u64,
-    /// Where metrics and health are served over plain HTTP.
+    /// The address of plain HTTP for metrics and health.
     pub http_address: Option<Address>,
-    /// Which controllers.
+    /// The controllers to run.
     pub selection: Selection,
-    /// The node's name; otherwise the machine's.
+    /// The node's name; `None` for the machine's name.
     pub node_name: Option<String>,
-    /// The socket of a container runtime; otherwise containers are simulated.
+    /// The socket of a container runtime; `None` simulates containers.
     pub container_runtime_endpoint: Option<String>,
-    /// Who makes cgroups, where the runtime does not say so.
+    /// The cgroup driver, if the runtime does not report its own.
     pub cgroup_driver: CgroupDriver,
 }
 
-/// The flags, as given.
+/// The flags as given, unchecked.
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
-    /// Where objects, keys and what is of the node are kept; by default /var/lib/steersman for root, else
-    /// ~/.local/share/steersman
+    /// Folder for objects, keys and the node's files; by default /var/lib/steersman for root, else ~/.local/share/steersman
     #[arg(long, value_name = "folder", help_heading = "API server")]
     pub data_dir: Option<PathBuf>,
-    /// Where the kubeconfig is written; by default into the data folder
+    /// File to write the kubeconfig to; by default in the data folder
     #[arg(long, value_name = "file", help_heading = "API server")]
     pub write_kubeconfig: Option<PathBuf>,
-    /// Where the API server listens; port 0 picks a free one
+    /// Address of the API server; port 0 picks a free port
     #[arg(long, value_name = "ip:port", default_value = "127.0.0.1:6443", value_parser = https_address)]
     #[arg(help_heading = "API server")]
     pub https_address: SocketAddr,
-    /// How many bytes objects may take together; beyond, writes that need more space are refused, and deletes are not
+    /// Maximum size of all objects in bytes; beyond it, the API server refuses writes that need more space, but not deletes
     #[arg(long, value_name = "int", default_value_t = QUOTA, value_parser = clap::value_parser!(u64).range(1..))]
     #[arg(help_heading = "API server")]
     pub quota_backend_bytes: u64,
 
-    /// Where to serve metrics and health over plain HTTP, such as 127.0.0.1:10252 or :10252; nowhere if not given
+    /// Address of plain HTTP for metrics and health, such as 127.0.0.1:10252 or :10252; without it, there is none
     #[arg(long, value_name = "host:port", value_parser = Address::parse, help_heading = "Serving")]
     pub http_address: Option<Address>,
 
@@ -73,31 +72,31 @@ pub(crate) struct Flags {
     #[arg(help_heading = "Controllers")]
     pub controllers: Vec<String>,
 
-    /// The node's name; by default the machine's
+    /// The node's name; by default the machine's name
     #[arg(long, value_name = "name", help_heading = "Node")]
     pub node_name: Option<String>,
-    /// The socket of a container runtime, such as unix:///run/containerd/containerd.sock; without, containers are simulated
+    /// Socket of a container runtime, such as unix:///run/containerd/containerd.sock; without it, containers are simulated
     #[arg(long, value_name = "socket", help_heading = "Node")]
     pub container_runtime_endpoint: Option<String>,
-    /// Who makes cgroups, as the runtime is configured: cgroupfs or systemd; runtimes that say so themselves, such as containerd
-    /// from 2.0 on, are believed
+    /// The cgroup driver of the runtime: cgroupfs or systemd; ignored if the runtime reports its own, as containerd does
+    /// from 2.0 on
     #[arg(long, value_name = "driver", default_value = "cgroupfs", value_parser = cgroup_driver)]
     #[arg(help_heading = "Node")]
     pub cgroup_driver: CgroupDriver,
 
-    /// How much to log: 0 to 3 what an operator wants to know, 4 for debugging, 6 to 10 everything
+    /// Verbosity of the log: 0 to 3 for operation, 4 for debugging, 6 to 10 for everything
     #[arg(short, long = "v", value_name = "int", default_value_t = 0, help_heading = "Logs")]
     pub v: i32,
-    /// The form of the log: text or json
-    #[arg(long, value_name = "form", default_value = "text", value_parser = log_format, help_heading = "Logs")]
+    /// Format of the log: text or json
+    #[arg(long, value_name = "format", default_value = "text", value_parser = log_format, help_heading = "Logs")]
     pub logging_format: Format,
 }
 
-/// Adds what the help says beyond the flags themselves.
+/// Adds the texts of the help that do not describe a single flag.
 pub(crate) fn describe(command: Command) -> Command {
     describe_controllers(command).after_help(
         "API server, controllers, a scheduler and one node in one process, for development, tests and demonstrations. \
-         No setting comes from an environment variable, but HOME says where the data folder is by default.",
+         No environment variable is a setting, except HOME, which decides the default data folder.",
     )
 }
 
@@ -114,10 +113,10 @@ fn https_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 impl Flags {
-    /// What the flags amount to.
+    /// Checks the flags.
     ///
     /// # Errors
-    /// Values that can't be.
+    /// If a value is invalid.
     pub(crate) fn check(self) -> Result<Standalone, Refusal> {
         let controllers: Vec<&str> = items(&self.controllers).collect();
         let registry = steersman_controllers::builtin();
@@ -132,7 +131,7 @@ impl Flags {
         let home = env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
         let data_dir = given(self.data_dir).or_else(|| default_data_dir(root, home.as_deref()));
         let data_dir =
-            data_dir.ok_or_else(|| Refusal::new("--data-dir must be given where HOME is not set"))?;
+            data_dir.ok_or_else(|| Refusal::new("--data-dir is required because HOME is not set"))?;
         let data_dir = absolute("--data-dir", data_dir)?;
         let kubeconfig = match given(self.write_kubeconfig) {
             Some(path) => absolute("--write-kubeconfig", path)?,
@@ -153,12 +152,12 @@ impl Flags {
     }
 }
 
-/// What is asked for, with those of this program in the place of `*`: nobody else runs the others beside it, so that a
-/// warning of each would help nobody.
-fn those_here<'a>(asked: &[&'a str], registry: &Registry) -> Vec<&'a str> {
-    let mut all: Vec<_> = asked.iter().copied().filter(|item| *item != "*").collect();
-    if all.len() < asked.len() {
-        // What is said of one by its name comes first, and so counts.
+/// The requested controllers, with `*` replaced by those that this program has. No other manager runs the rest beside it,
+/// so warnings about each would be useless.
+fn those_here<'a>(requested: &[&'a str], registry: &Registry) -> Vec<&'a str> {
+    let mut all: Vec<_> = requested.iter().copied().filter(|item| *item != "*").collect();
+    if all.len() < requested.len() {
+        // Explicit names come first, and so take precedence.
         let on = registry.rows().iter().filter(|row| row.is_here() && row.by_default == ByDefault::On);
         all.extend(on.map(|row| row.name));
     }
@@ -180,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_data_folder_depends_on_who_runs_it_and_never_on_where() {
+    fn the_default_data_folder_depends_on_the_user_and_not_on_the_working_directory() {
         let home = Path::new("/home/me");
         assert_eq!(default_data_dir(true, Some(home)), Some("/var/lib/steersman".into()));
         assert_eq!(default_data_dir(false, Some(home)), Some("/home/me/.local/share/steersman".into()));
@@ -188,10 +187,10 @@ mod tests {
     }
 
     #[test]
-    fn all_controllers_are_those_of_this_program() {
+    fn the_star_stands_for_the_controllers_of_this_program() {
         let registry = steersman_controllers::builtin();
-        let enabled = |asked: &[&str]| {
-            let selection = Selection::parse(&those_here(asked, &registry), &registry).unwrap();
+        let enabled = |requested: &[&str]| {
+            let selection = Selection::parse(&those_here(requested, &registry), &registry).unwrap();
             let rows = registry.rows().iter().filter(|row| selection.choice(row) != Choice::Disabled);
             rows.map(|row| (row.name, row.is_here())).collect::<Vec<_>>()
         };

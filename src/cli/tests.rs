@@ -117,8 +117,8 @@ fn a_refusal_is_one_line_that_says_which_and_why() {
             "--leader-elect=perhaps",
             "invalid argument \"perhaps\" for \"--leader-elect\" flag: must be true or false",
         ),
-        ("--leader-elect false", "no arguments are taken, got \"false\""),
-        ("run", "no arguments are taken, got \"run\""),
+        ("--leader-elect false", "unexpected argument \"false\""),
+        ("run", "unexpected argument \"run\""),
         (
             "--controller-start-interval=5",
             "invalid argument \"5\" for \"--controller-start-interval\" flag: time: missing unit in duration \"5\"",

@@ -1,19 +1,19 @@
-//! Upstream's flags that this version takes and does not heed, so that its manifests start.
+//! Upstream's flags that have no effect in this version. It accepts them, so that upstream's manifests work.
 
 use clap::{Arg, ArgAction, ArgMatches};
 
 use super::values::boolean;
 
-/// The flags of one command.
+/// The flags without effect of one command.
 pub(crate) struct Unheeded {
-    /// Those that are true or false.
+    /// The boolean flags.
     pub(crate) switches: &'static [&'static str],
-    /// Those with a value of some other type.
+    /// The flags of other types.
     pub(crate) settings: &'static [&'static str],
 }
 
 impl Unheeded {
-    /// All of them, as flags that no help shows.
+    /// The flags for clap, hidden from the help.
     pub(crate) fn flags(&self) -> impl Iterator<Item = Arg> {
         let hidden = |name: &'static str| Arg::new(name).long(name).hide(true).action(ArgAction::Append);
         let switches = self.switches.iter().map(move |name| {
@@ -24,7 +24,7 @@ impl Unheeded {
         switches.chain(settings)
     }
 
-    /// A warning for each that was given.
+    /// A warning for each of these flags on the command line.
     pub(crate) fn warnings(&self, matches: &ArgMatches) -> Vec<String> {
         let all = self.switches.iter().chain(self.settings);
         let given = all.filter(|name| matches.contains_id(name));
@@ -32,7 +32,7 @@ impl Unheeded {
     }
 }
 
-/// Those of kube-controller-manager 1.36.
+/// The flags of kube-controller-manager 1.36 without effect.
 pub(crate) const CONTROLLER_MANAGER: Unheeded = Unheeded {
     switches: &[
         "allocate-node-cidrs",

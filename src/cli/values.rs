@@ -1,11 +1,11 @@
-//! Values of flags other than durations, as Go's pflag reads them.
+//! Parses values of flags as Go's pflag does, except durations.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use super::pflag::Refusal;
 
-/// A flag that stands alone means true; otherwise one of Go's words for true and false.
+/// Parses Go's words for true and false.
 pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -14,32 +14,32 @@ pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// The items of comma lists. An empty list has none.
+/// The items of comma-separated lists. An empty list has none.
 pub(crate) fn items(lists: &[String]) -> impl Iterator<Item = &str> {
     lists.iter().filter(|list| !list.is_empty()).flat_map(|list| list.split(','))
 }
 
-/// A path that does not depend on where the program was started: it is told to others, such as the container runtime.
+/// Makes a path absolute, because other processes, such as the container runtime, get it too.
 ///
 /// # Errors
-/// It is empty, or nobody can tell where the program was started.
+/// If the path is empty, or the working directory is unknown.
 pub(crate) fn absolute(flag: &str, path: PathBuf) -> Result<PathBuf, Refusal> {
     std::path::absolute(&path).map_err(|why| Refusal::of_value(flag, &path.display().to_string(), why))
 }
 
-/// Where to serve: `127.0.0.1:8080`, `[::1]:8080`, `host:8080`, or `:8080` for all addresses of the machine.
+/// The address of a port: `127.0.0.1:8080`, `[::1]:8080`, `host:8080`, or `:8080` for all addresses of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// Empty for all.
+    /// Empty for all addresses of the machine.
     host: String,
     port: u16,
 }
 
 impl Address {
-    /// Reads one.
+    /// Parses an address.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (host, port) = text.rsplit_once(':').ok_or("must be host:port")?;
-        let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
+        let port = port.parse().map_err(|_| format!("{port:?} is not a port"))?;
         let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
             Some(inner) => inner,
             None if host.contains(':') => return Err("an IPv6 address must be in brackets".to_owned()),
@@ -48,7 +48,7 @@ impl Address {
         Ok(Self { host: host.to_owned(), port })
     }
 
-    /// What to bind, the first that can be.
+    /// The addresses to bind, in order: the first one that is free counts.
     pub(crate) fn candidates(&self) -> Vec<(&str, u16)> {
         let hosts: &[&str] = if self.host.is_empty() { &["::", "0.0.0.0"] } else { &[&self.host] };
         hosts.iter().map(|host| (*host, self.port)).collect()
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_gos() {
+    fn addresses_are_parsed_as_go_does() {
         let bound = |text: &str| -> Vec<(String, u16)> {
             let address = Address::parse(text).unwrap();
             assert_eq!(address.to_string(), text);

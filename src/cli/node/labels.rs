@@ -1,11 +1,11 @@
-//! `--node-labels`.
+//! The flag `--node-labels`.
 
 use std::collections::BTreeMap;
 
 use steersman_api::names::{label_value, qualified_name};
 
-/// Labels of Kubernetes's own that a node may give itself.
-const OURS: [&str; 11] = [
+/// Kubernetes's labels that a node may set on itself.
+const ALLOWED: [&str; 11] = [
     "beta.kubernetes.io/arch",
     "beta.kubernetes.io/instance-type",
     "beta.kubernetes.io/os",
@@ -18,13 +18,13 @@ const OURS: [&str; 11] = [
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",
 ];
-/// Prefixes of others; what comes before them after a dot does not matter.
-const OUR_PREFIXES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
+/// Prefixes of further labels that a node may set on itself, also as the end of a longer domain.
+const ALLOWED_PREFIXES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
-/// Reads `key=value` with commas between; a key alone has an empty value.
+/// Parses comma-separated `key=value` pairs. A key alone has an empty value.
 ///
 /// # Errors
-/// A label that can't be, or that a node may not give itself.
+/// If a label is invalid, or a node may not set it on itself.
 pub(super) fn read(texts: &[String]) -> Result<BTreeMap<String, String>, String> {
     let pairs = texts.iter().flat_map(|text| text.split(',')).filter(|pair| !pair.is_empty());
     let labels: BTreeMap<String, String> = pairs
@@ -32,12 +32,12 @@ pub(super) fn read(texts: &[String]) -> Result<BTreeMap<String, String>, String>
         .map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()))
         .collect();
     for (key, value) in &labels {
-        if is_reserved(key) && !is_ours(key) {
+        if is_reserved(key) && !is_allowed(key) {
             return Err(format!(
                 "unknown 'kubernetes.io' or 'k8s.io' label {key:?}: labels in the 'kubernetes.io' namespace must begin \
                  with an allowed prefix ({}) or be in the specifically allowed set ({})",
-                OUR_PREFIXES.join(", "),
-                OURS.join(", "),
+                ALLOWED_PREFIXES.join(", "),
+                ALLOWED.join(", "),
             ));
         }
         if !qualified_name(key).is_empty() || !label_value(value).is_empty() {
@@ -59,8 +59,8 @@ fn is_reserved(key: &str) -> bool {
     ["kubernetes.io", "k8s.io"].iter().any(|domain| is_under(prefix(key), domain))
 }
 
-fn is_ours(key: &str) -> bool {
-    OURS.contains(&key) || OUR_PREFIXES.iter().any(|domain| is_under(prefix(key), domain))
+fn is_allowed(key: &str) -> bool {
+    ALLOWED.contains(&key) || ALLOWED_PREFIXES.iter().any(|domain| is_under(prefix(key), domain))
 }
 
 #[cfg(test)]
@@ -68,14 +68,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_pairs() {
+    fn labels_are_parsed_as_pairs() {
         let found = read(&["a=b,c".to_owned(), " d = e ,".to_owned()]).unwrap();
         let expected = [("a", "b"), ("c", ""), ("d", "e")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
     }
 
     #[test]
-    fn a_node_may_give_itself_only_some_of_kubernetess_labels() {
+    fn a_node_may_set_only_some_of_kubernetess_labels() {
         for good in [
             "topology.kubernetes.io/zone=a",
             "x.node.kubernetes.io/b=c",

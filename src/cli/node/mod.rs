@@ -21,58 +21,58 @@ use super::pflag::Refusal;
 use super::values::{absolute, boolean};
 use crate::logging::{Format, Logging};
 
-/// What is to be run, checked.
+/// The checked settings of `steersman node`.
 #[derive(Debug)]
 pub(crate) struct Node {
     /// The settings: from `--config`, `--config-dir`, and flags.
     pub config: KubeletConfiguration,
-    /// What is of this node alone.
+    /// The settings of this node alone.
     pub flags: NodeFlags,
     /// Warnings for the log: flags, fields and gates without effect.
     pub warnings: Vec<String>,
-    /// Those of the warnings that users of the cluster must see: fields that would change what the node guarantees.
+    /// The warnings that users of the cluster must see: fields without effect that would change what the node guarantees.
     pub unmet_guarantees: Vec<String>,
     /// How to log.
     pub logging: Logging,
 }
 
-/// What is of this node alone, and in no file that many nodes share.
+/// The settings that differ between nodes, which are not in the shared configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodeFlags {
     /// `--kubeconfig`; `None` for a node without API server.
     pub kubeconfig: Option<PathBuf>,
-    /// `--hostname-override`, in lower case: the node's name, where it is not the machine's.
+    /// `--hostname-override`, in lower case: the node's name; `None` for the machine's name.
     pub hostname_override: Option<String>,
-    /// `--node-ip`: at most one of each family, the first family first. An unspecified one asks for the default address
-    /// of its family.
+    /// `--node-ip`: at most one address of each family, the primary family first. An unspecified address stands for the
+    /// default address of its family.
     pub node_ips: Vec<IpAddr>,
-    /// `--root-dir`: where the agent keeps what is of pods.
+    /// `--root-dir`: the folder for the pods' files.
     pub root_dir: PathBuf,
-    /// `--cert-dir`: where the server's own certificate is kept.
+    /// `--cert-dir`: the folder for the server's own certificate.
     pub cert_dir: PathBuf,
     /// `--node-labels`: labels to register with.
     pub node_labels: BTreeMap<String, String>,
-    /// `--cloud-provider=external`: a cloud's own controller completes the node.
+    /// `--cloud-provider=external`: a cloud's controller initializes the node.
     pub external_cloud_provider: bool,
     /// `--image-credential-provider-config`.
     pub image_credential_provider_config: Option<PathBuf>,
     /// `--image-credential-provider-bin-dir`.
     pub image_credential_provider_bin_dir: Option<PathBuf>,
-    /// `--minimum-container-ttl-duration`, `--maximum-dead-containers-per-container` and `--maximum-dead-containers`: what
-    /// is kept of dead containers.
+    /// `--minimum-container-ttl-duration`, `--maximum-dead-containers-per-container` and `--maximum-dead-containers`: which
+    /// dead containers the agent keeps.
     pub garbage: garbage::Policy,
 }
 
-/// Who completes the node.
+/// The component that initializes the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CloudProvider {
-    Nobody,
+    None,
     External,
 }
 
 fn cloud_provider(text: &str) -> Result<CloudProvider, String> {
     match text {
-        "" => Ok(CloudProvider::Nobody),
+        "" => Ok(CloudProvider::None),
         "external" => Ok(CloudProvider::External),
         _ => Err("must be external or empty".to_owned()),
     }
@@ -84,70 +84,70 @@ pub(crate) struct Flags {
     /// File with a KubeletConfiguration (kubelet.config.k8s.io/v1beta1), in YAML or JSON; flags override it
     #[arg(long, value_name = "file", help_heading = "Configuration")]
     pub config: Option<OsString>,
-    /// Folder of drop-ins that override --config: files that end in .conf, in the order of their names
+    /// Folder of files that override --config: those that end in .conf, in the order of their names
     #[arg(long, value_name = "folder", help_heading = "Configuration")]
     pub config_dir: Option<OsString>,
 
-    /// Path of a kubeconfig with server and credentials; without it, the node has no API server
+    /// Path of a kubeconfig with API server and credentials; without it, the node runs without API server
     #[arg(long, value_name = "file", help_heading = "Registration")]
     pub kubeconfig: Option<OsString>,
-    /// The node's name, where it is not the machine's
+    /// The node's name; by default the machine's name
     #[arg(long, value_name = "name", help_heading = "Registration")]
     pub hostname_override: Option<String>,
-    /// The node's address, or one of each family with a comma between; '::' and '0.0.0.0' ask for the default of their family
+    /// The node's address, or a comma-separated pair of both families; '::' and '0.0.0.0' stand for their family's default
     #[arg(long, value_name = "addresses", default_value = "", hide_default_value = true)]
     #[arg(help_heading = "Registration")]
     pub node_ip: String,
-    /// Who completes the node: external, a cloud's own controller; without, nobody
+    /// The component that initializes the node: external for a cloud's controller; empty for none
     #[arg(long, value_name = "provider", default_value = "", hide_default_value = true)]
     #[arg(value_parser = cloud_provider, help_heading = "Registration")]
     pub cloud_provider: CloudProvider,
-    /// Labels the node registers with, as key=value
+    /// Labels that the node registers with, as key=value
     #[arg(long, value_name = "map", action = ArgAction::Append, help_heading = "Registration")]
     pub node_labels: Vec<String>,
 
-    /// Where the agent keeps what is of pods, such as volumes
+    /// Folder for the pods' files, such as volumes
     #[arg(long, value_name = "folder", default_value = "/var/lib/kubelet", help_heading = "Pods")]
     pub root_dir: PathBuf,
-    /// Whether containers without a seccomp profile get the runtime's
+    /// Whether containers without a seccomp profile get the runtime's default profile
     #[arg(long, value_name = "bool", default_value_t = false, action = ArgAction::Set, num_args = 0..=1)]
     #[arg(require_equals = true, default_missing_value = "true", value_parser = boolean)]
     #[arg(help_heading = "Pods", hide_default_value = true)]
     pub seccomp_default: bool,
-    /// Where the server keeps the certificate that it makes
+    /// Folder for the certificate that the server makes for itself
     #[arg(long, value_name = "folder", default_value = "/var/lib/kubelet/pki", help_heading = "Server")]
     pub cert_dir: PathBuf,
 
-    /// Configuration of plugins that know credentials for images
+    /// Configuration of the credential provider plugins for images
     #[arg(long, value_name = "file", hide = true)]
     pub image_credential_provider_config: Option<OsString>,
-    /// The folder of such plugins
+    /// Folder of the credential provider plugins
     #[arg(long, value_name = "folder", hide = true)]
     pub image_credential_provider_bin_dir: Option<OsString>,
-    /// How old a dead container is at least before it is removed
+    /// Minimum age of a dead container before it is removed
     #[arg(long, value_name = "duration", default_value = "0s", help_heading = "Runtime and images")]
     pub minimum_container_ttl_duration: GoDuration,
-    /// How many dead containers are kept of each container; negative: all
+    /// Maximum number of dead containers to keep for each container; negative: all
     #[arg(long, value_name = "int", default_value_t = 1, help_heading = "Runtime and images")]
     pub maximum_dead_containers_per_container: i32,
-    /// How many dead containers are kept on the node; negative: all
+    /// Maximum number of dead containers to keep on the node; negative: all
     #[arg(long, value_name = "int", default_value_t = -1, help_heading = "Runtime and images")]
     pub maximum_dead_containers: i32,
 }
 
-/// Adds the flags that stand for fields of the configuration, and those that are taken and not heeded.
+/// Adds the flags that set fields of the configuration, and those without effect.
 pub(crate) fn describe(command: Command) -> Command {
     command.args(settings::args()).args(unheeded::UNHEEDED.flags()).after_help(
-        "Defaults that are not told here are those of KubeletConfiguration, with or without a file. The other flags of the \
-         kubelet 1.36 are taken and warned of: they have no effect yet. No setting comes from an environment variable.",
+        "Flags without a default here have that of KubeletConfiguration, with or without a file. The other flags of the \
+         kubelet 1.36 are accepted and log a warning: they have no effect yet. No environment variable is a setting.",
     )
 }
 
 impl Flags {
-    /// What the flags amount to, with the files they name; `matches` are those of the subcommand. Blocks: files are read.
+    /// Checks the flags, and reads the files that they name, which blocks. `matches` are those of the subcommand.
     ///
     /// # Errors
-    /// Values that can't be, by themselves or together; files that can't be read.
+    /// If a value is invalid, by itself or together with others, or a file can't be read.
     pub(crate) fn check(self, matches: &ArgMatches) -> Result<Node, Refusal> {
         let named = |path: Option<OsString>| path.filter(|path| !path.is_empty()).map(PathBuf::from);
         let mut flags = settings::given(matches)?;

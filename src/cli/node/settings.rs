@@ -1,4 +1,4 @@
-//! Flags that set fields of the KubeletConfiguration.
+//! The flags that set fields of the KubeletConfiguration.
 
 use clap::{Arg, ArgAction, ArgMatches};
 use steersman_node::configuration::Setting;
@@ -8,7 +8,7 @@ use super::values::Kind::{
 };
 use crate::cli::pflag::Refusal;
 
-/// A flag: its name, the field it sets, how it is read, its part of the help, and what the help says.
+/// A flag: its name, the field that it sets, the type of its value, its group in the help, and its help text.
 type Row = (&'static str, &'static str, Kind, &'static str, &'static str);
 
 const PODS: &str = "Pods";
@@ -17,60 +17,84 @@ const REGISTRATION: &str = "Registration";
 const RUNTIME: &str = "Runtime and images";
 const RESOURCES: &str = "Resources";
 const LOGS: &str = "Logs";
-/// In no help: the field has no effect, and a warning says so.
+/// The group of flags that the help does not show: their field has no effect, and the log says so.
 const HIDDEN: &str = "";
 
 const FLAGS: [Row; 101] = [
     ("pod-manifest-path", "staticPodPath", Text, PODS, "Manifests of static pods: a folder, or one file"),
-    ("manifest-url", "staticPodURL", Text, PODS, "Where manifests of static pods are fetched"),
-    ("manifest-url-header", "staticPodURLHeader", Headers, PODS, "Headers to send there, as name:value"),
-    ("file-check-frequency", "fileCheckFrequency", Duration, PODS, "How often manifests are looked through"),
-    ("http-check-frequency", "httpCheckFrequency", Duration, PODS, "How often the URL is asked"),
-    ("sync-frequency", "syncFrequency", Duration, PODS, "How long a pod may go without being looked at"),
-    ("max-pods", "maxPods", Integer, PODS, "How many pods the node takes"),
+    ("manifest-url", "staticPodURL", Text, PODS, "URL of manifests of static pods"),
+    (
+        "manifest-url-header",
+        "staticPodURLHeader",
+        Headers,
+        PODS,
+        "Headers of requests to --manifest-url, as name:value",
+    ),
+    (
+        "file-check-frequency",
+        "fileCheckFrequency",
+        Duration,
+        PODS,
+        "Time between two checks of the manifest files",
+    ),
+    (
+        "http-check-frequency",
+        "httpCheckFrequency",
+        Duration,
+        PODS,
+        "Time between two requests to --manifest-url",
+    ),
+    ("sync-frequency", "syncFrequency", Duration, PODS, "Maximum time between two syncs of a pod"),
+    ("max-pods", "maxPods", Integer, PODS, "Maximum number of pods on the node"),
     (
         "pods-per-core",
         "podsPerCore",
         Integer,
         PODS,
-        "How many pods it takes for each processor; 0: any number",
+        "Maximum number of pods for each processor; 0: any number",
     ),
     (
         "pod-max-pids",
         "podPidsLimit",
         Integer,
         PODS,
-        "How many processes a pod may have; -1: as many as the node gives",
+        "Maximum number of processes in a pod; -1: the node's limit",
     ),
-    ("pod-cidr", "podCIDR", Text, PODS, "The addresses of pods, for a node without API server"),
+    ("pod-cidr", "podCIDR", Text, PODS, "Address range of pods, for a node without API server"),
     (
         "cluster-dns",
         "clusterDNS",
         List,
         PODS,
-        "DNS servers of the cluster, for pods with policy ClusterFirst",
+        "The cluster's DNS servers, for pods with DNS policy ClusterFirst",
     ),
-    ("cluster-domain", "clusterDomain", Text, PODS, "The cluster's domain, which containers search"),
-    ("resolv-conf", "resolvConf", Text, PODS, "The host's DNS settings, which pods get; empty: none"),
+    (
+        "cluster-domain",
+        "clusterDomain",
+        Text,
+        PODS,
+        "The cluster's DNS domain, added to the search list of containers",
+    ),
+    ("resolv-conf", "resolvConf", Text, PODS, "File with the host's DNS settings for pods; empty: none"),
     ("allowed-unsafe-sysctls", "allowedUnsafeSysctls", List, PODS, "Unsafe sysctls that pods may set"),
-    ("address", "address", Text, SERVER, "The address that the node's server listens at"),
-    ("port", "port", Integer, SERVER, "The port that it listens at"),
-    ("enable-server", "enableServer", Boolean, SERVER, "Whether there is a server"),
+    ("address", "address", Text, SERVER, "Address of the node's HTTPS server"),
+    ("port", "port", Integer, SERVER, "Port of the node's HTTPS server"),
+    ("enable-server", "enableServer", Boolean, SERVER, "Whether to run the HTTPS server"),
     (
         "enable-debugging-handlers",
         "enableDebuggingHandlers",
         Boolean,
         SERVER,
-        "Whether it gives logs, runs commands and forwards ports",
+        "Whether the server provides logs, exec, attach and port forwarding",
     ),
-    ("healthz-port", "healthzPort", Integer, SERVER, "The port of plain /healthz; 0: none"),
-    ("healthz-bind-address", "healthzBindAddress", Text, SERVER, "The address for that"),
+    ("healthz-port", "healthzPort", Integer, SERVER, "Port of /healthz over plain HTTP; 0: none"),
+    ("healthz-bind-address", "healthzBindAddress", Text, SERVER, "Address of --healthz-port"),
     (
         "tls-cert-file",
         "tlsCertFile",
         Text,
         SERVER,
-        "The server's certificate; without, it makes its own in --cert-dir",
+        "The server's certificate; without it, the server makes one in --cert-dir",
     ),
     ("tls-private-key-file", "tlsPrivateKeyFile", Text, SERVER, "The key of --tls-cert-file"),
     (
@@ -78,49 +102,49 @@ const FLAGS: [Row; 101] = [
         "authentication.anonymous.enabled",
         Boolean,
         SERVER,
-        "Whether requests without credentials are let in, as system:anonymous",
+        "Whether requests without credentials are accepted, as user system:anonymous",
     ),
     (
         "authentication-token-webhook",
         "authentication.webhook.enabled",
         Boolean,
         SERVER,
-        "Whether the API server is asked about bearer tokens",
+        "Whether the API server authenticates bearer tokens",
     ),
     (
         "authentication-token-webhook-cache-ttl",
         "authentication.webhook.cacheTTL",
         Duration,
         SERVER,
-        "How long its answer holds",
+        "How long the API server's answers about tokens are cached",
     ),
     (
         "client-ca-file",
         "authentication.x509.clientCAFile",
         Text,
         SERVER,
-        "Authorities whose client certificates are believed",
+        "Certificate authorities of accepted client certificates",
     ),
     (
         "authorization-mode",
         "authorization.mode",
         Text,
         SERVER,
-        "Who may do what: AlwaysAllow, or Webhook: the API server is asked",
+        "Authorization: AlwaysAllow, or Webhook, in which the API server decides",
     ),
     (
         "authorization-webhook-cache-authorized-ttl",
         "authorization.webhook.cacheAuthorizedTTL",
         Duration,
         SERVER,
-        "How long a yes holds",
+        "How long permissions are cached",
     ),
     (
         "authorization-webhook-cache-unauthorized-ttl",
         "authorization.webhook.cacheUnauthorizedTTL",
         Duration,
         SERVER,
-        "How long a no holds",
+        "How long refusals are cached",
     ),
     ("register-node", "registerNode", Boolean, REGISTRATION, "Whether the node registers itself"),
     (
@@ -128,44 +152,68 @@ const FLAGS: [Row; 101] = [
         "registerWithTaints",
         Taints,
         REGISTRATION,
-        "Taints it registers with, as key=value:effect",
+        "Taints that the node registers with, as key=value:effect",
     ),
-    ("provider-id", "providerID", Text, REGISTRATION, "What a cloud calls this machine"),
+    ("provider-id", "providerID", Text, REGISTRATION, "The machine's ID at its cloud provider"),
     (
         "node-status-update-frequency",
         "nodeStatusUpdateFrequency",
         Duration,
         REGISTRATION,
-        "How often the node's status is worked out",
+        "Time between two computations of the node's status",
     ),
     (
         "node-status-max-images",
         "nodeStatusMaxImages",
         Integer,
         REGISTRATION,
-        "How many images it tells; -1: all",
+        "Maximum number of images in the node's status; -1: all",
     ),
-    ("kube-api-qps", "kubeAPIQPS", Integer, REGISTRATION, "Requests a second to the API server"),
-    ("kube-api-burst", "kubeAPIBurst", Integer, REGISTRATION, "Requests at once after a quiet time"),
-    ("event-qps", "eventRecordQPS", Integer, REGISTRATION, "Events a second; 0: any number"),
-    ("event-burst", "eventBurst", Integer, REGISTRATION, "Events at once after a quiet time"),
-    ("container-runtime-endpoint", "containerRuntimeEndpoint", Text, RUNTIME, "The runtime's socket"),
+    (
+        "kube-api-qps",
+        "kubeAPIQPS",
+        Integer,
+        REGISTRATION,
+        "Maximum number of requests per second to the API server",
+    ),
+    ("kube-api-burst", "kubeAPIBurst", Integer, REGISTRATION, "Maximum number of requests in a burst"),
+    (
+        "event-qps",
+        "eventRecordQPS",
+        Integer,
+        REGISTRATION,
+        "Maximum number of events per second; 0: any number",
+    ),
+    ("event-burst", "eventBurst", Integer, REGISTRATION, "Maximum number of events in a burst"),
+    (
+        "container-runtime-endpoint",
+        "containerRuntimeEndpoint",
+        Text,
+        RUNTIME,
+        "Socket of the container runtime",
+    ),
     (
         "image-service-endpoint",
         "imageServiceEndpoint",
         Text,
         RUNTIME,
-        "The socket for images, if it is another",
+        "Socket of the image service, if it differs from the runtime's",
     ),
     (
         "runtime-request-timeout",
         "runtimeRequestTimeout",
         Duration,
         RUNTIME,
-        "How long the runtime may take for an ordinary call",
+        "Timeout of calls to the runtime, except long ones such as pulls",
     ),
-    ("registry-qps", "registryPullQPS", Integer, RUNTIME, "Pulls a second; 0: any number"),
-    ("registry-burst", "registryBurst", Integer, RUNTIME, "Pulls at once after a quiet time"),
+    (
+        "registry-qps",
+        "registryPullQPS",
+        Integer,
+        RUNTIME,
+        "Maximum number of image pulls per second; 0: any number",
+    ),
+    ("registry-burst", "registryBurst", Integer, RUNTIME, "Maximum number of image pulls in a burst"),
     (
         "serialize-image-pulls",
         "serializeImagePulls",
@@ -178,95 +226,119 @@ const FLAGS: [Row; 101] = [
         "containerLogMaxSize",
         Text,
         RUNTIME,
-        "How long a container's log may be before it is rotated",
+        "Size at which a container's log is rotated",
     ),
-    ("container-log-max-files", "containerLogMaxFiles", Integer, RUNTIME, "How many files it may have"),
-    ("cgroup-driver", "cgroupDriver", Text, RESOURCES, "Who makes cgroups: cgroupfs or systemd"),
-    ("cgroup-root", "cgroupRoot", Text, RESOURCES, "The cgroup under which all pods are"),
-    ("cgroups-per-qos", "cgroupsPerQOS", Boolean, RESOURCES, "Whether pods get cgroups"),
-    ("cpu-cfs-quota", "cpuCFSQuota", Boolean, RESOURCES, "Whether containers' CPU limits become quotas"),
-    ("cpu-cfs-quota-period", "cpuCFSQuotaPeriod", Duration, RESOURCES, "The period of such quotas"),
+    (
+        "container-log-max-files",
+        "containerLogMaxFiles",
+        Integer,
+        RUNTIME,
+        "Maximum number of log files of a container",
+    ),
+    ("cgroup-driver", "cgroupDriver", Text, RESOURCES, "The cgroup driver: cgroupfs or systemd"),
+    ("cgroup-root", "cgroupRoot", Text, RESOURCES, "Parent of the pods' cgroups"),
+    ("cgroups-per-qos", "cgroupsPerQOS", Boolean, RESOURCES, "Whether each pod and QoS class gets a cgroup"),
+    (
+        "cpu-cfs-quota",
+        "cpuCFSQuota",
+        Boolean,
+        RESOURCES,
+        "Whether CPU limits of containers are enforced by CFS quotas",
+    ),
+    ("cpu-cfs-quota-period", "cpuCFSQuotaPeriod", Duration, RESOURCES, "Period of CFS quotas"),
     (
         "enforce-node-allocatable",
         "enforceNodeAllocatable",
         List,
         RESOURCES,
-        "What is held to its share: none, or pods and others",
+        "What is limited to its share of the node: none, or pods, system-reserved, kube-reserved",
     ),
     (
         "system-reserved",
         "systemReserved",
         Pairs,
         RESOURCES,
-        "What the system keeps for itself, as cpu=200m,memory=1Gi",
+        "Resources reserved for the system's daemons, as cpu=200m,memory=1Gi",
     ),
-    ("kube-reserved", "kubeReserved", Pairs, RESOURCES, "What Kubernetes's own daemons keep, likewise"),
+    (
+        "kube-reserved",
+        "kubeReserved",
+        Pairs,
+        RESOURCES,
+        "Resources reserved for Kubernetes's daemons, as cpu=200m,memory=1Gi",
+    ),
     (
         "eviction-hard",
         "evictionHard",
         Thresholds,
         RESOURCES,
-        "What the node must always have, as memory.available<100Mi; kept back from pods, told as pressure",
+        "Hard eviction thresholds, as memory.available<100Mi; reserved, and reported as pressure",
     ),
-    ("fail-swap-on", "failSwapOn", Boolean, RESOURCES, "Whether the start fails where memory is swapped"),
-    ("fail-cgroupv1", "failCgroupV1", Boolean, RESOURCES, "Whether it fails on a machine with cgroup v1"),
+    (
+        "fail-swap-on",
+        "failSwapOn",
+        Boolean,
+        RESOURCES,
+        "Whether the agent refuses to start on a machine with swap",
+    ),
+    (
+        "fail-cgroupv1",
+        "failCgroupV1",
+        Boolean,
+        RESOURCES,
+        "Whether the agent refuses to start on a machine with cgroup v1",
+    ),
     (
         "feature-gates",
         "featureGates",
         Gates,
         RESOURCES,
-        "Feature gates, as Name=true|false; others than those in use are warned of",
+        "Feature gates, as Name=true|false; logs a warning for each gate without effect",
     ),
     (
         "v",
         "logging.verbosity",
         Integer,
         LOGS,
-        "How much to log: 0 to 3 what an operator wants to know, 4 for debugging, 6 to 10 everything",
+        "Verbosity of the log: 0 to 3 for operation, 4 for debugging, 6 to 10 for everything",
     ),
-    ("logging-format", "logging.format", Text, LOGS, "The form of the log: text or json"),
+    ("logging-format", "logging.format", Text, LOGS, "Format of the log: text or json"),
     (
         "enable-controller-attach-detach",
         "enableControllerAttachDetach",
         Boolean,
         REGISTRATION,
-        "Whether a controller attaches volumes to this node",
+        "Whether the attach-detach controller attaches this node's volumes",
     ),
     (
         "local-storage-capacity-isolation",
         "localStorageCapacityIsolation",
         Boolean,
         RESOURCES,
-        "Whether ephemeral storage is a resource",
+        "Whether the node accounts for ephemeral storage",
     ),
-    (
-        "tls-min-version",
-        "tlsMinVersion",
-        Text,
-        SERVER,
-        "The oldest version of TLS: VersionTLS12 or VersionTLS13",
-    ),
-    ("tls-cipher-suites", "tlsCipherSuites", List, SERVER, "The cipher suites of TLS 1.2 that are spoken"),
+    ("tls-min-version", "tlsMinVersion", Text, SERVER, "Minimum TLS version: VersionTLS12 or VersionTLS13"),
+    ("tls-cipher-suites", "tlsCipherSuites", List, SERVER, "Cipher suites for TLS 1.2"),
     (
         "eviction-soft",
         "evictionSoft",
         Thresholds,
         RESOURCES,
-        "What it must not lack for longer than a grace period, likewise; told as pressure",
+        "Soft eviction thresholds, as memory.available<300Mi; reported as pressure after their grace period",
     ),
     (
         "eviction-soft-grace-period",
         "evictionSoftGracePeriod",
         Pairs,
         RESOURCES,
-        "Those periods, as memory.available=1m30s",
+        "Grace periods of --eviction-soft, as memory.available=1m30s",
     ),
     (
         "eviction-pressure-transition-period",
         "evictionPressureTransitionPeriod",
         Duration,
         RESOURCES,
-        "How long pressure is told of after the last sign of it",
+        "How long pressure is reported after it has ended",
     ),
     ("contention-profiling", "enableContentionProfiling", Boolean, HIDDEN, ""),
     ("cpu-manager-policy", "cpuManagerPolicy", Text, HIDDEN, ""),
@@ -279,7 +351,7 @@ const FLAGS: [Row; 101] = [
     ("image-gc-low-threshold", "imageGCLowThresholdPercent", Integer, HIDDEN, ""),
     ("kernel-memcg-notification", "kernelMemcgNotification", Boolean, HIDDEN, ""),
     ("kube-api-content-type", "contentType", Text, HIDDEN, ""),
-    ("kube-reserved-cgroup", "kubeReservedCgroup", Text, RESOURCES, "The group of Kubernetes's daemons"),
+    ("kube-reserved-cgroup", "kubeReservedCgroup", Text, RESOURCES, "The cgroup of Kubernetes's daemons"),
     ("kubelet-cgroups", "kubeletCgroups", Text, HIDDEN, ""),
     ("log-flush-frequency", "logging.flushFrequency", Duration, HIDDEN, ""),
     (
@@ -287,9 +359,9 @@ const FLAGS: [Row; 101] = [
         "makeIPTablesUtilChains",
         Boolean,
         RESOURCES,
-        "Whether there are the iptables chains of a kubelet",
+        "Whether the agent creates the kubelet's iptables chains",
     ),
-    ("max-open-files", "maxOpenFiles", Integer, RESOURCES, "How many files this process may have open"),
+    ("max-open-files", "maxOpenFiles", Integer, RESOURCES, "Maximum number of open files of this process"),
     ("memory-manager-policy", "memoryManagerPolicy", Text, HIDDEN, ""),
     ("minimum-image-ttl-duration", "imageMinimumGCAge", Duration, HIDDEN, ""),
     ("oom-score-adj", "oomScoreAdj", Integer, HIDDEN, ""),
@@ -298,7 +370,7 @@ const FLAGS: [Row; 101] = [
         "protectKernelDefaults",
         Boolean,
         RESOURCES,
-        "Whether the start fails where kernel settings are not those of a node, rather than set them",
+        "Whether the agent refuses to start if kernel settings are not a node's, instead of setting them",
     ),
     ("qos-reserved", "qosReserved", Pairs, HIDDEN, ""),
     ("read-only-port", "readOnlyPort", Integer, HIDDEN, ""),
@@ -308,7 +380,7 @@ const FLAGS: [Row; 101] = [
     ("runonce", "runOnce", Boolean, HIDDEN, ""),
     ("streaming-connection-idle-timeout", "streamingConnectionIdleTimeout", Duration, HIDDEN, ""),
     ("system-cgroups", "systemCgroups", Text, HIDDEN, ""),
-    ("system-reserved-cgroup", "systemReservedCgroup", Text, RESOURCES, "The group of the system's daemons"),
+    ("system-reserved-cgroup", "systemReservedCgroup", Text, RESOURCES, "The cgroup of the system's daemons"),
     ("topology-manager-policy", "topologyManagerPolicy", Text, HIDDEN, ""),
     ("topology-manager-policy-options", "topologyManagerPolicyOptions", Pairs, HIDDEN, ""),
     ("topology-manager-scope", "topologyManagerScope", Text, HIDDEN, ""),
@@ -316,7 +388,7 @@ const FLAGS: [Row; 101] = [
     ("volume-stats-agg-period", "volumeStatsAggPeriod", Duration, HIDDEN, ""),
 ];
 
-/// All of them.
+/// All flags, for clap.
 pub(super) fn args() -> impl Iterator<Item = Arg> {
     FLAGS.iter().map(|(name, _, kind, heading, help)| {
         let arg = Arg::new(*name).long(*name).action(ArgAction::Append).value_name(kind.name());
@@ -332,10 +404,10 @@ pub(super) fn args() -> impl Iterator<Item = Arg> {
     })
 }
 
-/// Those that were given.
+/// The settings of the flags on the command line.
 ///
 /// # Errors
-/// A value that a flag does not take.
+/// If a flag's value is invalid.
 pub(super) fn given(matches: &ArgMatches) -> Result<Vec<Setting>, Refusal> {
     let mut settings = Vec::new();
     for (name, path, kind, ..) in FLAGS {

@@ -6,7 +6,7 @@ use steersman_node::configuration::{AuthorizationMode, CgroupDriver};
 use super::*;
 use crate::cli::{Cli, Invocation, parse};
 
-/// What the kubelet 1.36.3 takes, by its help.
+/// The flags of the kubelet 1.36.3, from its help.
 const KUBELETS: &str = "address allowed-unsafe-sysctls anonymous-auth application-metrics-count-limit \
     authentication-token-webhook authentication-token-webhook-cache-ttl authorization-mode \
     authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl boot-id-file \
@@ -172,7 +172,7 @@ fn a_refusal_is_one_line_that_says_which_and_why() {
     let path = file.path().display();
     for (flags, line) in [
         ("--bogus", "unknown flag: --bogus".to_owned()),
-        ("pods", "no arguments are taken, got \"pods\"".to_owned()),
+        ("pods", "unexpected argument \"pods\"".to_owned()),
         (
             "--max-pods=many",
             "invalid argument \"many\" for \"--max-pods\" flag: invalid digit found in string".to_owned(),

@@ -1,4 +1,4 @@
-//! Flags of the kubelet 1.36 that set no field and that this version takes and does not heed.
+//! The flags of the kubelet 1.36 that set no field of its configuration and have no effect in this version.
 
 use crate::cli::upstream::Unheeded;
 

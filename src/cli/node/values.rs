@@ -1,34 +1,34 @@
-//! Values of flags as fields of a KubeletConfiguration, read as the kubelet reads them.
+//! Parses values of flags into fields of a KubeletConfiguration, as the kubelet does.
 
 use serde_json::{Map, Value, json};
 
 use crate::cli::values::{boolean, items};
 
-/// How a flag's text is read.
+/// The type of a flag's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Words for true and false; standing alone, it means true.
+    /// Go's words for true and false. The flag alone means true.
     Boolean,
     Integer,
     Text,
-    /// A text that a duration's field reads.
+    /// A duration, which the configuration parses.
     Duration,
-    /// Items with commas between.
+    /// Comma-separated items.
     List,
-    /// `name=value` with commas between.
+    /// Comma-separated `name=value` pairs.
     Pairs,
-    /// `signal<threshold` with commas between.
+    /// Comma-separated `signal<threshold` pairs.
     Thresholds,
-    /// `name=true` with commas between.
+    /// Comma-separated `name=true` pairs.
     Gates,
-    /// `name:value` with commas between; a name may come again.
+    /// Comma-separated `name:value` pairs. A name may occur several times.
     Headers,
-    /// `key=value:effect` with commas between.
+    /// Comma-separated `key=value:effect` items.
     Taints,
 }
 
 impl Kind {
-    /// What the help calls a value.
+    /// The value's name in the help.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Boolean => "bool",
@@ -40,10 +40,10 @@ impl Kind {
         }
     }
 
-    /// The value of a flag that was given with these texts: of one the last counts, of several all.
+    /// Parses the texts of all occurrences of a flag. Of a single value the last occurrence counts, of lists and maps all.
     ///
     /// # Errors
-    /// The text that can't be read, and why.
+    /// The invalid text, and the reason.
     pub(super) fn read(self, texts: &[String]) -> Result<Value, (String, String)> {
         let last = texts.last().map_or("", String::as_str);
         let of_last = |why: String| (last.to_owned(), why);
@@ -79,7 +79,7 @@ impl Kind {
     }
 }
 
-/// Pairs with commas between; names and values without the blanks around them.
+/// Parses comma-separated pairs. Trims blanks around names and values.
 fn pairs(
     texts: &[String],
     separator: char,
@@ -98,7 +98,7 @@ fn pairs(
     Ok(Value::Object(map))
 }
 
-/// What is wrong with keys, values and effects, the configuration says.
+/// Splits a taint into its parts. The configuration validates them.
 fn taint(text: &str) -> Result<Value, String> {
     let invalid = || format!("invalid taint spec: {text}");
     let (pair, effect) = text.split_once(':').ok_or_else(invalid)?;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_the_reason() {
+    fn invalid_values_are_refused_with_the_reason() {
         for (kind, texts, expected) in [
             (Kind::Boolean, &["yes"][..], "yes: must be true or false"),
             (Kind::Integer, &["1.5"], "1.5: invalid digit found in string"),
