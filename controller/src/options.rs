@@ -39,7 +39,7 @@ pub struct Flag<O> {
 
 /// A type that a flag's value can have.
 pub trait Setting: Sized {
-    /// What the help calls a value.
+    /// The value's name in the help.
     const VALUE_NAME: &'static str;
 
     /// Parses a flag's value: decimal integers, and durations such as `1h30m`.
@@ -117,10 +117,10 @@ impl Setting for Duration {
 /// steersman_controller::options! {
 ///     /// Settings of the endpoints controller.
 ///     pub struct EndpointsOptions("EndpointController") {
-///         /// How many services have their endpoints synced at a time
+///         /// Maximum number of services whose Endpoints are synced concurrently
 ///         pub concurrent_syncs: steersman_controller::options::Workers = steersman_controller::options::Workers(5),
 ///             "concurrent-endpoint-syncs", "ConcurrentEndpointSyncs";
-///         /// How long the controller gathers changes of pods before it writes endpoints
+///         /// How long a sync is delayed after a change of a pod, so that it handles several changes at once
 ///         pub updates_batch_period: Duration = Duration::ZERO,
 ///             "endpoint-updates-batch-period", "EndpointUpdatesBatchPeriod";
 ///     }

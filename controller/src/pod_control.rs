@@ -59,11 +59,11 @@ impl PodControl {
                 self.recorder.event(owner, EventType::Normal, "SuccessfulCreate", message);
             }
             Ok(Created::Exists(status)) => {
-                self.say_failed(owner, "FailedCreate", "Error creating: ", &status.message)
+                self.record_failure(owner, "FailedCreate", "Error creating: ", &status.message)
             }
-            // No event is recorded, as upstream.
+            // Upstream records no event for this either.
             Ok(Created::NamespaceTerminating) => {}
-            Err(error) => self.say_error(owner, "FailedCreate", "Error creating: ", error),
+            Err(error) => self.record_error(owner, "FailedCreate", "Error creating: ", error),
         }
         created
     }
@@ -83,9 +83,9 @@ impl PodControl {
             }
             Ok(Deleted::Gone) => {}
             Ok(Deleted::Conflict(status)) => {
-                self.say_failed(owner, "FailedDelete", "Error deleting: ", &status.message);
+                self.record_failure(owner, "FailedDelete", "Error deleting: ", &status.message);
             }
-            Err(error) => self.say_error(owner, "FailedDelete", "Error deleting: ", error),
+            Err(error) => self.record_error(owner, "FailedDelete", "Error deleting: ", error),
         }
         deleted
     }
@@ -157,16 +157,16 @@ impl PodControl {
         self.client.patch(&key, &Patch::Strategic(patch)).await
     }
 
-    fn say_error(&self, owner: &ObjectReference, reason: &'static str, doing: &str, error: &SyncError) {
+    fn record_error(&self, owner: &ObjectReference, reason: &'static str, doing: &str, error: &SyncError) {
         if error.is_end_of_leadership() {
             return;
         }
-        // As upstream: the server's own message, if it answered.
+        // The event has the API server's message, as upstream's, if the server sent one.
         let why = error.status().map_or_else(|| error.to_string(), |status| status.message.clone());
-        self.say_failed(owner, reason, doing, &why);
+        self.record_failure(owner, reason, doing, &why);
     }
 
-    fn say_failed(&self, owner: &ObjectReference, reason: &'static str, doing: &str, why: &str) {
+    fn record_failure(&self, owner: &ObjectReference, reason: &'static str, doing: &str, why: &str) {
         self.recorder.event(owner, EventType::Warning, reason, format!("{doing}{why}"));
     }
 }

@@ -1,4 +1,4 @@
-//! Pods made from templates that nobody here understands as a whole.
+//! Makes pods from templates, without decoding the templates as a whole.
 
 use serde_json::{Map, Value, json};
 use steersman_api::wire::{Field, Reader, WireError, Writer, wrap};
@@ -7,69 +7,69 @@ use steersman_informer::wire::Opaque;
 
 use crate::call::{Content, JSON, PROTOBUF};
 
-/// What a controller adds to a template to make a pod of it.
+/// The fields that a controller adds to a template to make a pod.
 ///
-/// As upstream's `GetPodFromTemplate`, a pod takes over the template's labels, annotations, finalizers and spec, and
-/// nothing else of its metadata. The spec is never decoded: what is added is written behind it, where readers take it for
-/// the last value of a field or for one more entry of a list, so that fields newer than this program reach the API server.
+/// As in upstream's `GetPodFromTemplate`, the pod gets the template's labels, annotations, finalizers and spec, and none of
+/// its other metadata. A spec in protobuf is not decoded, so that fields newer than this program survive: the added fields
+/// are appended to it, and a decoder takes the last value of a field and adds entries to a list.
 #[derive(Clone, Debug)]
 pub struct PodDraft {
-    /// What it is called.
+    /// The pod's name.
     pub name: PodName,
-    /// The managing owner.
+    /// The pod's managing owner.
     pub owner: OwnerReference,
-    /// Added to the template's, or in place of those of the same key.
+    /// Labels to add. They replace the template's labels with the same keys.
     pub labels: Vec<(ArcStr, ArcStr)>,
-    /// Likewise.
+    /// Annotations to add. They replace the template's annotations with the same keys.
     pub annotations: Vec<(ArcStr, ArcStr)>,
-    /// Added unless the template has them.
+    /// Finalizers to add, unless the template has them.
     pub finalizers: Vec<ArcStr>,
-    /// In place of the template's.
+    /// The hostname, which replaces the template's.
     pub hostname: Option<ArcStr>,
-    /// Added to each container and init container that has no variable of that name.
+    /// Environment variables to add to each container and init container that has no variable of the same name.
     pub variables: Vec<FieldVariable>,
 }
 
-/// How a pod gets its name.
+/// The source of a pod's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodName {
-    /// The API server appends five letters to this.
+    /// A prefix to which the API server appends five random letters.
     Generated(ArcStr),
-    /// This one.
+    /// The whole name.
     Fixed(ArcStr),
 }
 
-/// An environment variable that holds a field of the pod.
+/// An environment variable with the value of one of the pod's fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldVariable {
-    /// Of the variable.
+    /// The variable's name.
     pub name: ArcStr,
-    /// Such as `metadata.labels['x']`.
+    /// The field's path, such as `metadata.labels['x']`.
     pub field_path: ArcStr,
 }
 
-/// A template that no pod can be made from. Trying again is of no use until it changes.
+/// The template can't be used for pods. The caller should not retry until the template changes.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is none.
+    /// The owner has no template.
     #[error("there is no pod template")]
     Absent,
-    /// Its controller would never find the pod again.
+    /// The pod would have no labels, so its owner's selector could not match it.
     #[error("unable to create pods, no labels")]
     NoLabels,
-    /// It is no protobuf.
+    /// The template is not valid protobuf.
     #[error("reading the pod template: {0}")]
     Protobuf(#[from] WireError),
-    /// It is no JSON.
+    /// The template is not valid JSON.
     #[error("reading the pod template: {0}")]
     Json(#[from] serde_json::Error),
 }
 
 impl PodDraft {
-    /// The pod, in the encoding that the template has.
+    /// Makes the pod, in the template's encoding.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// If the template can't be used.
     pub fn fill_in(&self, template: &Opaque) -> Result<Content, Error> {
         match template {
             Opaque::None => Err(Error::Absent),
@@ -99,8 +99,8 @@ impl PodDraft {
                     }
                     (1, 12) => metadata.field(field),
                     (1, 14) => {
-                        let there = field.text()?;
-                        finalizers.retain(|finalizer| *finalizer != there);
+                        let present = field.text()?;
+                        finalizers.retain(|finalizer| *finalizer != present);
                         metadata.field(field);
                     }
                     (2, 2 | 20) => spec.bytes(field.number, &self.container(field)?),
@@ -136,7 +136,7 @@ impl PodDraft {
         Ok(pod.into_bytes())
     }
 
-    /// A container with the variables that it lacks.
+    /// The encoded container with the variables that it lacks.
     fn container(&self, container: Field<'_>) -> Result<Vec<u8>, Error> {
         let mut missing: Vec<&FieldVariable> = self.variables.iter().collect();
         let mut fields = container.message()?;
@@ -147,8 +147,8 @@ impl PodDraft {
             let mut variable = field.message()?;
             while let Some(field) = variable.field()? {
                 if field.number == 1 {
-                    let there = field.text()?;
-                    missing.retain(|variable| variable.name != there);
+                    let present = field.text()?;
+                    missing.retain(|variable| variable.name != present);
                 }
             }
         }
@@ -187,7 +187,7 @@ impl PodDraft {
             _ => Vec::new(),
         };
         for finalizer in self.finalizers.iter().map(ArcStr::as_str) {
-            if !finalizers.iter().any(|there| there == finalizer) {
+            if !finalizers.iter().any(|present| present == finalizer) {
                 finalizers.push(finalizer.into());
             }
         }
@@ -218,7 +218,7 @@ impl PodDraft {
             if !container["env"].is_array() {
                 container["env"] = json!([]);
             }
-            let variables = container["env"].as_array_mut().expect("the list must have been made above");
+            let variables = container["env"].as_array_mut().expect("the list must exist");
             if !variables.iter().any(|variable| variable["name"] == name.as_str()) {
                 let field = json!({"fieldRef": {"fieldPath": field_path.as_str()}});
                 variables.push(json!({"name": name.as_str(), "valueFrom": field}));
@@ -227,17 +227,18 @@ impl PodDraft {
     }
 }
 
-/// The longest prefix to which the API server appends its letters without cutting it: a label's length less five.
+/// Maximum length of a prefix that the API server does not cut: a label's length less the five random letters.
 const MAX_GENERATED_PREFIX: usize = 58;
 
-/// The prefix of the names of an owner's pods: `<owner>-`, or without the dash where that would be no name.
+/// The prefix of the names of an owner's pods: `<owner>-`, or `<owner>` if a dash would make the name too long.
 pub fn name_prefix(owner: &str) -> ArcStr {
-    // The longest name a pod may have is 253 letters, a DNS subdomain.
+    // A pod's name is a DNS subdomain of at most 253 characters.
     let dash = if owner.len() < 253 { "-" } else { "" };
     format!("{owner}{dash}").into()
 }
 
-/// The prefix of the names of an owner's pods of one index, `<owner>-<index>-`, cut so that the index is never lost.
+/// The prefix of the names of an owner's pods with an index: `<owner>-<index>-`. Cuts the owner's name if necessary, and
+/// keeps the index.
 pub fn indexed_name_prefix(owner: &str, index: u32) -> ArcStr {
     let suffix = format!("-{index}-");
     let kept = owner.len().min(MAX_GENERATED_PREFIX.saturating_sub(suffix.len()));
@@ -282,7 +283,7 @@ mod tests {
         })
     }
 
-    /// The template as a cache keeps it, in either encoding.
+    /// The template as a cache holds it, in either encoding.
     fn opaque(template: &Value, encoding: &str) -> Opaque {
         if encoding == "json" {
             return Opaque::from_json(template).unwrap();
@@ -332,7 +333,7 @@ mod tests {
         });
         for encoding in ["json", "protobuf"] {
             let mut pod = pod_of(&draft().fill_in(&opaque(&template(), encoding)).unwrap());
-            // What Go writes for structs that are not pointers, in protobuf alone.
+            // The empty messages that Go writes for structs that are not pointers, in protobuf only.
             for list in ["initContainers", "containers"] {
                 for container in pod["spec"][list].as_array_mut().unwrap() {
                     if container["name"] != "b" && container["resources"] == json!({}) {
@@ -356,8 +357,8 @@ mod tests {
         });
         let content = draft().fill_in(&Opaque::Protobuf(newer.into_bytes().into())).unwrap();
         for text in ["newer", "newer still"] {
-            let there = content.bytes.windows(text.len()).any(|window| window == text.as_bytes());
-            assert!(there, "{text}");
+            let present = content.bytes.windows(text.len()).any(|window| window == text.as_bytes());
+            assert!(present, "{text}");
         }
         let mut template = template();
         template["spec"]["newer"] = json!({"still": 1});

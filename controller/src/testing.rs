@@ -173,7 +173,7 @@ pub async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("waited in vain: {what}");
+    panic!("timed out: {what}");
 }
 
 /// Sleeps for two seconds of paused time, so that everything that is due within them happens.

@@ -11,6 +11,7 @@ const RELEASE_ON_EXIT: &str = "ControllerManagerReleaseLeaderElectionLockOnExit"
 
 /// Parses lists such as `Name=true,kube:Other=false`. Returns the gates, and the warnings for the log.
 ///
+/// # Errors
 /// If kube-controller-manager would refuse an item, too.
 pub(crate) fn parse(lists: &[String]) -> Result<(FeatureGates, Vec<String>), Error> {
     let gates = FeatureGates::parse(items(lists))?;
@@ -41,7 +42,7 @@ mod tests {
         assert_eq!(
             warned("kube:ControllerManagerReleaseLeaderElectionLockOnExit=f,StorageVersionMigrator=true"),
             [
-                "feature gate StorageVersionMigrator=true has no effect: no controller here reads it",
+                "feature gate StorageVersionMigrator=true has no effect: no controller of this program reads it",
                 "feature gate ControllerManagerReleaseLeaderElectionLockOnExit=false has no effect: \
                  the lease is always released",
             ]

@@ -1,9 +1,9 @@
-//! What an object is to an owner.
+//! The relation of an object to an owner that may claim it.
 
 use steersman_api::{LabelSelector, Meta, ObjectKey, OwnerReference, Uid};
 use steersman_informer::wire::Kind;
 
-/// What an object is to an owner that could claim it, as upstream's `ClaimObject`.
+/// The relation of an object to an owner that may claim it, as upstream's `ClaimObject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// The owner manages it.
@@ -15,7 +15,7 @@ pub enum Claim {
 }
 
 impl Claim {
-    /// What `child` is to an owner of kind `O`. `None` if it is no concern of the owner.
+    /// The relation of `child` to an owner of kind `O`. `None` if the owner must leave the object alone.
     ///
     /// An owner that is being deleted neither adopts nor releases, and an object that is being deleted is not adopted.
     pub fn of<O: Kind>(owner: &Meta, selector: &LabelSelector, child: &Meta) -> Option<Self> {
@@ -38,8 +38,8 @@ impl Claim {
 
 /// Whether the managing owner of `child` is the object of kind `O` with this key and uid.
 ///
-/// Compares namespace, kind, name and uid, as upstream's `PodControllerIndexKey`. The uid alone would not do: the API server
-/// does not check owner references, so an object of any namespace can carry any uid.
+/// Compares namespace, kind, name and uid, as upstream's `PodControllerIndexKey`. The uid alone is not enough: the API
+/// server does not check owner references, so an object of any namespace can carry any uid.
 pub fn is_child_of<O: Kind>(child: &Meta, owner: &ObjectKey, uid: &Uid) -> bool {
     let is_it = |reference: &OwnerReference| {
         reference.uid == *uid && reference.kind == O::KIND && reference.name == owner.name

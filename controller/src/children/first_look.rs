@@ -1,4 +1,4 @@
-//! What a new leader must learn before it trusts its caches.
+//! Compares the caches of a new leader with the API server.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::client::ResourceClient;
 use crate::client::for_each;
 use crate::controller::SyncError;
 
-/// Learns, once in each term and for each kind, whether the cache shows everything that was written before the term.
+/// Finds out, once in each term and for each kind, whether the cache shows everything that was written before the term.
 ///
 /// A standby's cache is seldom far behind, but it can't tell by how much: while a kind is quiet, the API server tells its
 /// version only once a minute. So the new leader compares the metadata of all objects of the kind, in one quorum list, with
@@ -25,9 +25,9 @@ pub struct FirstLooks {
 
 #[derive(Default)]
 struct Kind {
-    /// A version of the resource from after the beginning of the term. Held while it is being read.
+    /// A version of the resource from after the beginning of the term. Locked while it is being read.
     horizon: tokio::sync::Mutex<Option<ResourceVersion>>,
-    /// Held during a look, so that all who want one wait for the same.
+    /// Locked during a look, so that concurrent callers wait for the same one.
     progress: tokio::sync::Mutex<Progress>,
 }
 
@@ -43,9 +43,9 @@ enum Progress {
 /// Whether a cache shows everything that was written before this term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// It does.
+    /// The cache shows it.
     Current,
-    /// It does not yet: the caller must read what it wants to act on from the API server.
+    /// The cache does not show it yet: the caller must read what it wants to act on from the API server.
     Behind,
 }
 
@@ -150,7 +150,8 @@ impl Difference {
         match self {
             Self::Older(key, version) => match cache.meta(key) {
                 Some(meta) => meta.resource_version >= *version,
-                // Deleted since, or not shown yet: only the cache's version can tell, and `look` asks for it.
+                // Either the object has been deleted since, or the cache does not show it yet. Only the cache's version can
+                // tell, and `look` compares that.
                 None => false,
             },
             Self::Extra(key, uid) => cache.meta(key).is_none_or(|meta| meta.uid != *uid),

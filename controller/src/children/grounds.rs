@@ -12,12 +12,12 @@ use crate::controller::SyncError;
 
 /// Whether an observation shows everything that any process has written on behalf of an owner.
 ///
-/// The caches of a new leader may lag behind what the leader before it has written, and no version of its own tells it so.
+/// The caches of a new leader may not show what the previous leader has written, and no version tells the new leader so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grounds {
-    /// It does: the controller may act on it.
+    /// The observation shows it: the controller may act on it.
     Sure,
-    /// It may not: before the controller acts, it must call [`Children::confirm`].
+    /// The observation may lack some: before the controller acts, it must call [`Children::confirm`].
     Unsure,
 }
 
@@ -29,13 +29,13 @@ pub(super) struct Confirmed {
 }
 
 impl Confirmed {
-    /// The caches show everything that was written before this term.
+    /// Records that the caches show everything that was written before this term.
     pub(super) fn all(&self) {
         self.all.store(true, Ordering::Release);
         *self.owners.lock() = HashMap::new();
     }
 
-    /// The owner was read anew, or no other process has ever acted on it.
+    /// Records that the owner was read from the API server, or that no other process has ever acted on it.
     pub(super) fn owner(&self, key: &ObjectKey, uid: &Uid) {
         if !self.all.load(Ordering::Acquire) {
             self.owners.lock().insert(key.clone(), uid.clone());
@@ -57,8 +57,8 @@ impl Confirmed {
 }
 
 impl<O: Owns> Children<O> {
-    /// Whether the caches can be trusted about an owner. An owner that was created in this term, and never changed since,
-    /// is one on which no other process has acted: so a new owner needs no look at all that is stored.
+    /// Whether the caches can be trusted about an owner. An owner that was created in this term and has not changed since
+    /// needs no look: no other process has acted on it.
     pub(super) async fn grounds(&self, owner: &O::Kind) -> Result<Grounds, SyncError> {
         let meta = owner.meta();
         if self.confirmed.is(&meta.key, &meta.uid) {

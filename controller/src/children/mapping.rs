@@ -1,4 +1,4 @@
-//! Which owners a change of a child concerns.
+//! Finds the owners that must be synced when a child changes.
 
 use std::sync::Arc;
 
@@ -28,9 +28,9 @@ impl<O: Owns> Children<O> {
         });
     }
 
-    /// Calls `enqueue` for each owner that a change of a child concerns: its managing owner, before and after the change;
-    /// and of a child that no controller manages, the owners that select it, if anything changed that they go by. As the
-    /// pod handlers of upstream's replica set controller.
+    /// Calls `enqueue` for each owner that must be synced after a change of a child: the managing owner before and after
+    /// the change. If no controller manages the child, these are the owners that select it, provided that its labels or its
+    /// owner changed. As the pod handlers of upstream's ReplicaSet controller.
     pub fn child_changed(&self, change: &Change<O::Child>, enqueue: &Enqueue<'_>) {
         match change {
             Change::Added { object, .. } | Change::Resync { object } => match object.meta() {

@@ -3,7 +3,7 @@
 //! [`Client`] serves one kind that is known at compile time, [`ResourceClient`] a resource that is known only at run time.
 //! Both build paths, bodies and preconditions, and tell the outcomes apart that a controller decides on:
 //!
-//! | outcome | where it is told |
+//! | outcome | returned as |
 //! |---|---|
 //! | done | [`Created::Now`], [`Changed::Now`], [`Deleted::Now`] |
 //! | the object is gone | [`Changed::Gone`], [`Deleted::Gone`] |
@@ -11,7 +11,7 @@
 //! | the object exists already | [`Created::Exists`] |
 //! | the namespace is being deleted | [`Created::NamespaceTerminating`] |
 //! | this process does not lead | [`SyncError::Fenced`], [`SyncError::Abandoned`] |
-//! | nobody knows | [`SyncError::Unknown`] |
+//! | the outcome is unknown | [`SyncError::Unknown`] |
 //! | another refusal | [`SyncError::Refused`] |
 
 use std::marker::PhantomData;

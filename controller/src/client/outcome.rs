@@ -1,4 +1,4 @@
-//! What a write came to.
+//! The outcomes of writes.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::controller::SyncError;
 pub enum Created<K> {
     /// The API server created this object.
     Now(Arc<K>),
-    /// There is an object of that name. The API server says so.
+    /// An object of that name exists already. Holds the API server's answer.
     Exists(Box<Status>),
     /// The object's namespace is being deleted, so nothing can be created in it.
     NamespaceTerminating,
@@ -30,7 +30,7 @@ pub enum Changed<K> {
     /// There is no object of that name.
     Gone,
     /// A precondition does not hold: the object has another uid, or another write came first. The API server changed
-    /// nothing, and says why.
+    /// nothing, and this is its answer.
     Conflict(Box<Status>),
 }
 

@@ -13,8 +13,7 @@ use crate::controller::SyncError;
 
 /// Reads and writes objects of one resource, without a type. Cheap to clone.
 ///
-/// For controllers that work on kinds which discovery tells them of. Controllers of built-in kinds use
-/// [`Client`](super::Client).
+/// For controllers of kinds that they learn from discovery. Controllers of built-in kinds use [`Client`](super::Client).
 #[derive(Clone)]
 pub struct ResourceClient {
     client: kube::Client,
@@ -179,8 +178,8 @@ impl ResourceClient {
         answer.map(|answer| Scale::parse(answer.json()?)).transpose()
     }
 
-    /// Asks for a number of replicas. `scale` is the state that the caller decided on: if the object has changed since, the
-    /// outcome is [`Changed::Conflict`].
+    /// Sets the wanted number of replicas. `scale` is the state that the caller decided on: if the object has changed
+    /// since, the outcome is [`Changed::Conflict`].
     ///
     /// # Errors
     /// The call failed.
@@ -254,7 +253,7 @@ impl ResourceClient {
         self.call("deleting", Method::DELETE, key, "", Accept::Object, Some(delete.content())).await
     }
 
-    /// Deletes an object and tells what that came to.
+    /// Deletes an object and returns the outcome.
     ///
     /// # Errors
     /// The call failed.

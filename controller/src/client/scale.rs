@@ -1,4 +1,4 @@
-//! The scale of an object: how many replicas it has, and is asked for.
+//! The scale of an object: its wanted and its current number of replicas.
 
 use serde_json::Value;
 use steersman_api::{ArcStr, ResourceVersion};
@@ -11,9 +11,9 @@ pub struct Scale {
     json: Value,
     /// The version of the scaled object.
     pub resource_version: ResourceVersion,
-    /// The number of replicas that the object asks for.
+    /// The wanted number of replicas.
     pub wanted: i32,
-    /// The number of replicas that the object has.
+    /// The current number of replicas.
     pub current: i32,
     /// Selects the object's pods, as a query of the API has it. Empty if the object has no selector.
     pub selector: ArcStr,

@@ -58,7 +58,7 @@ pub struct StatusWriter<K> {
     pub(super) way: AtomicU8,
 }
 
-/// How the writer writes. `UNKNOWN` until the API server has told.
+/// How the writer writes. `UNKNOWN` until the API server has answered the review.
 const UNKNOWN: u8 = 0;
 const PATCH: u8 = 1;
 pub(super) const UPDATE: u8 = 2;
@@ -97,7 +97,8 @@ impl<K: Kind> StatusWriter<K> {
             UPDATE => return Ok(false),
             _ => {}
         }
-        // Cluster-wide, as Kubernetes's roles are. A role for single namespaces is no case of kube-controller-manager.
+        // The review asks about all namespaces, as Kubernetes's roles grant them. kube-controller-manager does not support
+        // roles for single namespaces.
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": {

@@ -1,8 +1,7 @@
-//! Feature gates: switches for what Kubernetes is still trying out, or about to remove.
+//! Feature gates: switches for features that are experimental or about to be removed.
 //!
-//! `--feature-gates` is read and checked as kube-controller-manager reads it. A controller names the gates that it reads in
-//! its row of the registry ([`Descriptor::gates`](crate::registry::Descriptor::gates)) and asks
-//! [`FeatureGates::enabled`].
+//! Parses and checks `--feature-gates` as kube-controller-manager does. A controller names the gates that it reads in its
+//! row of the registry ([`Descriptor::gates`](crate::registry::Descriptor::gates)) and asks [`FeatureGates::enabled`].
 
 mod table;
 #[cfg(test)]
@@ -12,16 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prometheus::{IntGaugeVec, Opts};
 
-/// How far a feature is.
+/// The maturity of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Off unless somebody switches it on.
+    /// Experimental, and off by default.
     Alpha,
-    /// Complete; mostly on.
+    /// Complete, and usually on by default.
     Beta,
-    /// Here to stay: the gate itself will go.
+    /// Permanent: upstream will remove the gate.
     Ga,
-    /// About to be removed.
+    /// Upstream will remove the feature.
     Deprecated,
 }
 
@@ -42,13 +41,13 @@ impl Stage {
 pub struct Gate {
     /// Such as `JobManagedBy`.
     pub name: &'static str,
-    /// How far the feature is.
+    /// The feature's maturity.
     pub stage: Stage,
-    /// Whether the feature is on unless somebody says otherwise.
+    /// Whether the feature is on by default.
     pub default: bool,
     /// Whether the default can't be changed any more.
     pub locked: bool,
-    /// Gates that must be on where this one is.
+    /// Gates that must be on if this one is.
     pub requires: &'static [&'static str],
 }
 
@@ -68,7 +67,7 @@ impl Gate {
     }
 }
 
-/// Why gates can't be set so. The words are upstream's.
+/// Why the gates are invalid, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// An item has no `=`.
@@ -88,12 +87,12 @@ pub enum Error {
     /// Kubernetes 1.36 has no such gate.
     #[error("unrecognized feature gate: {0}")]
     Unknown(String),
-    /// The gate can't be changed any more.
+    /// The gate is locked to its default.
     #[error("cannot set feature gate {name} to {value}, feature is locked to {}", !value)]
     Locked {
         /// The gate.
         name: &'static str,
-        /// The value that was asked for.
+        /// The requested value.
         value: bool,
     },
     /// A gate is on and another one that it depends on is off.
@@ -111,16 +110,17 @@ pub enum Error {
 pub struct FeatureGates {
     /// The gates that were set by their own name.
     set: BTreeMap<&'static str, bool>,
-    /// `AllAlpha`, `AllBeta`: what holds for the gates of the stage that were not set by their own name.
+    /// `AllAlpha` and `AllBeta`: the value of the stage's gates that were not set by their own name.
     alpha: Option<bool>,
     beta: Option<bool>,
 }
 
 impl FeatureGates {
-    /// Reads items such as `JobManagedBy=true` and `kube:AllBeta=false`; the last one that names a gate counts.
+    /// Parses items such as `JobManagedBy=true` and `kube:AllBeta=false`. If several items name a gate, the last one
+    /// counts.
     ///
     /// # Errors
-    /// The first item that can't be obeyed.
+    /// The error of the first invalid item.
     pub fn parse<'a>(items: impl IntoIterator<Item = &'a str>) -> Result<Self, Error> {
         let mut gates = Self::default();
         for item in items.into_iter().map(str::trim).filter(|item| !item.is_empty()) {
@@ -163,7 +163,7 @@ impl FeatureGates {
     /// # Panics
     /// If Kubernetes 1.36 has no gate of that name.
     pub fn enabled(&self, name: &str) -> bool {
-        self.holds(gate(name).expect("a controller must ask for a gate that exists"))
+        self.holds(gate(name).expect("a controller must name an existing gate"))
     }
 
     /// Whether the gate was set by its own name.
@@ -181,27 +181,33 @@ impl FeatureGates {
         self.set.get(gate.name).copied().or(of_stage).unwrap_or(gate.default)
     }
 
-    /// What the log should say of the gates that were set: that a gate will go, as upstream warns, and which gates have
-    /// no effect since no controller of this program reads them.
+    /// Warnings for the log about the gates that were set: upstream will remove a gate, as upstream warns, or no controller
+    /// of this program reads it, so that it has no effect.
     pub fn warnings(&self, read: &BTreeSet<&'static str>) -> Vec<String> {
         let mut warnings = Vec::new();
         for (name, on) in &self.set {
             let gate = gate(name).expect("a gate that was set must exist");
             match gate.stage {
-                Stage::Ga => warnings.push(format!("feature gate {name} is GA and will be removed")),
+                Stage::Ga => warnings.push(format!(
+                    "setting GA feature gate {name}={on}: it will be removed in a future release"
+                )),
                 Stage::Deprecated => {
-                    warnings.push(format!("feature gate {name} is deprecated and will be removed"));
+                    warnings.push(format!(
+                        "setting deprecated feature gate {name}={on}: it will be removed in a future release"
+                    ));
                 }
                 Stage::Alpha | Stage::Beta => {}
             }
             if *on != gate.default && !read.contains(name) {
-                warnings.push(format!("feature gate {name}={on} has no effect: no controller here reads it"));
+                warnings.push(format!(
+                    "feature gate {name}={on} has no effect: no controller of this program reads it"
+                ));
             }
         }
         for (name, value) in [("AllAlpha", self.alpha), ("AllBeta", self.beta)] {
             if let Some(value) = value {
                 warnings.push(format!(
-                    "feature gate {name}={value} has no effect on gates that no controller here reads"
+                    "feature gate {name}={value} has no effect on gates that no controller of this program reads"
                 ));
             }
         }
@@ -226,13 +232,13 @@ impl FeatureGates {
     }
 }
 
-/// The gate of that name.
+/// The gate with that name.
 pub fn gate(name: &str) -> Option<&'static Gate> {
     let at = table::GATES.binary_search_by(|gate| gate.name.cmp(name)).ok()?;
     table::GATES.get(at)
 }
 
-/// Go's `strconv.ParseBool`.
+/// Parses Go's words for true and false, as `strconv.ParseBool`.
 fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

@@ -1,7 +1,7 @@
 //! All gates that kube-controller-manager 1.36.3 knows.
 //!
-//! Names, stages and defaults are those of its metric `kubernetes_feature_enabled`; which gates are locked is what the
-//! program answers when asked to change each; dependencies are in upstream's `pkg/features/kube_features.go`.
+//! Names, stages and defaults are those of its metric `kubernetes_feature_enabled`. Which gates are locked is known from
+//! the program's answers to attempts to change each. Dependencies are from upstream's `pkg/features/kube_features.go`.
 
 use super::Gate;
 use super::Stage::{Alpha, Beta, Deprecated, Ga};

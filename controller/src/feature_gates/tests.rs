@@ -7,7 +7,7 @@ fn parsed(list: &str) -> Result<FeatureGates, String> {
 #[test]
 fn the_table_is_in_order_and_names_only_gates_that_exist() {
     let names: Vec<_> = table::GATES.iter().map(|gate| gate.name).collect();
-    assert!(names.is_sorted(), "or a gate is not found");
+    assert!(names.is_sorted(), "gates are found by binary search");
     for gate in table::GATES {
         for required in gate.requires {
             assert!(super::gate(required).is_some(), "{} requires {required}", gate.name);
@@ -34,7 +34,7 @@ fn a_gate_has_its_default_unless_it_or_its_stage_is_set() {
     }
 }
 
-/// The words are those that kube-controller-manager 1.36.3 answered.
+/// The expected errors are those of kube-controller-manager 1.36.3.
 #[test]
 fn what_upstream_refuses_is_refused_in_its_words() {
     for (list, error) in [
@@ -59,16 +59,19 @@ fn what_upstream_refuses_is_refused_in_its_words() {
 }
 
 #[test]
-fn gates_without_effect_and_gates_that_will_go_are_warned_of() {
+fn gates_without_effect_and_gates_that_upstream_will_remove_cause_warnings() {
     let read = BTreeSet::from(["LoggingBetaOptions"]);
     let warnings = |list: &str| parsed(list).unwrap().warnings(&read);
     assert_eq!(warnings("LoggingBetaOptions=false"), [""; 0]);
     assert_eq!(warnings("NativeHistograms=false"), [""; 0], "the default is no change");
     assert_eq!(
         warnings("NativeHistograms=true"),
-        ["feature gate NativeHistograms=true has no effect: no controller here reads it"]
+        ["feature gate NativeHistograms=true has no effect: no controller of this program reads it"]
     );
-    assert_eq!(warnings("JobManagedBy=true"), ["feature gate JobManagedBy is GA and will be removed"]);
+    assert_eq!(
+        warnings("JobManagedBy=true"),
+        ["setting GA feature gate JobManagedBy=true: it will be removed in a future release"]
+    );
 }
 
 #[test]

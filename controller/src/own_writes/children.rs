@@ -1,11 +1,11 @@
-//! The children of an owner that its caches may show though they are gone.
+//! The children of an owner that are gone, or have lost their finalizer, though a cache may still show them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use steersman_api::{ResourceVersion, Uid};
 
-/// What is remembered of an owner's children, by the number of the cache that shows them.
+/// The removals and the listings of an owner's children, by the number of the cache that shows the children.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Children(Vec<(usize, OfKind)>);
 

@@ -44,7 +44,7 @@ impl Scene {
         self.writes.watch_version(resource::<K>(), move || ResourceVersion(version.load(Ordering::Relaxed)));
     }
 
-    /// What a check says once the caches have reached these versions.
+    /// The result of a check once the caches have reached these versions.
     fn check(&self, (jobs, pods): (u64, u64)) -> Freshness {
         self.jobs.store(jobs, Ordering::Relaxed);
         self.pods.store(pods, Ordering::Relaxed);
@@ -100,7 +100,7 @@ async fn caches_may_come_and_go() {
     let scene = Scene::new();
     scene.wrote::<Pod>(9).await;
     scene.writes.unwatch(&resource::<Pod>());
-    assert_eq!(scene.check((0, 0)), Freshness::Current, "nobody decides on a cache that is gone");
+    assert_eq!(scene.check((0, 0)), Freshness::Current, "no sync decides on a cache that is gone");
     scene.wrote::<Pod>(9).await;
     scene.watch::<Pod>(&scene.pods);
     assert_eq!(scene.check((0, 8)), behind::<Pod>(true), "a new cache of the resource must show the write");

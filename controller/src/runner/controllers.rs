@@ -64,7 +64,7 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// Controllers that do not run yet. They share `first_looks`, which each run discards: it is a new term.
+    /// Creates the controllers without running them. They share `first_looks`, which each run discards: it is a new term.
     pub fn new(
         controllers: Vec<BuiltController>,
         clock: Clock,
@@ -210,7 +210,7 @@ impl BuiltController {
         }
         tracing::info!(caches = ?self.unsynced(), "Waiting for caches to sync");
         let all = join_all(self.caches.iter().map(|cache| async move {
-            // Its sender lives as long as the cache does.
+            // The sender lives as long as the cache.
             let _ = cache.watch_synced().wait_for(|synced| *synced).await;
         }));
         let reminders = async {

@@ -89,7 +89,7 @@ impl<C: Controller> PeriodicLoop<C> {
         Self { controller, key, period, post: Post::new() }
     }
 
-    /// Syncs once, and says how long to wait before the next time.
+    /// Syncs once, and returns the wait until the next sync.
     async fn tick(&self, running: &Running, stop: &CancellationToken) -> Duration {
         let at_work = self.post.begin(&self.key);
         let ended = sync(&*self.controller, &self.key, running, stop, || at_work.progress()).await;
@@ -99,10 +99,10 @@ impl<C: Controller> PeriodicLoop<C> {
             Synced::Stopped => return self.period,
             Synced::Failed { error, requeue_after } => {
                 if error.is_end_of_leadership() {
-                    // Not a fault: this process is about to stop leading.
+                    // This is no fault: the process is about to stop leading.
                     tracing::debug!(%error, "Sync ended");
                 } else {
-                    tracing::warn!(%error, "Sync failed, will be tried again when its time comes");
+                    tracing::warn!(%error, "Sync failed, retrying at the end of the period");
                 }
                 (Outcome::Failed, requeue_after)
             }

@@ -34,13 +34,17 @@ impl Metrics {
         Self {
             syncs: counter(
                 "steersman_controller_syncs_total",
-                "Syncs by outcome: synced, behind (put aside until the cache has caught up), failed",
+                "Number of syncs by result: synced, behind (parked until the cache has caught up), failed",
                 &["controller", "result"],
             ),
-            panics: counter("steersman_controller_panics_total", "Panics that were caught", &["controller"]),
+            panics: counter(
+                "steersman_controller_panics_total",
+                "Number of panics in syncs and loops",
+                &["controller"],
+            ),
             dropped: counter(
                 "steersman_controller_dropped_keys_total",
-                "Keys that failed too often and wait for their next event",
+                "Number of keys that were dropped after too many failures",
                 &["controller"],
             ),
             running: IntGaugeVec::new(running, &["name", "manager"])

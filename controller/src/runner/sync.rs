@@ -53,7 +53,7 @@ pub(super) async fn sync<C: Controller>(
     let driven = AssertUnwindSafe(drive).catch_unwind().await;
     let ended = driven.unwrap_or_else(panicked);
     let result = match &ended {
-        // The sync did not begin, so it did not end either.
+        // The sync has not begun, so it has not finished either.
         Synced::Behind(_) => return ended,
         // The next leader ends it.
         Synced::Stopped => return ended,
@@ -65,17 +65,17 @@ pub(super) async fn sync<C: Controller>(
     told.map_or_else(panicked, |()| ended)
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(super) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&'static str>().copied()).unwrap_or("it did not say why")
+    text.or_else(|| panic.downcast_ref::<&'static str>().copied()).unwrap_or("no message")
 }
 
 fn failed(error: SyncError) -> Synced {
     Synced::Failed { error, requeue_after: None }
 }
 
-/// `slot` gets what was observed, so that it outlives a panic.
+/// Runs the sync's rounds. Keeps the observed state in `slot`, so that it outlives a panic.
 async fn drive<C: Controller>(
     controller: &C,
     key: &C::Key,

@@ -51,7 +51,7 @@ impl ControllerHealth {
     }
 }
 
-/// Shows what one worker is doing.
+/// The current sync of one worker.
 pub(super) struct Post<K>(Mutex<Option<Work<K>>>);
 
 struct Work<K> {

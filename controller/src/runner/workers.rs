@@ -84,7 +84,7 @@ impl<C: Controller> QueueLoop<C> {
         match ended {
             Synced::Behind(at_most) => {
                 count(Outcome::Behind);
-                tracing::debug!(?at_most, "The cache is behind, the key is put aside");
+                tracing::debug!(?at_most, "Cache is behind, parking the key");
                 taken.park(at_most);
             }
             Synced::Stopped => taken.finish(),
@@ -100,7 +100,7 @@ impl<C: Controller> QueueLoop<C> {
             }
             Synced::Failed { error, requeue_after } => {
                 count(Outcome::Failed);
-                // Of two waits of one key the queue keeps the shorter.
+                // If a key has two delays, the queue keeps the shorter.
                 if let Some(delay) = requeue_after {
                     self.queue.add_after(taken.key().clone(), delay);
                 }
@@ -119,10 +119,10 @@ impl<C: Controller> QueueLoop<C> {
         }
         let retry_in = taken.retry();
         if error.is_end_of_leadership() {
-            // Not a fault: this process is ceasing to lead.
+            // This is no fault: the process is about to stop leading.
             tracing::debug!(%error, "Sync ended");
         } else {
-            tracing::warn!(%error, failures, ?retry_in, "Sync failed, will be tried again");
+            tracing::warn!(%error, failures, ?retry_in, "Sync failed, retrying");
         }
     }
 }

@@ -3,7 +3,7 @@ use Step::{EndsBatch, Fails, Succeeds, Takes};
 use super::super::batch::carry_out;
 use super::*;
 
-/// What came of each step, and the most that were under way at once.
+/// The outcome of each step, and the maximum number of concurrent steps.
 async fn carried(steps: &[Step], pace: Pace) -> (String, usize) {
     let toy = Toy::new([]);
     let observed = Observed { plans: Vec::new(), endless: false };

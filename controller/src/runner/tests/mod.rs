@@ -1,4 +1,4 @@
-//! A toy controller, told by each test what to do.
+//! A toy controller whose observations and plans each test chooses.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ mod batches;
 mod stopping;
 mod syncs;
 
-/// How a step goes.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Succeeds,
@@ -33,7 +33,7 @@ enum Step {
     EndsBatch,
 }
 
-/// What the controller sees.
+/// What the controller observes.
 #[derive(Clone, Debug)]
 enum Sight {
     Nothing,
@@ -57,7 +57,7 @@ struct Toy {
     log: Mutex<Vec<(f64, Happened)>>,
     looks: watch::Sender<usize>,
     begun: Instant,
-    /// Steps under way, and the most there ever were.
+    /// The number of running steps, and its maximum so far.
     at_once: Mutex<(usize, usize)>,
 }
 
@@ -67,7 +67,7 @@ struct Observed {
 }
 
 impl Toy {
-    /// Sees these in turn, and the last for ever.
+    /// Observes these in turn, and repeats the last one.
     fn new(sights: impl IntoIterator<Item = Sight>) -> Arc<Self> {
         let mut sights: Vec<_> = sights.into_iter().collect();
         sights.reverse();
@@ -93,7 +93,7 @@ impl Toy {
         self.happened().into_iter().filter_map(what).collect()
     }
 
-    /// When it looked at its cache.
+    /// When the toy observed its cache.
     fn observed_at(&self) -> Vec<f64> {
         let log = self.log.lock();
         let observed = log.iter().filter(|(_, happened)| matches!(happened, Happened::Observed(_)));
@@ -112,7 +112,7 @@ impl Controller for Toy {
         self.looks.send_modify(|looks| *looks += 1);
         let mut sights = self.sights.lock();
         let sight = if sights.len() > 1 { sights.pop() } else { sights.last().cloned() };
-        match sight.expect("a toy must see something") {
+        match sight.expect("a toy must have an observation") {
             Sight::Nothing => Ok(Observation::Nothing),
             Sight::Behind(at_most) => Ok(Observation::Behind(at_most)),
             Sight::Unreadable => Err(SyncError::Unreadable(key.clone())),
@@ -185,7 +185,7 @@ fn step(step: Step) -> Sight {
     Sight::Plans(vec![Plan::step(step)])
 }
 
-/// A toy at work on a queue, until it is stopped.
+/// A toy that runs on a queue until it is stopped.
 struct Rig {
     toy: Arc<Toy>,
     queue: WorkQueue<String>,
@@ -237,7 +237,7 @@ impl Rig {
         self.tasks.join_next().await.unwrap().unwrap()
     }
 
-    /// Waits for so many looks at the cache.
+    /// Waits until the toy has observed its cache this many times.
     async fn observed(&self, times: usize) {
         let mut looks = self.toy.looks.subscribe();
         let enough = looks.wait_for(|looks| *looks >= times);

@@ -5,7 +5,7 @@ use steersman_informer::work_queue::{ItemExponential, OncePerWindow};
 use super::super::sync::{Synced, sync};
 use super::*;
 
-/// One sync of a toy that sees this.
+/// Runs one sync of a toy that observes this.
 async fn synced(sight: Sight) -> (String, Vec<Happened>) {
     let toy = Toy::new([sight]);
     let clock = Clock::of(|| Time::from_seconds(0));
