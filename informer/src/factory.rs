@@ -233,7 +233,7 @@ impl Inner {
         let run = AssertUnwindSafe(Arc::clone(&entry.informer).run(self.stop.clone())).catch_unwind();
         let watched = async move {
             if run.await.is_err() {
-                tracing::error!("the informer panicked; its cache no longer counts as synced");
+                tracing::error!("Cache no longer counts as synced: its informer panicked");
             }
         };
         self.tasks.spawn(watched.instrument(span));

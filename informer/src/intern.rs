@@ -20,7 +20,7 @@ pub struct Interner {
     shards: [Mutex<Shard>; SHARDS],
 }
 
-/// So many that threads which decode at the same time rarely lock the same shard. A power of two.
+/// Number of shards: enough that threads which decode concurrently rarely lock the same one. A power of two.
 const SHARDS: usize = 8;
 /// A shard with fewer strings than this is never swept.
 const SWEEP_FLOOR: usize = 512;
@@ -102,7 +102,7 @@ impl Shard {
         shared
     }
 
-    /// Whether a string of this hash occurred lately. Remembers that one occurred now.
+    /// Whether a string with this hash occurred recently. Records this occurrence.
     #[allow(clippy::cast_possible_truncation)]
     fn seen_before(&mut self, hash: u64) -> bool {
         if self.sightings.is_empty() {

@@ -256,7 +256,7 @@ impl<K: Object> Run<K> {
             }
             count += 1;
         }
-        tracing::debug!(resource = %self.reflector.resource, events = count, "watch ended");
+        tracing::debug!(resource = %self.reflector.resource, events = count, "Watch close");
         if count == 0 && opened.elapsed() < SHORT_WATCH {
             return Ok(self.failed(Phase::Watching, &Error::ShortWatch));
         }
@@ -286,10 +286,10 @@ impl<K: Object> Run<K> {
         match object {
             Decoded::Good(_) => {}
             Decoded::Unreadable(object, error) => {
-                tracing::error!(%resource, key = %object.meta().key, %error, "an object can't be read");
+                tracing::error!(%resource, key = %object.meta().key, %error, "Object can't be decoded");
             }
             Decoded::Lost(error) => {
-                tracing::error!(%resource, %error, "an object's name can't be read")
+                tracing::error!(%resource, %error, "Object can't be decoded far enough to tell its name")
             }
         }
     }
@@ -301,11 +301,11 @@ impl<K: Object> Run<K> {
             Lists::WholeOnce => self.mode = ListMode::Whole,
             Lists::WholeForGood => (self.mode, self.usual) = (ListMode::Whole, ListMode::Whole),
         }
-        tracing::warn!(resource = %self.reflector.resource, %error, ?phase, ?resume, ?lists, "list or watch failed");
+        tracing::warn!(resource = %self.reflector.resource, %error, ?phase, ?resume, ?lists, "Failed to list or watch");
         if let Some(hook) = &self.reflector.on_error
             && catch_unwind(AssertUnwindSafe(|| hook(&self.reflector.resource, error))).is_err()
         {
-            tracing::error!(resource = %self.reflector.resource, "a hook for watch errors panicked");
+            tracing::error!(resource = %self.reflector.resource, "Watch error hook panicked");
         }
         let delay = match wait {
             policy::Wait::None => return resume.into(),

@@ -152,7 +152,7 @@ impl<K: Object> SharedInformer<K> {
             () = pump.run() => {}
         }
         pump.shut_down().await;
-        tracing::debug!(resource = %self.resource, "informer stopped");
+        tracing::debug!(resource = %self.resource, "Informer stopped");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What mappings are told.
+//! The changes that mappings get.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub enum Change<S: Selection> {
         /// The last known state.
         last: View<S>,
     },
-    /// The object did not change since the mapping was last told of it. It should look at the object again.
+    /// The object has not changed since the mapping last got it. The mapping should handle it again.
     Resync {
         /// The object's state.
         object: View<S>,
@@ -92,7 +92,7 @@ pub enum MetaChange<'a> {
         /// The last known metadata.
         last: &'a Meta,
     },
-    /// The object did not change since the mapping was last told of it.
+    /// The object has not changed since the mapping last got it.
     Resync {
         /// The object's metadata.
         meta: &'a Meta,
@@ -130,7 +130,7 @@ impl<'a> MetaChange<'a> {
     }
 }
 
-/// A change before it is put into a mapping's terms.
+/// A change in the form in which the informer passes it on, before a mapping's own view of it.
 pub(super) enum Raw<'a, K> {
     Written(&'a Written<K>, Initial),
     Resync(&'a Arc<K>),

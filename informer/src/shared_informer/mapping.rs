@@ -50,7 +50,7 @@ impl<K: Object> Mapping<K> {
         }
         let object = change.object();
         if catch_unwind(AssertUnwindSafe(|| (self.call)(change))).is_err() {
-            tracing::error!(key = %object.meta().key, "a key mapping panicked and misses this change");
+            tracing::error!(key = %object.meta().key, "Key mapping panicked and misses this change");
         }
     }
 

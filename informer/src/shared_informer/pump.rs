@@ -121,7 +121,7 @@ impl<K: Object> Pump<K> {
                 () = resync => self.resync_due(Instant::now()),
                 Some(ended) = self.tasks.join_next() => {
                     if let Err(error) = ended && error.is_panic() {
-                        tracing::error!("an event handler panicked and gets no further events");
+                        tracing::error!("Event handler panicked and gets no further events");
                     }
                     self.drop_removed();
                 }

@@ -68,14 +68,14 @@ impl Scene {
         .await;
     }
 
-    /// A mapping that says what it is told.
+    /// Adds a mapping that reports each change it gets.
     fn mapped(&self) -> mpsc::UnboundedReceiver<String> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.informer.map(move |change| _ = sender.send(in_words(change)));
         receiver
     }
 
-    /// A handler that says what it is told.
+    /// Adds a handler that reports each event it gets.
     fn handled(&self, resync: Option<Duration>) -> (Registration, mpsc::UnboundedReceiver<String>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let handler = move |event: Event<Placed>| {
@@ -463,7 +463,7 @@ async fn no_call_of_a_mapping_runs_once_its_removal_has_returned() {
     assert_eq!(calls.load(Ordering::SeqCst), before, "no call has begun since");
 }
 
-/// A kind that nobody can decode.
+/// A kind whose decoder panics.
 #[derive(Debug)]
 struct Trap;
 
@@ -506,7 +506,7 @@ async fn a_cache_whose_informer_panicked_has_not_synced() {
     assert!(tasks.join_next().await.unwrap().unwrap_err().is_panic());
     assert!(shared.is_stopped() && shared.has_panicked());
     assert!(!informer.has_synced());
-    assert!(!*synced.borrow_and_update(), "who waits for it learns of it");
+    assert!(!*synced.borrow_and_update(), "waiting callers are notified");
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,7 +32,7 @@ impl<K: Object> Postings<K> {
         }));
         if placed.is_err() {
             let key = &object.meta().key;
-            tracing::error!(index = self.name, %key, "an index function panicked on an object; reads of the index that need the object fail");
+            tracing::error!(index = self.name, %key, "Index function panicked on an object, reads of the index that need the object fail");
             self.sweep(place);
             add(&mut self.unplaced, place);
         }

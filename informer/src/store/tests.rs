@@ -133,7 +133,10 @@ fn an_object_that_comes_again_in_the_version_that_is_cached_changes_nothing() {
     assert!(writer.put(good("a", "2", "web", 1)).is_some(), "it is another one");
     let unversioned = good("b", "3", "web", 0);
     writer.put(unversioned);
-    assert!(writer.put(good("b", "3", "db", 0)).is_some(), "without a version nobody knows");
+    assert!(
+        writer.put(good("b", "3", "db", 0)).is_some(),
+        "an object without a version always counts as changed"
+    );
     assert_eq!(store.len(), 2);
 }
 

@@ -1,4 +1,4 @@
-//! Both decoders give the same object for the same object; what is not declared, or not asked for, is not kept.
+//! Tests that both decoders give the same object, and keep only the fields that are declared and requested.
 
 use bytes::Bytes;
 use proptest::prelude::*;

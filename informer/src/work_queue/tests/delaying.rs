@@ -103,7 +103,7 @@ async fn the_timer_does_not_depend_on_a_worker_that_left() {
     queue.add("now");
     let _busy = busy.now_or_never().flatten().unwrap();
     let start = Instant::now();
-    let due = tokio::time::timeout(ms(1_000), idle).await.expect("somebody must have the timer");
+    let due = tokio::time::timeout(ms(1_000), idle).await.expect("a worker must drive the timer");
     assert_eq!(due.unwrap().key(), &"due");
     assert_eq!(start.elapsed(), ms(10));
 }

@@ -69,7 +69,7 @@ async fn a_delayed_key_is_a_retry_and_neither_an_add_nor_depth_before_it_is_due(
         (2.0, 0.0, 0.0)
     );
     pass(ms(350)).await;
-    assert_eq!(scraped.job("depth"), 2.0, "though nobody asked for work");
+    assert_eq!(scraped.job("depth"), 2.0, "though no worker took a key");
     assert_eq!(scraped.job("adds_total"), 2.0);
     assert_eq!(all(&queue), ["b", "a"]);
     let waited = 0.345 + 0.25;

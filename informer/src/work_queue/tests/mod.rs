@@ -1,4 +1,4 @@
-//! The promises of the [module](super), one by one.
+//! Tests of the guarantees of the [module](super), one by one.
 
 mod delaying;
 mod metrics;

@@ -66,7 +66,7 @@ async fn a_wake_asks_for_no_work_on_a_key_that_is_not_parked() {
     taken.finish();
     assert!(look(&queue).is_none(), "its sync had all it needed");
     queue.wake(&"a");
-    assert!(look(&queue).is_none(), "nobody waits for it");
+    assert!(look(&queue).is_none(), "no worker waits for it");
     queue.add("a");
     queue.wake(&"a");
     look(&queue).unwrap().park(LONG);

@@ -1,4 +1,4 @@
-//! The queue against a model of one key's life, under random interleavings.
+//! Compares the queue with a model of each key, under random interleavings.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the contract says of one key, without regard to the others.
+/// The model of one key, independent of the others.
 #[derive(Clone, Default)]
 struct Life {
     place: Place,
@@ -113,7 +113,7 @@ async fn obeys(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let mut hands: Vec<(Taken<Name>, bool)> = Vec::new();
     let mut open = true;
 
-    // At the end whoever works finishes, and all that is left is handed out.
+    // At the end, workers finish their keys and take all that are left.
     let finish = std::iter::repeat_n([Step::Done(0), Step::Take], 16).flatten();
     for step in steps.into_iter().chain(finish) {
         let now = Instant::now();

@@ -142,7 +142,7 @@ async fn after_shut_down_the_rest_is_handed_out_and_then_everybody_gets_none() {
     let mut waiting = Box::pin(queue.get());
     assert!((&mut waiting).now_or_never().is_none());
     queue.shut_down();
-    assert!(waiting.now_or_never().unwrap().is_none(), "who waits is told");
+    assert!(waiting.now_or_never().unwrap().is_none(), "waiting workers are notified");
 
     let queue = self::queue();
     queue.add("a");
