@@ -1,4 +1,4 @@
-//! The cost of deleting a pod, which users set to choose the pods that go first when their owner scales down.
+//! The cost of deleting a pod. When an owner scales down, it deletes pods with lower costs first.
 
 use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{Field, FieldValue, WireError};

@@ -57,7 +57,7 @@ impl IpFamily {
     }
 }
 
-/// The first address of each family in a list. A valid pod has no more.
+/// The first address of each family in a list. A valid pod has at most one of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IpPair {
     /// The first IPv4 address.

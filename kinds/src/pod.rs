@@ -76,7 +76,7 @@ projection! {
         pub index: CompletionIndex = 12 "annotations",
     }
 
-    /// How much the pod's users mind its deletion.
+    /// The cost of deleting the pod, which its users set.
     pub struct DeletionCost {
         /// When an owner scales down, it deletes pods of lower cost first.
         pub cost: Cost = 12 "annotations",

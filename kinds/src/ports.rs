@@ -27,7 +27,7 @@ projection! {
 pub struct NamedPorts(Box<[NamedPort]>);
 
 impl NamedPorts {
-    /// All of them.
+    /// The ports, in the order of the list.
     pub fn iter(&self) -> impl Iterator<Item = &NamedPort> {
         self.0.iter()
     }
@@ -60,7 +60,7 @@ impl FieldValue for NamedPorts {
 pub struct SidecarPorts(NamedPorts);
 
 impl SidecarPorts {
-    /// All of them.
+    /// The ports, in the order of the list.
     pub fn iter(&self) -> impl Iterator<Item = &NamedPort> {
         self.0.iter()
     }

@@ -10,7 +10,7 @@ use super::selector::SelectorSpec;
 projection! {
     /// A ReplicaSet's spec without its pod template.
     pub struct ReplicaSetSpec {
-        /// The number of pods that the ReplicaSet shall have. The API server sets it to 1 if it is absent.
+        /// The wanted number of pods. The API server sets it to 1 if it is absent.
         pub replicas: Option<i32> = 1 "replicas",
         /// How long a pod must be ready until it counts as available, in seconds.
         pub min_ready_seconds: i32 = 4 "minReadySeconds",

@@ -10,7 +10,7 @@ use super::pod_template::LabelledTemplate;
 projection! {
     /// A ReplicationController's spec without its pod template.
     pub struct ReplicationControllerSpec {
-        /// The number of pods that the ReplicationController shall have. The API server sets it to 1 if it is absent.
+        /// The wanted number of pods. The API server sets it to 1 if it is absent.
         pub replicas: Option<i32> = 1 "replicas",
         /// How long a pod must be ready until it counts as available, in seconds.
         pub min_ready_seconds: i32 = 4 "minReadySeconds",

@@ -42,7 +42,7 @@ projection! {
 const HEADLESS: &str = "None";
 
 impl Routing {
-    /// Whether the service is headless: it has no address, by intent.
+    /// Whether the service is headless: its spec asks for no address.
     pub fn is_headless(&self) -> bool {
         self.cluster_ip == HEADLESS
     }

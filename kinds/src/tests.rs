@@ -113,7 +113,7 @@ proptest! {
     }
 }
 
-/// A spec and a status with every field that the kinds of replicas have in common, and some that nobody caches.
+/// A spec and a status with every field that the kinds of replicas have in common, and some fields that no cache keeps.
 fn replicas() -> Value {
     json!({
         "metadata": {"name": "web", "namespace": "default", "generation": 3},
@@ -161,7 +161,7 @@ fn replica_sets_are_the_same_in_both_encodings() {
     assert_eq!((&*condition.reason, &*condition.message), ("FailedCreate", "quota"));
     let changed: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     assert_eq!(condition.last_transition_time, Some(changed.into()));
-    assert!(ReplicaSetTemplate::of(&protobuf).is_none(), "nobody asked for the template");
+    assert!(ReplicaSetTemplate::of(&protobuf).is_none(), "the template was not requested");
 }
 
 #[test]
