@@ -5,10 +5,9 @@ use std::error::Error as StdError;
 use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
-use kube::client::Body;
 use steersman_api::wire::Reader;
 use steersman_api::{ResourceVersion, Status, wire};
-use steersman_client::gate;
+use steersman_client::{Sender, fault, gate};
 use steersman_informer::wire::{Encoding, Object};
 
 use crate::controller::SyncError;
@@ -99,19 +98,19 @@ impl Call {
     /// - [`SyncError::Abandoned`] if this process stopped leading while the call was under way;
     /// - [`SyncError::Failed`] if the client surely did not send the call;
     /// - [`SyncError::Unknown`] if no answer came, or one that can't be decoded: the server may have acted on the call.
-    pub async fn send(self, client: &kube::Client) -> Result<Answer, SyncError> {
+    pub async fn send(self, sender: &Sender) -> Result<Answer, SyncError> {
         let Self { what, method, path, accept, content } = self;
         let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept.header());
         if let Some(content) = &content {
             request = request.header(header::CONTENT_TYPE, content.media_type);
         }
-        let body = content.map_or_else(Body::empty, |content| Body::from(content.bytes));
+        let body = content.map(|content| content.bytes).unwrap_or_default();
         let request = request.body(body).map_err(|error| SyncError::Failed(format!("{what}: {error}")))?;
-        let response = client.send(request).await.map_err(|error| no_answer(&what, &error))?;
+        let response = sender.send(request).await.map_err(|error| no_answer(&what, &error))?;
         let (head, body) = response.into_parts();
         let body = match body.collect().await {
             Ok(body) => body.to_bytes(),
-            Err(error) => return Err(no_answer(&what, &error)),
+            Err(error) => return Err(SyncError::Unknown { what, why: error.to_string() }),
         };
         if !head.status.is_success() {
             let status = Status::from_body(&body).unwrap_or_else(|| {
@@ -208,9 +207,7 @@ fn no_answer(what: &str, error: &kube::Error) -> SyncError {
     match gate_error(error) {
         Some(gate::Error::Refused(_)) => SyncError::Fenced { what },
         Some(gate::Error::Abandoned) => SyncError::Abandoned { what },
-        None if steersman_client::fault::surely_not_done(error) => {
-            SyncError::Failed(format!("{what}: {error}"))
-        }
+        None if fault::surely_not_done(error) => SyncError::Failed(format!("{what}: {error}")),
         None => SyncError::Unknown { what, why: error.to_string() },
     }
 }
@@ -266,21 +263,21 @@ mod tests {
     async fn what_became_of_a_call_is_told_apart() {
         let server = TestServer::start().await;
         let clients = Clients::over(server.in_memory());
-        let client = clients.component("test");
-        let gated = clients.gated(Arc::new(Closed)).component("test");
+        let sender = clients.sender("test");
+        let gated = clients.gated(Arc::new(Closed)).sender("test");
 
         let fenced = call(Method::POST, "").send(&gated).await.unwrap_err();
         assert!(matches!(&fenced, SyncError::Fenced { .. }) && fenced.surely_not_done(), "{fenced}");
-        let made: Pod = call(Method::POST, "").send(&client).await.unwrap().object(0).unwrap();
+        let made: Pod = call(Method::POST, "").send(&sender).await.unwrap().object(0).unwrap();
         assert_eq!(made.meta().key.name, "a");
-        let twice = call(Method::POST, "").send(&client).await.unwrap_err();
+        let twice = call(Method::POST, "").send(&sender).await.unwrap_err();
         assert!(twice.is("AlreadyExists") && twice.surely_not_done(), "{twice}");
-        let missing = call(Method::GET, "/b").send(&client).await.unwrap_err();
+        let missing = call(Method::GET, "/b").send(&sender).await.unwrap_err();
         assert!(missing.is("NotFound"), "{missing}");
 
         for failure in [Failure::ResetAfterwards, Failure::TimeoutAfterwards, Failure::InternalError] {
             server.faults().fail(1, Calls::to("pods"), failure.clone());
-            let error = call(Method::DELETE, "/a").send(&client).await.unwrap_err();
+            let error = call(Method::DELETE, "/a").send(&sender).await.unwrap_err();
             assert!(!error.surely_not_done(), "{failure:?}: {error}");
         }
     }
@@ -288,9 +285,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_list_tells_its_version_in_either_encoding() {
         let server = TestServer::start().await;
-        let client = Clients::over(server.in_memory()).component("test");
-        call(Method::POST, "").send(&client).await.unwrap();
-        let answer = call(Method::GET, "?limit=1").send(&client).await.unwrap();
+        let sender = Clients::over(server.in_memory()).sender("test");
+        call(Method::POST, "").send(&sender).await.unwrap();
+        let answer = call(Method::GET, "?limit=1").send(&sender).await.unwrap();
         assert_eq!(answer.encoding, Encoding::Protobuf);
         assert_eq!(answer.list_version().unwrap().0, server.resource_version());
         let body = r#"{"metadata": {"resourceVersion": "7"}, "items": []}"#.into();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use steersman_api::Time;
 use steersman_client::events::{Broadcaster, Recorder};
-use steersman_client::{Clients, RestMapper};
+use steersman_client::{Clients, RestMapper, Sender};
 use steersman_informer::SharedInformerFactory;
 use steersman_informer::work_queue::{Key, MetricsProvider, QueueConfig, WorkQueue};
 
@@ -74,10 +74,10 @@ impl ControllerContext {
         self.options.get()
     }
 
-    /// A client with its own rate limit and user agent. `name` is upstream's name for the controller, such as
+    /// A sender of calls with its own rate limit and user agent. `name` is upstream's name for the controller, such as
     /// `job-controller`.
-    pub fn client_for(&self, name: &str) -> kube::Client {
-        self.clients.component(name)
+    pub fn client_for(&self, name: &str) -> Sender {
+        self.clients.sender(name)
     }
 
     /// A recorder of events whose source is `component`, such as `job-controller`. Each component has its own queue,

@@ -223,7 +223,7 @@ mod tests {
                 Some(gate) => clients.gated(Arc::new(gate)),
                 None => clients,
             };
-            let control = PodControl::new(Client::new(clients.component("test")), events.recorder("test"));
+            let control = PodControl::new(Client::new(clients.sender("test")), events.recorder("test"));
             control.delete(&owner, &pod).await.unwrap_err();
             let stop = CancellationToken::new();
             tokio::join!(writers.run(stop.clone()), async {

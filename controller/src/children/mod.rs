@@ -18,6 +18,7 @@ use std::time::Duration;
 use serde_json::json;
 use steersman_api::selector::InvalidSelector;
 use steersman_api::{LabelSelector, Meta, ObjectKey, Uid};
+use steersman_client::Sender;
 use steersman_informer::index::{BY_CONTROLLER, by_controller};
 use steersman_informer::wire::{Kind, Object, Selection};
 use steersman_informer::{AnyInformer, Index, IndexValue, Informer, Lister, Unreadable, View};
@@ -110,13 +111,13 @@ pub enum Sight<O: Owns> {
 }
 
 impl<O: Owns> Children<O> {
-    /// Makes the kit of one controller. Its calls go through `client`.
+    /// Makes the kit of one controller. Its calls go through `sender`.
     ///
     /// # Errors
     /// A cache runs already without the fields that the controller reads.
     pub fn new(
         context: &ControllerContext,
-        client: &kube::Client,
+        sender: &Sender,
     ) -> Result<Self, steersman_informer::factory::Error> {
         let owners = context.informers.informer::<O>()?;
         let children = context.informers.informer::<O::Child>()?;
@@ -126,8 +127,8 @@ impl<O: Owns> Children<O> {
             by_controller: children.add_index(BY_CONTROLLER, by_controller),
             without_controller: children.add_index(WITHOUT_CONTROLLER, without_controller),
             by_selector: owners.add_index(BY_SELECTOR, by_selector),
-            owner_client: Client::keeping::<O>(client.clone()),
-            child_client: Client::keeping::<O::Child>(client.clone()),
+            owner_client: Client::keeping::<O>(sender.clone()),
+            child_client: Client::keeping::<O::Child>(sender.clone()),
             own_writes: OwnWrites::new(PATIENCE).over(&owners.any()).over(&children.any()),
             first_looks: context.first_looks.clone(),
             confirmed: Confirmed::default(),

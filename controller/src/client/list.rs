@@ -48,7 +48,9 @@ pub(crate) async fn for_each<K: Object>(
         || format!("listing {} in namespace {namespace:?} with labels {selector}", resource.resource());
     let scope =
         Scope { namespace: namespace.into(), labels: selector.clone(), fields: FieldSelector::default() };
-    let source = ApiListerWatcher::<K>::new(resource.kube().clone(), resource.resource().clone(), scope);
+    // A list is rare, and costs far more than the client that it is given.
+    let client = resource.sender().client();
+    let source = ApiListerWatcher::<K>::new(client, resource.resource().clone(), scope);
     source.keep(groups);
     let failed = |error: ListError| match error {
         ListError::Status(status) => SyncError::Refused { what: what(), status },

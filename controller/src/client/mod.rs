@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use steersman_api::{GroupVersionKind, GroupVersionResource, LabelSelector, Meta, ObjectKey, OwnerReference};
+use steersman_client::Sender;
 use steersman_informer::wire::{Kind, Selection};
 
 use crate::call::{Answer, Content};
@@ -55,14 +56,14 @@ impl<K> Clone for Client<K> {
 
 impl<K: Kind> Client<K> {
     /// Makes a client that decodes only the metadata of objects in answers.
-    pub fn new(client: kube::Client) -> Self {
-        let resource = ResourceClient::new(client, resource::<K>(), K::KIND);
+    pub fn new(sender: Sender) -> Self {
+        let resource = ResourceClient::new(sender, resource::<K>(), K::KIND);
         Self { resource, groups: 0, kind: PhantomData }
     }
 
     /// Makes a client that decodes the groups of `S` from answers, as a cache of that selection does.
-    pub fn keeping<S: Selection<Kind = K>>(client: kube::Client) -> Self {
-        Self { groups: S::GROUPS, ..Self::new(client) }
+    pub fn keeping<S: Selection<Kind = K>>(sender: Sender) -> Self {
+        Self { groups: S::GROUPS, ..Self::new(sender) }
     }
 
     /// The same resource without a type.

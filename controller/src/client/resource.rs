@@ -3,6 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 use steersman_api::{ArcStr, GroupVersionResource, Meta, ObjectKey, ResourceVersion, Uid};
+use steersman_client::Sender;
 use steersman_informer::wire::Object;
 use steersman_informer::wire::meta::MetaOnly;
 
@@ -16,7 +17,7 @@ use crate::controller::SyncError;
 /// For controllers of kinds that they learn from discovery. Controllers of built-in kinds use [`Client`](super::Client).
 #[derive(Clone)]
 pub struct ResourceClient {
-    client: kube::Client,
+    sender: Sender,
     resource: GroupVersionResource,
     /// The kind's name, for errors.
     kind: ArcStr,
@@ -119,8 +120,8 @@ impl Patch {
 
 impl ResourceClient {
     /// Makes a client of a resource. `kind` names the kind in errors.
-    pub fn new(client: kube::Client, resource: GroupVersionResource, kind: impl Into<ArcStr>) -> Self {
-        Self { client, resource, kind: kind.into() }
+    pub fn new(sender: Sender, resource: GroupVersionResource, kind: impl Into<ArcStr>) -> Self {
+        Self { sender, resource, kind: kind.into() }
     }
 
     /// The resource.
@@ -128,8 +129,8 @@ impl ResourceClient {
         &self.resource
     }
 
-    pub(super) fn kube(&self) -> &kube::Client {
-        &self.client
+    pub(super) fn sender(&self) -> &Sender {
+        &self.sender
     }
 
     /// A version of the resource that is no older than this call.
@@ -304,7 +305,7 @@ impl ResourceClient {
         accept: Accept,
         content: Option<Content>,
     ) -> Result<Answer, SyncError> {
-        Call { what: what(), method, path, accept, content }.send(&self.client).await
+        Call { what: what(), method, path, accept, content }.send(&self.sender).await
     }
 }
 

@@ -113,7 +113,7 @@ impl<K: Kind> StatusWriter<K> {
             accept: Accept::Json,
             content: Some(Content::json(JSON, &review)),
         };
-        let allowed = call.send(self.client.resource().kube()).await?.json()?["status"]["allowed"] == true;
+        let allowed = call.send(self.client.resource().sender()).await?.json()?["status"]["allowed"] == true;
         self.way.store(if allowed { PATCH } else { UPDATE }, Ordering::Relaxed);
         Ok(allowed)
     }

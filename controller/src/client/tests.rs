@@ -13,10 +13,10 @@ use super::status::UPDATE;
 use super::*;
 use crate::call::JSON;
 
-async fn server() -> (TestServer, kube::Client) {
+async fn server() -> (TestServer, Sender) {
     let server = TestServer::start().await;
-    let client = Clients::over(server.in_memory()).component("test");
-    (server, client)
+    let sender = Clients::over(server.in_memory()).sender("test");
+    (server, sender)
 }
 
 fn key(name: &str) -> ObjectKey {
