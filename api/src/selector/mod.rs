@@ -39,6 +39,13 @@ enum Test {
 #[error("{0}")]
 pub struct InvalidSelector(String);
 
+impl InvalidSelector {
+    /// The error for an object that must have a selector and has none.
+    pub fn missing() -> Self {
+        Self("there is no selector".to_owned())
+    }
+}
+
 impl LabelSelector {
     /// Selects everything.
     pub fn everything() -> Self {

@@ -57,6 +57,17 @@ pub trait Owns: Selection<Kind: Kind> {
 
     /// Whether no controller has ever written about the owner: its status is as the API server made it.
     fn is_untouched(owner: &Self::Kind) -> bool;
+
+    /// Whether [`Children::selecting`] returns owners whose selector is empty. Upstream's listers differ: `GetPodJobs`
+    /// returns them, and those of other kinds, such as `GetPodReplicaSets`, do not.
+    const EMPTY_SELECTOR_SELECTS: bool = false;
+
+    /// Whether the owner still holds a child in this state, so that the controller has to reckon with it. By default it
+    /// does until nothing keeps the deleted child any more. A controller that puts a finalizer on its children holds those
+    /// that have the finalizer.
+    fn holds(child: &Meta) -> bool {
+        !child.is_deleting() || !child.finalizers.is_empty()
+    }
 }
 
 /// How long the kit waits for a cache that does not show an own write, before it asks the API server.
@@ -91,8 +102,18 @@ pub struct Family<O: Owns> {
     pub children: Vec<(Arc<ChildOf<O>>, Claim)>,
     /// Whether the controller may act on this.
     pub grounds: Grounds,
-    /// Children that the cache shows though they have gone, or lost their finalizer.
+    /// Children that the cache shows though they have gone, or lost their finalizer. See [`Family::has_gone`].
     pub gone: Gone,
+}
+
+impl<O: Owns> Family<O> {
+    /// Whether the owner does not hold a child any more, although the observation may show the child as before: the
+    /// controller has removed the child or its finalizer, or a list of the API server has shown that another process has.
+    pub fn has_gone(&self, child: &Meta, claim: Claim) -> bool {
+        // Lists go by the selector, which does not select strays: that they are not listed says nothing.
+        let unlisted = || claim != Claim::Stray && self.gone.is_past(&child.uid, child.resource_version);
+        self.gone.is_condemned(&child.uid) || unlisted()
+    }
 }
 
 /// The result of observing an owner.
@@ -202,7 +223,10 @@ impl<O: Owns> Children<O> {
             Freshness::Doubtful => self.read(key).await?,
         };
         let Some(family) = family else {
-            self.forget(key);
+            // A later sync must not trust a cache that still shows the owner.
+            if self.owner_lister.meta(key).is_none() {
+                self.forget(key);
+            }
             return Ok(Sight::Absent);
         };
         Ok(Sight::Family(family))
@@ -305,13 +329,13 @@ impl<O: Owns> Children<O> {
         let namespace = key.namespace.clone().into();
         let free = self.child_lister.by_index_where(&self.without_controller, &namespace, adoptable);
         all.extend(free.map_err(|e| unreadable(child_kind, &e))?);
-        let shown: HashSet<&Uid> = all
+        let held: HashSet<&Uid> = all
             .iter()
             .map(|child| child.meta())
-            .filter(|m| !m.is_deleting() || !m.finalizers.is_empty())
-            .map(|m| &m.uid)
+            .filter(|child| O::holds(child))
+            .map(|child| &child.uid)
             .collect();
-        let gone = self.own_writes.gone::<ChildOf<O>>(key, |uid| shown.contains(uid));
+        let gone = self.own_writes.gone::<ChildOf<O>>(key, |uid| held.contains(uid));
         let children = all.iter().map(|child| Arc::clone(child.object()));
         let children = Self::claim(&owner, &selector, children);
         let grounds = self.grounds(&owner).await?;
@@ -326,7 +350,8 @@ impl<O: Owns> Children<O> {
         let children = Self::claim(&owner, &selector, listed.objects.into_iter());
         let metas = || children.iter().map(|(child, _)| child.meta());
         let newest = metas().map(|child| child.resource_version).max().unwrap_or_default();
-        let held: HashSet<Uid> = metas().map(|child| child.uid.clone()).collect();
+        let held: HashSet<Uid> =
+            metas().filter(|child| O::holds(child)).map(|child| child.uid.clone()).collect();
         let versions = [Wrote::of::<O::Kind>(owner.meta().resource_version), Wrote::of::<ChildOf<O>>(newest)];
         self.own_writes.reread(key, versions, |uid| held.contains(uid));
         self.own_writes.listed::<ChildOf<O>>(key, Listing { as_of: listed.as_of, held });

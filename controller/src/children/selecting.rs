@@ -34,8 +34,8 @@ fn telling(selector: &LabelSelector) -> Option<(&str, &ArcStr)> {
 }
 
 impl<O: Owns> Children<O> {
-    /// The owners in a namespace whose selectors select an object with these labels. An owner with an empty selector selects
-    /// no object, as in upstream's `GetPodReplicaSets`.
+    /// The owners in a namespace whose selectors select an object with these labels. For empty selectors see
+    /// [`Owns::EMPTY_SELECTOR_SELECTS`]. An object without labels is selected by none, as upstream.
     pub fn selecting(&self, namespace: &ArcStr, labels: &Labels) -> BTreeSet<ObjectKey> {
         let mut found = BTreeSet::new();
         if labels.is_empty() {
@@ -55,8 +55,9 @@ impl<O: Owns> Children<O> {
                 return found;
             };
             let selects = |owner: &&View<O>| {
-                O::selector(owner.object())
-                    .is_ok_and(|selector| !selector.is_empty() && selector.matches(labels))
+                O::selector(owner.object()).is_ok_and(|selector| {
+                    (O::EMPTY_SELECTOR_SELECTS || !selector.is_empty()) && selector.matches(labels)
+                })
             };
             found.extend(owners.iter().filter(selects).map(|owner| owner.meta().key.clone()));
         }

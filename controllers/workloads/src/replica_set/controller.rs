@@ -60,8 +60,8 @@ impl<O: Replicates> ReplicaController<O> {
         let owner = O::owner(&family.owner);
         let read = |(pod, claim): &(Arc<_>, Claim)| {
             let mut read = Pod::of(pod, *claim);
-            // The cache may still show a pod that this controller has deleted as it was before.
-            read.deleting |= family.gone.is_condemned(&read.uid);
+            // The cache may still show a deleted pod as it was before.
+            read.deleting |= family.has_gone(pod.meta(), *claim);
             read
         };
         let pods: Vec<Pod> = family.children.iter().map(read).collect();
