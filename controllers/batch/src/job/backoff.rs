@@ -1,21 +1,24 @@
-//! How long a job waits before it replaces pods that failed.
+//! How long a job waits before it replaces failed pods.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use steersman_api::Time;
+use parking_lot::Mutex;
+use steersman_api::{Meta, ObjectKey, Time, Uid};
 
 use super::pods::{Phase, Pod};
 use super::status::Status;
 
-/// After the first failure; doubled with each that follows without a success. Upstream: `DefaultJobPodFailureBackOff`.
+/// The wait after the first failure. It doubles with each failure that follows without a success. Upstream:
+/// `DefaultJobPodFailureBackOff`.
 const FIRST: Duration = Duration::from_secs(10);
 /// The longest wait. Upstream: `MaxJobPodFailureBackOff`.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
 
 /// A job's failures since its last success, in the order in which pods finished.
 ///
-/// Kept in memory between syncs, and renewed only once the status that counts the same pods is written, so that each pod
-/// counts once.
+/// The controller remembers it between syncs ([`Backoffs`]), and changes it only once the status that counts the same pods is
+/// written, so that each pod counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backoff {
     failures: u32,
@@ -23,8 +26,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// As it was, as far as pods that have been counted tell: for a process that has just taken over. (The Go controller
-    /// begins anew, and with it the pods of a failing job come fast again.)
+    /// The back-off as far as the counted pods tell it: for a process that has just begun to lead. (Upstream's controller
+    /// begins at zero, so that it replaces the pods of a failing job quickly again.)
     pub(super) fn recall(status: &Status, pods: &[Pod]) -> Self {
         let (uncounted_succeeded, uncounted_failed) = status.uncounted();
         let entered =
@@ -40,7 +43,7 @@ impl Backoff {
         Self::default().after(&succeeded, &failed)
     }
 
-    /// After pods have succeeded and failed at these times.
+    /// The back-off after pods have succeeded and failed at these times.
     pub(super) fn after(self, succeeded: &[Time], failed: &[Time]) -> Self {
         let last_success = succeeded.iter().max();
         let before = if last_success.is_some() { Self::default() } else { self };
@@ -52,7 +55,7 @@ impl Backoff {
         }
     }
 
-    /// How long from `now` until pods may be made again.
+    /// The time from `now` until the controller may create pods again.
     pub(super) fn remaining(self, now: Time) -> Duration {
         let (Some(last_failure), Some(doublings)) = (self.last_failure, self.failures.checked_sub(1)) else {
             return Duration::ZERO;
@@ -60,6 +63,32 @@ impl Backoff {
         // Six doublings are beyond the longest.
         let wait = LONGEST.min(FIRST * 2_u32.pow(doublings.min(6)));
         wait.saturating_sub(now.since(last_failure))
+    }
+}
+
+/// The back-off of each job of which this process has counted pods in this term.
+#[derive(Debug, Default)]
+pub(super) struct Backoffs(Mutex<HashMap<ObjectKey, (Uid, Backoff)>>);
+
+impl Backoffs {
+    /// The back-off of the job with this metadata.
+    pub(super) fn get(&self, job: &Meta) -> Option<Backoff> {
+        self.0.lock().get(&job.key).filter(|(uid, _)| *uid == job.uid).map(|(_, backoff)| *backoff)
+    }
+
+    /// Remembers the back-off of a job whose status was written.
+    pub(super) fn set(&self, job: &Meta, backoff: Backoff) {
+        self.0.lock().insert(job.key.clone(), (job.uid.clone(), backoff));
+    }
+
+    /// Forgets a job that is gone or has finished.
+    pub(super) fn forget(&self, job: &ObjectKey) {
+        self.0.lock().remove(job);
+    }
+
+    /// Forgets all jobs: a new term begins.
+    pub(super) fn clear(&self) {
+        self.0.lock().clear();
     }
 }
 

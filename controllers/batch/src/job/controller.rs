@@ -1,185 +1,102 @@
 //! Syncs of jobs: where observations come from, and how steps are carried out.
 
-use std::collections::HashSet;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use steersman_api::{ArcStr, LabelSelector, Meta, ObjectKey, OwnerReference, Time, Uid};
+use steersman_api::selector::InvalidSelector;
+use steersman_api::{ArcStr, LabelSelector, Meta, ObjectKey, Time};
 use steersman_client::events::{EventType, Recorder};
-use steersman_informer::wire::{Group, Object, Opaque};
-use steersman_informer::{Index, IndexValue, Lister, Unreadable, View};
+use steersman_informer::wire::Object;
 
-use super::backoff::Backoff;
-use super::live::LiveReads;
-use super::memory::Memory;
+use super::backoff::Backoffs;
 use super::metrics::{Action, Metrics, Success};
-use super::observed::{Done, Grounds, Job, Observed};
-use super::plan::{CreationReason, Decision, Outcome, Step, decide};
-use super::pods::{Claim, Pod, TRACKING_FINALIZER, is_pod_of};
+use super::observed::{Observed, group};
+use super::plan::{CreationReason, Outcome, Step, decide};
+use super::pods::{Pod, TRACKING_FINALIZER};
 use super::status::{Announcement, Status, StatusWrite};
 use super::wanted::{Completions, Wanted};
 use super::{SyncedJob, TrackedPod};
+use steersman_controller::children::{Children, Claim, Family, Owns, Sight};
 use steersman_controller::client::{
-    Changed, Client, Created, Deleted, Patch, Wrote, controller_reference, event_reference,
+    Changed, Created, Deleted, StatusWriter, controller_reference, event_reference,
 };
+use steersman_controller::context::Clock;
 use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
-use steersman_controller::own_writes::{Freshness, Gone, Listing, OwnWrites};
 use steersman_controller::plan::Plan;
 use steersman_controller::pod_control::{PodControl, PodRef};
 use steersman_controller::pod_template::{
     FieldVariable, PodDraft, PodName, indexed_name_prefix, name_prefix,
 };
 use steersman_kinds::containers::COMPLETION_INDEX;
-use steersman_kinds::job::{Job as CachedJob, JobSpec, JobStatus, JobTemplate};
+use steersman_kinds::job::{Job as CachedJob, JobSpec, JobStatus};
 use steersman_kinds::pod::Pod as CachedPod;
-
-/// How long a cache that does not show an own write is waited for, before the API server is asked.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a sync is put off at a time: a list may bring the cache up to date without a change of this job's pods that
-/// would wake it.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Syncs jobs. See the [module](super).
 pub struct JobController {
-    pub(super) jobs: Lister<SyncedJob>,
-    pub(super) pods: Lister<TrackedPod>,
-    pub(super) pods_of_controller: Index<TrackedPod>,
-    pub(super) pods_without_controller: Index<TrackedPod>,
-    pub(super) client: Client<CachedJob>,
-    pub(super) live: LiveReads,
+    pub(super) children: Arc<Children<SyncedJob>>,
     pub(super) pod_control: PodControl,
+    pub(super) status: StatusWriter<CachedJob>,
     pub(super) recorder: Recorder,
     pub(super) metrics: Metrics,
-    pub(super) own_writes: OwnWrites,
-    pub(super) memory: Memory,
+    pub(super) backoffs: Backoffs,
+    pub(super) clock: Clock,
 }
 
-/// A job and its pods, from wherever.
-struct Found {
-    job: Arc<CachedJob>,
-    pods: Vec<Arc<CachedPod>>,
-    /// Of the pods, those that are shown with a finalizer that is off.
-    gone: Gone,
+impl Owns for SyncedJob {
+    type Child = TrackedPod;
+
+    const EMPTY_SELECTOR_SELECTS: bool = true;
+
+    fn selector(job: &CachedJob) -> Result<LabelSelector, InvalidSelector> {
+        group::<JobSpec>(job).selector.as_ref().ok_or_else(InvalidSelector::missing)?.to_selector()
+    }
+
+    fn is_untouched(job: &CachedJob) -> bool {
+        Status::of(group::<JobStatus>(job)) == Status::default()
+    }
+
+    fn holds(pod: &Meta) -> bool {
+        pod.has_finalizer(TRACKING_FINALIZER)
+    }
 }
 
 impl JobController {
-    /// What the caches hold.
-    fn find(&self, key: &ObjectKey) -> Result<Option<Found>, SyncError> {
-        let Some(job) = self.jobs.get(key).map_err(|e| SyncError::Unreadable(format!("job {}", e.key)))?
-        else {
-            return Ok(None);
-        };
-        let unreadable = |pod: Unreadable| SyncError::Unreadable(format!("pod {}", pod.key));
-        let uid = &job.meta().uid;
-        let owned = |pod: &Meta| is_pod_of(pod, key, uid);
-        let owner = IndexValue::Owner(key.namespace.clone(), uid.clone());
-        let mut all =
-            self.pods.by_index_where(&self.pods_of_controller, &owner, owned).map_err(unreadable)?;
-        // Of the pods that nobody manages only those matter that it would adopt.
-        let selector = selector(job.object()).ok();
-        let adoptable = |pod: &Meta| selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels));
-        let namespace = key.namespace.clone().into();
-        let free = self.pods.by_index_where(&self.pods_without_controller, &namespace, adoptable);
-        all.extend(free.map_err(unreadable)?);
-        let pods: Vec<_> = all.iter().map(|pod| Arc::clone(View::object(pod))).collect();
-        let held = held(&pods);
-        let gone = self.own_writes.gone::<CachedPod>(key, |uid| held.contains(uid));
-        Ok(Some(Found { job: Arc::clone(job.object()), pods, gone }))
+    fn observed(&self, family: &Family<SyncedJob>) -> Observed {
+        Observed::of(family, self.backoffs.get(family.owner.meta()))
     }
 
     /// How many pods of a job must succeed, if the cache has the job and the controller does not refuse it.
     fn cached_completions(&self, key: &ObjectKey) -> Option<Completions> {
-        let job = self.jobs.get(key).ok()??;
-        Wanted::of(spec(job.object())).ok().map(|wanted| wanted.completions)
+        let job = self.children.owners().get(key).ok()??;
+        Wanted::of(job.get::<JobSpec>()).ok().map(|wanted| wanted.completions)
     }
 
-    /// What the API server holds.
-    async fn read(&self, key: &ObjectKey) -> Result<Option<Found>, SyncError> {
-        let Some(job) = self.live.job(key).await? else { return Ok(None) };
-        let selector = selector(&job)?;
-        let (mut pods, as_of) = self.live.pods(&key.namespace, &selector).await?;
-        pods.retain(|pod| Claim::of(job.meta(), &selector, pod.meta()).is_some());
-        let newest = pods.iter().map(|pod| pod.meta().resource_version).max().unwrap_or_default();
-        let held: HashSet<Uid> = held(&pods).into_iter().cloned().collect();
-        let versions = [Wrote::of::<CachedJob>(job.meta().resource_version), Wrote::of::<CachedPod>(newest)];
-        self.own_writes.reread(key, versions, |uid| held.contains(uid));
-        self.own_writes.listed::<CachedPod>(key, Listing { as_of, held });
-        self.memory.be_sure(key, &job.meta().uid);
-        Ok(Some(Found { job, pods, gone: Gone::default() }))
-    }
-
-    /// An observation from what was found, if there may be anything to do.
-    async fn consider(&self, key: &ObjectKey, found: Option<Found>) -> Result<Option<Observed>, SyncError> {
-        let job = found.as_ref().map(|found| &found.job);
-        if job.is_none_or(|job| spec(job).managed_by_other().is_some() || status(job).is_finished()) {
-            self.own_writes.forget(key);
-            self.memory.forget(key);
-            return Ok(None);
-        }
-        let Some(Found { job, pods, gone }) = found else { return Ok(None) };
-        let (wanted, refusal) = match Wanted::of(spec(&job)) {
-            Ok(wanted) => (Some(wanted), None),
-            Err(refusal) => (None, Some(refusal)),
+    /// Forgets a job once the cache, too, shows that the controller will not decide on it again. As long as the cache shows an
+    /// older state, the next sync must still know what this process has written.
+    fn forget_if_settled(&self, key: &ObjectKey) {
+        let is_settled = match self.children.owners().get(key) {
+            Ok(None) => true,
+            Ok(Some(job)) => {
+                job.get::<JobSpec>().managed_by_other().is_some() || job.get::<JobStatus>().is_finished()
+            }
+            Err(_) => false,
         };
-        let status = Status::of(status(&job));
-        let selector = selector(&job)?;
-        let pods: Vec<Pod> = pods
-            .iter()
-            .filter_map(|pod| {
-                let Meta { uid, resource_version, .. } = pod.meta();
-                let claim = Claim::of(job.meta(), &selector, pod.meta())?;
-                // A stray is in no list: those go by the selector.
-                let past = claim != Claim::Stray && gone.is_past(uid, *resource_version);
-                Some(Pod::of(pod, claim, past || gone.is_condemned(uid)))
-            })
-            .collect();
-        let remembered = self.memory.backoff(key, &job.meta().uid);
-        Ok(Some(Observed {
-            backoff: remembered.unwrap_or_else(|| Backoff::recall(&status, &pods)),
-            grounds: self.grounds(job.meta(), &status).await?,
-            job: Job {
-                meta: job.meta().clone(),
-                wanted: wanted.unwrap_or_default(),
-                status,
-                template: template(&job).clone(),
-            },
-            refusal,
-            pods,
-            done: Done::default(),
-            action: OnceLock::new(),
-        }))
-    }
-
-    /// Whether the caches can be trusted about a job. They can if its first state was written since this process leads: then
-    /// nobody else has ever acted on it.
-    async fn grounds(&self, job: &Meta, status: &Status) -> Result<Grounds, SyncError> {
-        if self.memory.grounds(&job.key, &job.uid) == Grounds::Sure {
-            return Ok(Grounds::Sure);
+        if is_settled {
+            self.children.forget(key);
+            self.backoffs.forget(key);
         }
-        if *status != Status::default() {
-            return Ok(Grounds::Unsure);
-        }
-        if self.memory.horizon().is_none() {
-            self.memory.set_horizon(self.live.version_of_jobs().await?);
-        }
-        if self.memory.horizon().is_none_or(|horizon| job.resource_version <= horizon) {
-            return Ok(Grounds::Unsure);
-        }
-        self.memory.be_sure(&job.key, &job.uid);
-        Ok(Grounds::Sure)
     }
 
     async fn create(
         &self,
-        key: &ObjectKey,
-        job: &Job,
+        observed: &Observed,
         index: Option<u32>,
         reason: CreationReason,
     ) -> Result<Outcome, SyncError> {
-        let (owner, draft) = (event_reference::<CachedJob>(&job.meta), draft(&job.meta, index));
-        let create = self.pod_control.create(&owner, &draft, &job.template);
-        match self.own_writes.write(key, create).await {
+        let job = &observed.job.meta;
+        let (owner, draft) = (event_reference::<CachedJob>(job), draft(job, index));
+        let create = self.pod_control.create(&owner, &draft, &observed.job.template);
+        match self.children.own_writes().write(&job.key, create).await {
             Ok(Created::Now(pod)) => {
                 self.metrics.pod_created(reason, Success::Yes);
                 Ok(Outcome::Created(Box::new(Pod::of(&pod, Claim::Owned, false))))
@@ -187,7 +104,7 @@ impl JobController {
             Ok(Created::NamespaceTerminating) => Ok(Outcome::NamespaceEnds),
             Ok(Created::Exists(status)) => {
                 self.metrics.pod_created(reason, Success::No);
-                Err(SyncError::Refused { what: format!("creating a pod of job {key}"), status })
+                Err(SyncError::Refused { what: format!("creating a pod of job {}", job.key), status })
             }
             Err(error) => {
                 self.metrics.pod_created(reason, Success::No);
@@ -196,54 +113,41 @@ impl JobController {
         }
     }
 
-    /// Changes a pod, and remembers it.
-    async fn change(
-        &self,
-        key: &ObjectKey,
-        write: impl Future<Output = Result<Changed<CachedPod>, SyncError>>,
-    ) -> Result<Outcome, SyncError> {
-        outcome(self.own_writes.write(key, write).await?, || format!("changing a pod of job {key}"))
+    async fn remove_finalizer(&self, job: &ObjectKey, pod: &PodRef) -> Result<Outcome, SyncError> {
+        let write = self.pod_control.remove_finalizer(&job.namespace, pod, TRACKING_FINALIZER);
+        let changed = self.children.own_writes().remove::<CachedPod, _>(job, &pod.uid, write).await?;
+        outcome(changed, || format!("removing the finalizer of pod {}/{}", job.namespace, pod.name))
     }
 
-    async fn remove_finalizer(&self, key: &ObjectKey, pod: &PodRef) -> Result<Outcome, SyncError> {
-        let write = self.pod_control.remove_finalizer(&key.namespace, pod, TRACKING_FINALIZER);
-        let changed = self.own_writes.remove::<CachedPod, _>(key, &pod.uid, write).await?;
-        outcome(changed, || format!("removing the finalizer of pod {}/{}", key.namespace, pod.name))
-    }
-
-    async fn delete(&self, key: &ObjectKey, job: &Meta, pod: &PodRef) -> Result<Outcome, SyncError> {
+    async fn delete(&self, job: &Meta, pod: &PodRef) -> Result<Outcome, SyncError> {
         let owner = event_reference::<CachedJob>(job);
-        match self.own_writes.write(key, self.pod_control.delete(&owner, pod)).await? {
+        let delete = self.pod_control.delete(&owner, pod);
+        match self.children.own_writes().write(&job.key, delete).await? {
             Deleted::Now(..) => Ok(Outcome::Done),
             Deleted::Gone => Ok(Outcome::Gone),
             Deleted::Conflict(status) => {
-                let what = format!("deleting pod {}/{}", key.namespace, pod.name);
+                let what = format!("deleting pod {}/{}", job.key.namespace, pod.name);
                 Err(SyncError::Refused { what, status })
             }
         }
     }
 
-    async fn write_status(
-        &self,
-        key: &ObjectKey,
-        observed: &Observed,
-        write: &StatusWrite,
-    ) -> Result<Outcome, SyncError> {
-        let patch = Patch::Merge(write.patch());
-        let changed = self.own_writes.write(key, self.client.patch_status(key, &patch)).await?;
-        let what = format!("writing the status of job {key}");
-        let version = match changed {
-            Changed::Now(job) => job.meta().resource_version,
-            Changed::Gone => return Err(SyncError::Failed(format!("{what}: the job is gone"))),
-            Changed::Conflict(status) => return Err(SyncError::Refused { what, status }),
+    async fn write_status(&self, observed: &Observed, write: &StatusWrite) -> Result<Outcome, SyncError> {
+        let job = &observed.job.meta;
+        let Some(change) = write.change(job) else { return Ok(Outcome::Written(job.resource_version)) };
+        let written =
+            self.children.own_writes().write(&job.key, self.status.write(&job.key, &change)).await?;
+        let what = || format!("writing the status of job {}", job.key);
+        let Some(written) = written.or_conflict(what)? else {
+            return Err(SyncError::Failed(format!("{}: the job is gone", what())));
         };
-        self.memory.set_backoff(key, &write.uid, write.backoff);
+        self.backoffs.set(job, write.backoff);
         if let Some(completions) = observed.counted_completions() {
             self.metrics.status_written(completions, write);
         }
-        let job = event_reference::<CachedJob>(&observed.job.meta);
-        write.announcements.iter().for_each(|announcement| self.announce(&job, announcement));
-        Ok(Outcome::Written(version))
+        let involved = event_reference::<CachedJob>(job);
+        write.announcements.iter().for_each(|announcement| self.announce(&involved, announcement));
+        Ok(Outcome::Written(written.meta().resource_version))
     }
 
     fn announce(&self, job: &ObjectReference, announcement: &Announcement) {
@@ -270,67 +174,60 @@ impl Controller for JobController {
     type Step = Step;
     type Outcome = Outcome;
 
-    /// Others have led since: nothing that was learnt before holds.
     fn term_begins(&self) {
-        self.own_writes.clear();
-        self.memory.clear();
+        self.children.term_begins();
+        self.backoffs.clear();
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
-        let found = match self.own_writes.check(key) {
-            Freshness::Behind { resource, newly } => {
-                if newly {
+        Ok(match self.children.observe(key).await? {
+            Sight::Family(family) => Observation::Ready(self.observed(&family)),
+            Sight::Absent => Observation::Nothing,
+            Sight::Behind { at_most, newly } => {
+                if let Some(resource) = newly {
                     self.metrics.behind(&resource.group, &resource.resource);
                 }
-                return Ok(Observation::Behind(LOOK_AGAIN));
+                Observation::Behind(at_most)
             }
-            Freshness::Doubtful => self.read(key).await?,
-            Freshness::Current => self.find(key)?,
-        };
-        Ok(self.consider(key, found).await?.map_or(Observation::Nothing, Observation::Ready))
+        })
     }
 
     fn plan(&self, observed: &Observed, now: Time) -> Plan<Step> {
-        let Decision { plan, action } = decide(observed, now);
-        if let Some(action) = action {
-            // Pods are managed once a sync, so that the first one counts.
-            observed.action.get_or_init(|| action);
-        }
-        plan
+        decide(observed, now).plan
     }
 
     async fn act(&self, key: &ObjectKey, observed: &Observed, step: &Step) -> Result<Outcome, SyncError> {
-        let job = &observed.job;
+        let job = &observed.job.meta;
+        let meta = |pod: &PodRef| Meta {
+            key: ObjectKey::new(key.namespace.clone(), pod.name.clone()),
+            uid: pod.uid.clone(),
+            ..Meta::default()
+        };
+        let what = || format!("changing the owner of a pod of job {key}");
         match step {
             Step::Refuse(refusal) => {
-                let (job, message) = (event_reference::<CachedJob>(&job.meta), refusal.to_string());
+                let (job, message) = (event_reference::<CachedJob>(job), refusal.to_string());
                 self.recorder.event(&job, EventType::Warning, refusal.reason(), message);
                 Ok(Outcome::Done)
             }
             Step::Confirm => {
-                let found = self.read(key).await?;
-                Ok(Outcome::Reread(self.consider(key, found).await?.map(Box::new)))
+                let family = self.children.confirm(key).await?;
+                Ok(Outcome::Reread(family.map(|family| Box::new(self.observed(&family)))))
             }
-            Step::CheckAlive => {
-                self.live.check_alive(key, &job.meta.uid).await?;
-                Ok(Outcome::Done)
-            }
+            Step::CheckAlive => self.children.check_alive(job).await.map(|()| Outcome::Done),
             Step::Adopt(pod) => {
-                let owner = owner(&job.meta);
-                self.change(key, self.pod_control.adopt(&key.namespace, pod, &owner, TRACKING_FINALIZER))
-                    .await
+                outcome(self.children.adopt(job, &meta(pod), &[TRACKING_FINALIZER]).await?, what)
             }
             Step::Disown(pod) => {
-                let write = self.pod_control.release(&key.namespace, pod, &job.meta.uid, TRACKING_FINALIZER);
-                self.change(key, write).await
+                outcome(self.children.release(job, &meta(pod), &[TRACKING_FINALIZER]).await?, what)
             }
-            Step::Create { index, reason } => self.create(key, job, *index, *reason).await,
+            Step::Create { index, reason } => self.create(observed, *index, *reason).await,
             Step::Discard(pod) => match self.remove_finalizer(key, pod).await? {
                 Outcome::Gone => Ok(Outcome::Gone),
-                _ => self.delete(key, &job.meta, pod).await,
+                _ => self.delete(job, pod).await,
             },
-            Step::Delete(pod) => self.delete(key, &job.meta, pod).await,
-            Step::WriteStatus(write) => self.write_status(key, observed, write).await,
+            Step::Delete(pod) => self.delete(job, pod).await,
+            Step::WriteStatus(write) => self.write_status(observed, write).await,
             Step::Release(pod) => self.remove_finalizer(key, pod).await,
         }
     }
@@ -346,22 +243,22 @@ impl Controller for JobController {
     fn finished(&self, key: &ObjectKey, sync: FinishedSync<'_, Observed>) {
         let completions = match &sync.observed {
             Some(observed) => observed.counted_completions(),
-            // There was nothing to do.
+            // The job is gone.
             None if sync.result.is_ok() => None,
             None => self.cached_completions(key),
         };
         if let Some(completions) = completions {
-            let action = sync.observed.and_then(|observed| observed.action.into_inner());
+            // A sync without steps has only decided.
+            let decided = |observed: &Observed| decide(observed, self.clock.now()).action;
+            let action =
+                sync.observed.as_ref().and_then(|observed| observed.action.or_else(|| decided(observed)));
             let action = action.unwrap_or(Action::Reconciling);
             self.metrics.synced(completions.mode(), Success::of(&sync.result), action, sync.took);
         }
+        if sync.observed.is_none_or(|observed| observed.is_settled()) {
+            self.forget_if_settled(key);
+        }
     }
-}
-
-/// The pods that have the finalizer.
-fn held(pods: &[Arc<CachedPod>]) -> HashSet<&Uid> {
-    let held = pods.iter().map(|pod| pod.meta()).filter(|pod| pod.has_finalizer(TRACKING_FINALIZER));
-    held.map(|pod| &pod.uid).collect()
 }
 
 /// What a pod of the job has beside its template.
@@ -372,7 +269,7 @@ pub(super) fn draft(job: &Meta, index: Option<u32>) -> PodDraft {
         name: PodName::Generated(
             index.map_or_else(|| name_prefix(name), |index| indexed_name_prefix(name, index)),
         ),
-        owner: owner(job),
+        owner: controller_reference::<CachedJob>(job),
         labels: numbered.iter().cloned().collect(),
         annotations: numbered.into_iter().collect(),
         finalizers: vec![TRACKING_FINALIZER.into()],
@@ -381,7 +278,7 @@ pub(super) fn draft(job: &Meta, index: Option<u32>) -> PodDraft {
     }
 }
 
-/// Tells a container its index by the pod's label.
+/// The environment variable from which a container reads its index.
 fn index_variable() -> FieldVariable {
     FieldVariable {
         name: "JOB_COMPLETION_INDEX".into(),
@@ -389,31 +286,7 @@ fn index_variable() -> FieldVariable {
     }
 }
 
-/// What a change of a pod came to. A conflict fails the sync, which the runner tries again after its back-off.
+/// The outcome of a pod's change. A conflict fails the sync, which the runner tries again after the key's back-off.
 fn outcome(changed: Changed<CachedPod>, what: impl FnOnce() -> String) -> Result<Outcome, SyncError> {
     Ok(changed.or_conflict(what)?.map_or(Outcome::Gone, |_| Outcome::Done))
-}
-
-fn template(job: &CachedJob) -> &Opaque {
-    &JobTemplate::of(job).expect("the template of a synced job must be kept").template
-}
-
-fn owner(job: &Meta) -> OwnerReference {
-    controller_reference::<CachedJob>(job)
-}
-
-fn spec(job: &CachedJob) -> &JobSpec {
-    JobSpec::of(job).expect("the spec of a synced job must be kept")
-}
-
-fn status(job: &CachedJob) -> &JobStatus {
-    JobStatus::of(job).expect("the status of a synced job must be kept")
-}
-
-fn selector(job: &CachedJob) -> Result<LabelSelector, SyncError> {
-    let key = &job.meta().key;
-    let Some(selector) = &spec(job).selector else {
-        return Err(SyncError::Failed(format!("job {key} has no selector")));
-    };
-    selector.to_selector().map_err(|error| SyncError::Failed(format!("job {key}: {error}")))
 }

@@ -1,24 +1,27 @@
-//! Finalizers that no job will ever take off again: those of pods whose job is gone or has ended, or that have lost it.
+//! Removes the finalizers of orphans: pods whose job is gone or has finished, or that no controller manages any more.
 
 use std::fmt;
+use std::sync::Arc;
 
 use steersman_api::{ArcStr, Meta, ObjectKey, OwnerReference, Time, Uid};
-use steersman_informer::{Index, IndexValue, Lister};
+use steersman_informer::IndexValue;
+use steersman_informer::wire::Object;
 
-use super::live::LiveReads;
-use super::pods::{TRACKING_FINALIZER, is_pod_of};
-use super::{SyncedJob, TrackedPod};
+use super::SyncedJob;
+use super::observed::group;
+use super::pods::TRACKING_FINALIZER;
+use steersman_controller::children::{Children, is_child_of};
 use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
 use steersman_controller::plan::{Batch, OnFailure, Pace, Plan};
 use steersman_controller::pod_control::{PodControl, PodRef};
-use steersman_kinds::job::{JobSpec, JobStatus};
+use steersman_kinds::job::{Job, JobSpec, JobStatus};
 
 /// Where to look for orphans.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum OrphanKey {
-    /// At a pod that has no owner (or had none when it was queued).
+    /// At a pod that had no managing owner when the mapping queued it.
     Pod(ObjectKey),
-    /// At all pods of a job: one key for all of them, so that the job is asked for once.
+    /// At all pods of a job. One key serves all of them, so that the controller reads the job once.
     Job(ObjectKey, Uid),
 }
 
@@ -40,48 +43,45 @@ impl fmt::Display for OrphanKey {
     }
 }
 
-/// Takes the finalizer off orphans.
+/// Removes the finalizers of orphans.
 pub struct OrphanController {
-    pub(super) jobs: Lister<SyncedJob>,
-    pub(super) pods: Lister<TrackedPod>,
-    pub(super) pods_of_controller: Index<TrackedPod>,
+    pub(super) children: Arc<Children<SyncedJob>>,
     pub(super) pod_control: PodControl,
-    pub(super) live: LiveReads,
 }
 
-/// Pods with the finalizer that have one owner, or none.
+/// Pods with the finalizer that all have the same managing owner, or none.
 #[derive(Debug)]
 pub struct Orphans {
     namespace: ArcStr,
     pods: Vec<PodRef>,
-    /// What is known of the job that owns all of them; `None` if nobody does.
+    /// The job that owns all of the pods. `None` if no controller manages them.
     owner: Option<Owner>,
     released: bool,
 }
 
-/// What is known of a job.
+/// What the controller knows of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Owner {
-    /// The cache does not have it. It may be too new for the cache, so the API server must be asked.
+    /// The cache does not have the job. The job may be too new for the cache, so only the API server can tell.
     Missing(ObjectKey, Uid),
     Known(Owning),
 }
 
-/// What a job makes of its pods' finalizers.
+/// Whether a job still needs the finalizers of its pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owning {
-    /// It, or another controller on its behalf, takes them off when it has counted the pods.
+    /// It does: a controller removes them when it has counted the pods.
     Cares,
-    /// It has counted all that it ever will, or is gone.
+    /// It does not: the job has finished, or is gone.
     DoesNot,
 }
 
-/// Something to do about orphans.
+/// An action of the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrphanStep {
-    /// Ask the API server about a job.
+    /// Read a job from the API server.
     ReadOwner(ObjectKey, Uid),
-    /// Take off a finalizer.
+    /// Remove the finalizer of a pod in this namespace.
     Release(ArcStr, PodRef),
 }
 
@@ -100,7 +100,7 @@ impl Orphans {
             None | Some(Owner::Known(Owning::DoesNot)) => {
                 let release = |pod: &PodRef| OrphanStep::Release(self.namespace.clone(), pod.clone());
                 let steps = self.pods.iter().map(release).collect();
-                // Few at a time: there is no hurry, and the syncs of jobs share the client's limit.
+                // A few at a time, since the syncs of jobs share the client's limit.
                 Plan::Act(Batch { steps, pace: Pace::Together(16), on_failure: OnFailure::PlanAgain })
             }
         }
@@ -108,13 +108,13 @@ impl Orphans {
 }
 
 impl OrphanController {
-    /// The pods of a key that have the finalizer, and their owner. Reads metadata only: a pod whose body can't be read loses
-    /// its finalizer like the others.
+    /// The pods of a key that have the finalizer, and their managing owner. Reads metadata only, so that a pod whose body can't
+    /// be read loses its finalizer as well.
     fn find(&self, key: &OrphanKey) -> (Vec<PodRef>, Option<OwnerReference>) {
         let (mut pods, mut owner) = (Vec::new(), None);
         let mut see = |pod: &Meta| {
             let controller = pod.controller();
-            // The finalizer of a pod that another kind of owner manages is not this controller's.
+            // Another controller may use the finalizer for its own pods.
             let is_ours = |owner: &OwnerReference| owner.kind == "Job" && owner.api_version == "batch/v1";
             if pod.has_finalizer(TRACKING_FINALIZER) && controller.is_none_or(is_ours) {
                 pods.push(PodRef { name: pod.key.name.clone(), uid: pod.uid.clone() });
@@ -122,14 +122,18 @@ impl OrphanController {
             }
         };
         match key {
-            OrphanKey::Pod(key) => self.pods.meta(key).iter().for_each(see),
+            OrphanKey::Pod(key) => self.children.children().meta(key).iter().for_each(see),
             OrphanKey::Job(job, uid) => {
                 let value = IndexValue::Owner(job.namespace.clone(), uid.clone());
-                self.pods.for_each_meta_by_index(&self.pods_of_controller, &value, |pod| {
-                    if is_pod_of(pod, job, uid) {
-                        see(pod);
-                    }
-                });
+                self.children.children().for_each_meta_by_index(
+                    &self.children.by_controller(),
+                    &value,
+                    |pod| {
+                        if is_child_of::<Job>(pod, job, uid) {
+                            see(pod);
+                        }
+                    },
+                );
             }
         }
         (pods, owner)
@@ -137,14 +141,18 @@ impl OrphanController {
 
     fn look_up(&self, namespace: &ArcStr, owner: &OwnerReference) -> Owner {
         let key = ObjectKey::new(namespace.clone(), owner.name.clone());
-        match self.jobs.get(&key) {
-            Ok(Some(job)) if job.meta().uid == owner.uid => {
-                Owner::Known(Owning::of(job.get::<JobSpec>(), job.get::<JobStatus>()))
-            }
+        match self.children.owners().get(&key) {
+            Ok(Some(job)) if job.meta().uid == owner.uid => Owner::Known(Owning::of(job.get(), job.get())),
             Ok(_) => Owner::Missing(key, owner.uid.clone()),
-            // It exists, and that is all that can be said of it.
+            // The job can't be read, but it exists.
             Err(_) => Owner::Known(Owning::Cares),
         }
+    }
+
+    /// Whether the job of this uid needs its pods' finalizers, by a live read.
+    async fn read_owner(&self, key: &ObjectKey, uid: &Uid) -> Result<Owning, SyncError> {
+        let job = self.children.owner_client().get(key).await?.filter(|job| job.meta().uid == *uid);
+        Ok(job.map_or(Owning::DoesNot, |job| Owning::of(group(&job), group(&job))))
     }
 }
 
@@ -175,7 +183,7 @@ impl Controller for OrphanController {
         step: &OrphanStep,
     ) -> Result<Self::Outcome, SyncError> {
         match step {
-            OrphanStep::ReadOwner(job, uid) => self.live.owning(job, uid).await.map(Some),
+            OrphanStep::ReadOwner(job, uid) => self.read_owner(job, uid).await.map(Some),
             OrphanStep::Release(namespace, pod) => {
                 let what = || format!("removing the finalizer of pod {namespace}/{}", pod.name);
                 let removed = self.pod_control.remove_finalizer(namespace, pod, TRACKING_FINALIZER).await?;
@@ -199,7 +207,7 @@ impl Controller for OrphanController {
 mod tests {
     use super::*;
 
-    /// What is done about one pod of such an owner.
+    /// The steps planned for one pod of such an owner.
     fn planned(owner: Option<Owner>) -> Vec<OrphanStep> {
         let pods = vec![PodRef { name: "a".into(), uid: "u".into() }];
         match (Orphans { namespace: "ns".into(), pods, owner, released: false }).plan() {

@@ -7,82 +7,103 @@ use steersman_api::{ResourceVersion, Time};
 use super::ledger::{Ledger, Managed};
 use super::manage::{Work, end_all, manage};
 use super::metrics::Action;
-use super::observed::{Grounds, Observed};
-use super::pods::{Claim, Pod};
+use super::observed::Observed;
+use super::pods::Pod;
 use super::status::StatusWrite;
 use super::tally::Tally;
 use super::verdict;
 use super::wanted::Refusal;
+use steersman_controller::children::{Claim, Grounds};
 use steersman_controller::plan::{Batch, OnFailure, Pace, Plan};
 use steersman_controller::pod_control::PodRef;
 
-/// Something to do about a job.
+/// An action of the controller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Say that the job is left alone.
+    /// Record an event which says that the controller leaves the job alone.
     Refuse(Refusal),
-    /// Read the job and its pods from the API server, in place of what the caches hold.
+    /// Make sure that the observation shows what other processes have written.
     Confirm,
-    /// Read the job from the API server: is it still the same, and not being deleted?
+    /// Make sure, by a live read, that the job still exists and is not being deleted.
     CheckAlive,
     /// Become a pod's owner.
     Adopt(PodRef),
     /// Cease to be a pod's owner.
     Disown(PodRef),
-    /// Make a pod.
+    /// Create a pod.
     Create {
-        /// For this index, in an indexed job.
+        /// The pod's index in an indexed job.
         index: Option<u32>,
-        /// Why, for the metrics.
+        /// The reason, for the metrics.
         reason: CreationReason,
     },
-    /// Take off a pod's finalizer and delete it: it does not count, whatever it comes to.
+    /// Remove a pod's finalizer and delete the pod: it does not count, however it ends.
     Discard(PodRef),
     /// Delete a pod. It stays, with its finalizer, until it is counted.
     Delete(PodRef),
     /// Write the status.
     WriteStatus(Box<StatusWrite>),
-    /// Take off the finalizer of a pod that the status accounts for.
+    /// Remove the finalizer of a pod that the status accounts for.
     Release(PodRef),
 }
 
-/// Why a pod is made: upstream's values of the label `reason`.
+impl Step {
+    /// What a sync counts as whose first step this is, once its pods are claimed. `None`: the step does not tell.
+    pub(super) fn action(&self) -> Option<Action> {
+        match self {
+            Self::Create { .. } => Some(Action::PodsCreated),
+            Self::Discard(_) => Some(Action::PodsDeleted),
+            // Only the end of a job deletes pods that still count.
+            Self::Delete(_) => Some(Action::Reconciling),
+            Self::WriteStatus(write) => Some(write.action),
+            Self::Refuse(_)
+            | Self::Confirm
+            | Self::CheckAlive
+            | Self::Adopt(_)
+            | Self::Disown(_)
+            | Self::Release(_) => None,
+        }
+    }
+}
+
+/// Why a pod is created: upstream's values of the label `reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreationReason {
-    /// There have not been enough.
+    /// The job has not had enough pods yet.
     New,
-    /// Others are ending, or have failed.
+    /// Other pods are being deleted, or have failed.
     RecreateTerminatingOrFailed,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It was done.
+    /// The step was done.
     Done,
-    /// There is no such pod.
+    /// The pod does not exist.
     Gone,
-    /// A pod was made.
+    /// A pod was created.
     Created(Box<Pod>),
-    /// No pod was made: the namespace is being deleted.
+    /// No pod was created, because the namespace is being deleted.
     NamespaceEnds,
     /// The status was written, and the job has this version now.
     Written(ResourceVersion),
-    /// The job was read anew; `None` if it is gone.
+    /// The job was observed anew. `None` if it is gone.
     Reread(Option<Box<Observed>>),
 }
 
-/// How many calls of a sync are under way at a time. The client has a limit of its own, and most of them wait in it.
+/// How many calls of a sync are under way at a time. The client's own limit holds most of them back.
 const AT_ONCE: usize = 64;
 
-/// How soon the next sync comes for what this one left. Upstream: `SyncJobBatchPeriod`.
+/// The time until the next sync, if this one left work undone. Upstream: `SyncJobBatchPeriod`.
 const BATCH_PERIOD: Duration = Duration::from_secs(1);
 
 /// What policy decides about a job.
 #[derive(Debug)]
 pub(super) struct Decision {
     pub(super) plan: Plan<Step>,
-    /// What a sync counts as whose first decision about the number of pods this is; `None` if it is about something else.
+    /// What a sync counts as whose first decision about the number of pods this is. `None` if the decision is about something
+    /// else.
     pub(super) action: Option<Action>,
 }
 
@@ -92,22 +113,23 @@ impl From<Plan<Step>> for Decision {
     }
 }
 
-/// Decides about the next steps of a sync: a function of its state alone, so that it does not matter in which sync, or in which
-/// process, a step is done. In this order:
+/// Decides on the next steps of a sync. A function of the observed state alone, so that it does not matter which sync, or which
+/// process, does a step. In this order:
 ///
-/// 1. pods are adopted and released;
-/// 2. pods are made or deleted, as the spec wants it, or because the job is at its end;
-/// 3. the status is written, if anything in it has changed: finished pods are entered, those released are counted;
+/// 1. the job adopts and releases pods;
+/// 2. pods are created or deleted, as the spec wants it, or because the job is at its end;
+/// 3. the status is written, if anything in it has changed: it enters finished pods, and counts those without a finalizer;
 /// 4. pods that the status accounts for lose their finalizers; back to 3.
 ///
-/// A job that is refused has no pods made, and none counted. Once it is being deleted, its pods lose their finalizers, lest
-/// it waits for them for ever.
+/// The controller leaves a job alone that has finished, or that another controller manages. It creates and counts no pods of a
+/// job that it refuses; once such a job is being deleted, its pods lose their finalizers, since the deletion may wait for them.
 pub(super) fn decide(observed: &Observed, now: Time) -> Decision {
-    if observed.done.all || observed.job.status.is_finished() {
+    let job = &observed.job;
+    if observed.done.all || job.managed_by_other.is_some() || job.status.is_finished() {
         return Plan::done().into();
     }
     let next = match observed.refusal {
-        Some(_) if observed.job.meta.is_deleting() => let_go(observed).into(),
+        Some(_) if job.meta.is_deleting() => let_go(observed).into(),
         Some(refusal) => return Plan::step(Step::Refuse(refusal)).into(),
         None => next(observed, now),
     };
@@ -117,7 +139,7 @@ pub(super) fn decide(observed: &Observed, now: Time) -> Decision {
     next
 }
 
-/// Takes the finalizer off all pods that have it.
+/// Removes the finalizer of all pods that have it.
 fn let_go(observed: &Observed) -> Plan<Step> {
     let held = observed.owned().filter(|pod| pod.tracked);
     let steps: Vec<_> = held.map(|pod| Step::Release(pod.reference())).collect();
@@ -138,7 +160,8 @@ fn next(observed: &Observed, now: Time) -> Decision {
         None if observed.job.meta.is_deleting() => (Managed::Otherwise, Work::Nothing),
         None => (Managed::BySpec, manage(observed, &tally, now)),
     };
-    let action = Some(action(managed, &work, observed.job.wanted.suspended));
+    let label = action(managed, &work, observed.job.wanted.suspended);
+    let action = Some(label);
     let (mut left, mut wait_over) = (false, None);
     match work {
         Work::Create(steps) if !observed.done.pods => {
@@ -148,7 +171,7 @@ fn next(observed: &Observed, now: Time) -> Decision {
         Work::Delete(steps) if !observed.done.pods => {
             return Decision { plan: together(steps, OnFailure::PlanAgain), action };
         }
-        // Left over after this sync has done its share. Nothing brings back a namespace that ends.
+        // The rest is for the next sync. In a namespace that is being deleted there will be none.
         Work::Create(_) => left = !observed.done.namespace_ends,
         Work::Delete(_) => left = true,
         Work::Wait(wait) => wait_over = Some(wait.max(BATCH_PERIOD)),
@@ -162,12 +185,11 @@ fn next(observed: &Observed, now: Time) -> Decision {
     let ledger = Ledger::of(observed, &tally, verdict.as_ref(), managed, now);
     if ledger.status != observed.job.status {
         let plan = Plan::step(Step::WriteStatus(Box::new(StatusWrite {
-            uid: observed.job.meta.uid.clone(),
-            resource_version: observed.job.meta.resource_version,
             was: observed.job.status.clone(),
             is: ledger.status,
             backoff: tally.backoff,
             announcements: ledger.announcements,
+            action: label,
         })));
         return Decision { plan, action };
     }
@@ -176,7 +198,7 @@ fn next(observed: &Observed, now: Time) -> Decision {
         return Decision { plan: together(releases, OnFailure::PlanAgain), action };
     }
     left |= ledger.more || !ledger.release.is_empty();
-    // What failed comes again after the key's back-off, and no sooner.
+    // After a failed step the sync comes again after the key's back-off, and no sooner.
     let next_portion = (left && !observed.done.failed).then_some(BATCH_PERIOD);
     let deadline = deadline.filter(|_| verdict.is_none());
     let plan = Plan::Done { requeue_after: [wait_over, next_portion, deadline].into_iter().flatten().min() };
@@ -195,8 +217,8 @@ fn action(managed: Managed, work: &Work, suspended: bool) -> Action {
     }
 }
 
-/// Makes the pods that are meant by the selector, and only those, the job's own. If that fails, nothing else is done: how
-/// many pods there are is not known.
+/// Makes the job the owner of the pods that its selector selects, and of no others. If a step fails, the sync ends, since the
+/// number of the job's pods is not known.
 fn claims(observed: &Observed) -> Option<Plan<Step>> {
     let with = |claim, step: fn(PodRef) -> Step| {
         let pods = observed.pods.iter().filter(move |pod| pod.claim == claim);

@@ -3,117 +3,81 @@
 use std::cmp::Reverse;
 
 use steersman_api::condition::ConditionStatus;
-use steersman_api::{ArcStr, LabelSelector, Meta, ObjectKey, OwnerReference, Time, Uid};
+use steersman_api::{ArcStr, Time, Uid};
 use steersman_informer::wire::{Group, Object};
 
+use steersman_controller::children::Claim;
 use steersman_controller::pod_control::PodRef;
 use steersman_kinds::pod::{
     Completion, Containers, Phase as PhaseGroup, Placement, Pod as CachedPod, Readiness, Sidecars,
 };
 
-/// While it is on a pod, the pod has not been counted, and can't go.
+/// The finalizer of pods that the job's status has not counted yet.
 pub(super) const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
 /// A pod that a job owns, or could.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pod {
-    /// Its name, within the job's namespace.
+    /// The name, within the job's namespace.
     pub name: ArcStr,
-    /// Which pod of that name.
+    /// Tells the pod from other pods of that name.
     pub uid: Uid,
-    /// What it is to the job.
+    /// What the pod is to the job.
     pub claim: Claim,
-    /// How far it is.
+    /// The phase.
     pub phase: Phase,
-    /// Whether it is being deleted.
+    /// Whether the pod is being deleted.
     pub deletion: Deletion,
-    /// It has the finalizer, and it was not this process that took it off.
+    /// Whether the pod has the finalizer, and nobody has removed it since.
     pub tracked: bool,
-    /// Since when it is ready, if it is; a ready pod may not say since when.
+    /// Since when the pod is ready, if it is. A ready pod may not say since when.
     pub ready: Option<Option<Time>>,
-    /// It has a node.
+    /// Whether the pod has a node.
     pub scheduled: bool,
-    /// Of the container that was restarted most, and of such a sidecar.
+    /// The largest number of restarts of a container, and of a sidecar.
     pub max_restarts: (i32, i32),
-    /// Of all containers.
+    /// The number of restarts of all containers.
     pub restarts: i32,
-    /// When it was made.
+    /// When the API server created the pod.
     pub created: Option<Time>,
-    /// When it finished, if it has: the best guess there is.
+    /// When the pod finished, as far as it tells. Meaningless for a pod that has not finished.
     pub finished_at: Time,
-    /// Its completion index.
+    /// The completion index.
     pub index: Option<u32>,
 }
 
-/// What a pod is to a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// Its own.
-    Owned,
-    /// Nobody's, and the job's selector means it: to be adopted.
-    Orphan,
-    /// Its own, but the selector does not mean it any more: to be released.
-    Stray,
-}
-
-/// How far a pod is, in upstream's order of which active ones go first.
+/// The phase of a pod, in upstream's order of deletion of active pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// It has not begun.
+    /// No container has started.
     Pending,
-    /// Its node is out of reach, or something newer.
+    /// The node does not answer, or the phase is unknown to this program.
     Unknown,
-    /// It runs.
+    /// Containers run.
     Running,
-    /// It ended well.
+    /// All containers have succeeded.
     Succeeded,
-    /// It ended badly.
+    /// All containers have ended, and one has failed.
     Failed,
 }
 
 /// Whether a pod is being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// It is not.
+    /// The pod is not being deleted.
     No,
-    /// It is.
+    /// The pod is being deleted.
     Asked,
-    /// By this sync: nobody has seen it so yet.
+    /// This sync has deleted the pod.
     JustAsked,
 }
 
-/// Whether the managing owner of a pod is this job, by namespace, kind, name and uid, as upstream's
-/// `PodControllerIndexKey`. The uid alone would not do: the API server checks no owner reference, so that a pod of any
-/// namespace can carry any uid.
-pub(super) fn is_pod_of(pod: &Meta, job: &ObjectKey, uid: &Uid) -> bool {
-    let is_job = |owner: &OwnerReference| owner.uid == *uid && owner.kind == "Job" && owner.name == job.name;
-    pod.key.namespace == job.namespace && pod.controller().is_some_and(is_job)
-}
-
-impl Claim {
-    /// What a pod is to the job of this metadata; `None` if it is none of its business. As upstream's `ClaimObject`: a job
-    /// that is being deleted neither adopts nor releases, and a pod that is being deleted is not adopted.
-    pub(super) fn of(job: &Meta, selector: &LabelSelector, pod: &Meta) -> Option<Self> {
-        let selected = selector.matches(&pod.labels);
-        match pod.controller() {
-            Some(_) if !is_pod_of(pod, &job.key, &job.uid) => None,
-            Some(_) if selected => Some(Self::Owned),
-            Some(_) if job.is_deleting() => None,
-            Some(_) => Some(Self::Stray),
-            None => {
-                let adoptable = selected
-                    && !job.is_deleting()
-                    && !pod.is_deleting()
-                    && pod.key.namespace == job.key.namespace;
-                adoptable.then_some(Self::Orphan)
-            }
-        }
-    }
-}
-
 impl Pod {
-    /// Of a cached pod, or one just read. All of its groups must have been kept.
-    pub(super) fn of(pod: &CachedPod, claim: Claim, condemned: bool) -> Self {
+    /// What policy reads of a pod. `has_gone`: the pod has lost its finalizer since, see `Family::has_gone`.
+    ///
+    /// # Panics
+    /// If a group was not kept.
+    pub(super) fn of(pod: &CachedPod, claim: Claim, has_gone: bool) -> Self {
         fn group<G: Group<Kind = CachedPod>>(pod: &CachedPod) -> &G {
             G::of(pod).expect("the groups that the job controller reads must be kept")
         }
@@ -135,7 +99,7 @@ impl Pod {
                 _ => Phase::Unknown,
             },
             deletion: if meta.is_deleting() { Deletion::Asked } else { Deletion::No },
-            tracked: meta.has_finalizer(TRACKING_FINALIZER) && !condemned,
+            tracked: meta.has_finalizer(TRACKING_FINALIZER) && !has_gone,
             ready: ready.is_true().then_some(ready.last_transition_time),
             scheduled: !group::<Placement>(pod).node.is_empty(),
             max_restarts: (
@@ -149,12 +113,12 @@ impl Pod {
         }
     }
 
-    /// How to name it in a write.
+    /// The pod's name in a write.
     pub(super) fn reference(&self) -> PodRef {
         PodRef { name: self.name.clone(), uid: self.uid.clone() }
     }
 
-    /// It has ended for good.
+    /// Whether the pod has ended.
     pub(super) fn is_terminal(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
@@ -169,13 +133,13 @@ impl Pod {
         !self.is_terminal() && self.deletion != Deletion::No
     }
 
-    /// It counts as failed: also if it is being deleted, since an orphan of a node that is gone may never get so far as to fail.
+    /// Whether the pod counts as failed. One that is being deleted does, since a pod whose node is gone may never fail.
     pub(super) fn has_failed(&self) -> bool {
         self.phase == Phase::Failed || self.deletion == Deletion::Asked && self.phase != Phase::Succeeded
     }
 
-    /// Which of several active pods goes first: the one that has got least far. Upstream's `ActivePods`, except that a pod
-    /// that can't be counted goes before all others, and that the last word is the name.
+    /// The order in which active pods are deleted: the pod that has got least far first. Upstream's `ActivePods`, except that
+    /// a pod that can't be counted comes before all others, and that the name breaks ties.
     pub(super) fn deletion_rank(&self) -> impl Ord + use<> {
         let since = self.ready.map(|since| since.map(Reverse));
         (
@@ -186,8 +150,8 @@ impl Pod {
     }
 }
 
-/// When a pod's containers had all ended, else when it ceased to be ready, else when its deletion was asked for, else when
-/// it was made.
+/// When the last of a pod's containers ended; else when the pod ceased to be ready; else when it was deleted; else when it was
+/// created.
 fn finished_at(pod: &CachedPod) -> Time {
     let meta = pod.meta();
     let containers = || {

@@ -1,11 +1,12 @@
-//! A job's status, and how it is written.
+//! A job's status, and its writes.
 
 use serde::Serialize;
-use serde_json::{Value, json};
 use steersman_api::condition::{self, ConditionStatus, is_true};
-use steersman_api::{ArcStr, ResourceVersion, Time, Uid, merge_patch};
+use steersman_api::{ArcStr, Meta, Time, Uid};
 
 use super::backoff::Backoff;
+use super::metrics::Action;
+use steersman_controller::client::StatusChange;
 use steersman_kinds::job::{JobStatus, UncountedTerminatedPods};
 
 /// The part of a job's status that its controller writes.
@@ -92,39 +93,33 @@ impl condition::Entry for Condition {
     }
 }
 
-/// A status to be written.
-///
-/// It is sent as a merge patch of what changes, with the job's uid and version as precondition. An update would have to
-/// send the whole object, and a projection does not hold it: labels and annotations would be lost, and what others keep
-/// in the status. With the version the patch is no less strict than an update: one that is based on an old state is refused.
+/// A status to write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusWrite {
-    /// Of the job.
-    pub uid: Uid,
-    /// The version that `was` is of.
-    pub resource_version: ResourceVersion,
-    /// The status as it is.
+    /// The stored status.
     pub was: Status,
-    /// As it shall be.
+    /// The new status.
     pub is: Status,
-    /// What holds once it is written.
+    /// The job's back-off once the status is written.
     pub backoff: Backoff,
-    /// What to say then.
+    /// The events to record then.
     pub announcements: Vec<Announcement>,
+    /// What the sync counts as in the metrics, if this is its first step.
+    pub(super) action: Action,
 }
 
 /// An event about the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Announcement {
-    /// It has no pods any more, since it was told so.
+    /// The job was suspended, and has no pods any more.
     Suspended,
-    /// It has pods again.
+    /// The job was resumed.
     Resumed,
-    /// More pods succeeded than had to.
+    /// More pods have succeeded than the job needs.
     TooManySucceededPods,
-    /// It is complete, for this reason.
+    /// The job is complete, for this reason.
     Complete(ArcStr),
-    /// It has failed, for this reason, and says so.
+    /// The job has failed, for this reason and with this message.
     Failed(ArcStr, ArcStr),
 }
 
@@ -221,23 +216,21 @@ impl Status {
 }
 
 impl StatusWrite {
-    /// The merge patch of the `status` subresource.
-    pub fn patch(&self) -> Value {
-        let value = |status| serde_json::to_value::<&Status>(status).expect("a status must serialize");
-        let changes = merge_patch::diff(&value(&self.was), &value(&self.is));
-        json!({
-            "metadata": {"uid": self.uid, "resourceVersion": self.resource_version},
-            "status": changes.unwrap_or_else(|| json!({})),
-        })
+    /// The change of the status of the job with this metadata. `None` if nothing changes.
+    pub fn change(&self, job: &Meta) -> Option<StatusChange> {
+        StatusChange::between(job, &self.was, &self.is)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use steersman_api::ResourceVersion;
+
     use super::*;
 
     #[test]
-    fn a_patch_says_what_changes_and_nothing_else() {
+    fn a_change_has_the_members_that_differ_and_no_others() {
         let (a, b) = (Uid::from("a"), Uid::from("b"));
         let was = Status {
             active: 2,
@@ -255,15 +248,15 @@ mod tests {
             ..was.clone()
         };
         let write = StatusWrite {
-            uid: Uid::from("u"),
-            resource_version: ResourceVersion(7),
             was,
             is,
             backoff: Backoff::default(),
             announcements: Vec::new(),
+            action: Action::Tracking,
         };
+        let job = Meta { uid: "u".into(), resource_version: ResourceVersion(7), ..Meta::default() };
         assert_eq!(
-            write.patch(),
+            write.change(&job).unwrap().patch(),
             json!({
                 "metadata": {"uid": "u", "resourceVersion": "7"},
                 "status": {

@@ -1,7 +1,6 @@
 //! Objects in, plan out. A whole sync is told as a list of lines, one for each batch of steps, under the assumption that all
 //! of them succeed.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use steersman_api::condition::ConditionStatus;
@@ -9,14 +8,16 @@ use steersman_api::{Meta, ObjectKey, ResourceVersion, Time, Uid};
 use steersman_informer::wire::Opaque;
 
 use super::backoff::Backoff;
-use super::observed::{Done, Grounds, Job, Observed};
+use super::observed::{Done, Job, Observed};
 use super::plan::{Outcome, Step, decide};
-use super::pods::{Claim, Deletion, Phase, Pod};
+use super::pods::{Deletion, Phase, Pod};
 use super::status::{Condition, Status, Uncounted};
 use super::wanted::{Completions, Restarts, Wanted};
+use steersman_controller::children::{Claim, Grounds};
 use steersman_controller::controller::StepResult;
 use steersman_controller::plan::Plan;
 
+mod actions;
 mod claims;
 mod ending;
 mod indexed;
@@ -51,6 +52,7 @@ fn job() -> Observed {
                 resource_version: ResourceVersion(1),
                 ..Meta::default()
             },
+            managed_by_other: None,
             wanted: Wanted {
                 parallelism: 1,
                 completions: Completions::Count(1),
@@ -73,7 +75,7 @@ fn job() -> Observed {
         backoff: Backoff::default(),
         grounds: Grounds::Sure,
         done: Done::default(),
-        action: OnceLock::new(),
+        action: None,
     }
 }
 
@@ -262,7 +264,7 @@ fn describe(steps: &[Step]) -> String {
 
 fn describe_write(write: &super::status::StatusWrite) -> String {
     let mut words = vec!["write".to_owned()];
-    let patch = write.patch();
+    let patch = write.change(&Meta::default()).unwrap().patch();
     for (name, value) in patch["status"].as_object().unwrap() {
         match value {
             serde_json::Value::Array(_) => {

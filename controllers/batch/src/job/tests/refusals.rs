@@ -80,3 +80,20 @@ fn a_refused_job_that_is_being_deleted_lets_its_pods_go_uncounted() {
     let Plan::Act(batch) = plan(&unsure, now()) else { panic!("nothing is planned") };
     assert_eq!(batch.steps, [Step::Confirm]);
 }
+
+#[test]
+fn a_job_that_another_controller_manages_or_that_has_finished_is_left_alone_and_its_syncs_are_not_counted() {
+    let theirs = || {
+        let mut theirs = job();
+        theirs.job.managed_by_other = Some("example.com/other".into());
+        theirs
+    };
+    let finished = || job().condition("Complete", ConditionStatus::True, "CompletionsReached");
+    for (name, settled) in [("managed by another", theirs()), ("finished", finished())] {
+        let observed = settled.with([pod("a").failed(), pod("b").claim(Claim::Orphan)]);
+        assert!(observed.is_settled() && observed.counted_completions().is_none(), "{name}");
+        let decision = decide(&observed, now());
+        assert_eq!((decision.plan, decision.action), (Plan::done(), None), "{name}");
+        assert_eq!(told(observed), [""; 0], "{name}");
+    }
+}

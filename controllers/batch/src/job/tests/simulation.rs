@@ -6,14 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures::FutureExt;
 use proptest::prelude::*;
 use steersman_api::ObjectKey;
 
+use super::super::backoff::Backoffs;
 use super::super::indexes::Indexes;
-use super::super::memory::Memory;
 use super::*;
 use steersman_controller::client::{WriteOutcome, Wrote, resource};
 use steersman_controller::controller::SyncError;
@@ -42,7 +42,9 @@ struct Server {
 /// One process that leads, and what it knows.
 struct Process {
     own_writes: OwnWrites,
-    memory: Memory,
+    backoffs: Backoffs,
+    /// Whether this process has read the job from the API server.
+    sure: AtomicBool,
     /// How many states of each kind its caches have seen.
     seen: [usize; 2],
     /// The versions that its caches have reached.
@@ -142,9 +144,10 @@ impl Server {
 
     fn write_status(
         &mut self,
+        version: ResourceVersion,
         write: &super::super::status::StatusWrite,
     ) -> Result<ResourceVersion, SyncError> {
-        if write.resource_version.0 != self.jobs.last().unwrap().0 {
+        if version.0 != self.jobs.last().unwrap().0 {
             return Err(refused(409));
         }
         let (was, is) = (self.status(), &write.is);
@@ -163,8 +166,12 @@ impl Server {
         Ok(ResourceVersion(self.version))
     }
 
-    /// Does what a step asks for.
-    fn apply(&mut self, step: &Step) -> Result<(Outcome, Option<(usize, ResourceVersion)>), SyncError> {
+    /// Carries out a step that was planned for this version of the job.
+    fn apply(
+        &mut self,
+        job: ResourceVersion,
+        step: &Step,
+    ) -> Result<(Outcome, Option<(usize, ResourceVersion)>), SyncError> {
         let uid = match step {
             Step::Discard(pod) | Step::Delete(pod) | Step::Release(pod) => &pod.uid,
             Step::Create { index, .. } => {
@@ -175,7 +182,7 @@ impl Server {
                 return Ok((Outcome::Created(Box::new(new)), Some((1, version))));
             }
             Step::WriteStatus(write) => {
-                let version = self.write_status(write)?;
+                let version = self.write_status(job, write)?;
                 return Ok((Outcome::Written(version), Some((0, version))));
             }
             step => panic!("{step:?} is not for the server"),
@@ -241,7 +248,7 @@ impl Process {
         };
         own_writes.watch_version(resource::<CachedJob>(), version(&reached[0]));
         own_writes.watch_version(resource::<CachedPod>(), version(&reached[1]));
-        Self { own_writes, memory: Memory::default(), seen, reached }
+        Self { own_writes, backoffs: Backoffs::default(), sure: AtomicBool::new(false), seen, reached }
     }
 }
 
@@ -254,25 +261,29 @@ impl World {
     fn observed(&self, (version, status): &(u64, Status), pods: &Pods, grounds: Grounds) -> Observed {
         let uid = Uid::from("job");
         let pods: Vec<Pod> = pods.values().cloned().collect();
-        let remembered = self.process.memory.backoff(&self.key, &uid);
-        let backoff = remembered.unwrap_or_else(|| Backoff::recall(status, &pods));
         let meta = Meta {
             key: self.key.clone(),
             uid,
             resource_version: ResourceVersion(*version),
             ..Meta::default()
         };
-        let job =
-            Job { meta, wanted: self.wanted.clone(), status: status.clone(), template: Opaque::default() };
-        let (done, action) = (Done::default(), OnceLock::new());
-        Observed { job, refusal: None, pods, backoff, grounds, done, action }
+        let remembered = self.process.backoffs.get(&meta);
+        let backoff = remembered.unwrap_or_else(|| Backoff::recall(status, &pods));
+        let job = Job {
+            meta,
+            managed_by_other: None,
+            wanted: self.wanted.clone(),
+            status: status.clone(),
+            template: Opaque::default(),
+        };
+        Observed { job, refusal: None, pods, backoff, grounds, done: Done::default(), action: None }
     }
 
     fn observe(&self) -> Option<Observed> {
         let [seen_jobs, seen_pods] = self.process.seen;
         let (job, states) = (&self.server.jobs[seen_jobs - 1], &self.server.pods[..seen_pods]);
         let (at, pods) = &states[seen_pods - 1];
-        let Process { own_writes, memory, reached, .. } = &self.process;
+        let Process { own_writes, sure, reached, .. } = &self.process;
         reached[0].store(job.0, Ordering::Relaxed);
         reached[1].store(*at, Ordering::Relaxed);
         match own_writes.check(&self.key) {
@@ -288,7 +299,8 @@ impl World {
                     (uid.clone(), Pod { tracked: pod.tracked && !lost(pod), ..pod.clone() })
                 };
                 let pods = pods.iter().map(shown).collect();
-                Some(self.observed(job, &pods, memory.grounds(&self.key, &"job".into())))
+                let grounds = if sure.load(Ordering::Relaxed) { Grounds::Sure } else { Grounds::Unsure };
+                Some(self.observed(job, &pods, grounds))
             }
         }
     }
@@ -303,11 +315,11 @@ impl World {
         self.process.own_writes.reread(&self.key, versions, |uid| held.contains(uid));
         let as_of = ResourceVersion(self.server.version);
         self.process.own_writes.listed::<CachedPod>(&self.key, Listing { as_of, held });
-        self.process.memory.be_sure(&self.key, &"job".into());
+        self.process.sure.store(true, Ordering::Relaxed);
         self.observed(job, pods, Grounds::Sure)
     }
 
-    fn act(&mut self, step: &Step, fate: Fate) -> Result<Result<Outcome, SyncError>, Crash> {
+    fn act(&mut self, job: &Meta, step: &Step, fate: Fate) -> Result<Result<Outcome, SyncError>, Crash> {
         if let Step::Confirm = step {
             return match fate {
                 Fate::CrashAfter | Fate::CrashBefore => Err(Crash),
@@ -315,19 +327,20 @@ impl World {
                 _ => Ok(Err(refused(429))),
             };
         }
-        let Self { key, server, process: Process { own_writes, memory, .. }, .. } = self;
+        let Self { key, server, process: Process { own_writes, backoffs, .. }, .. } = self;
+        let version = job.resource_version;
         let released = match step {
             Step::Discard(pod) | Step::Release(pod) => Some(&pod.uid),
             _ => None,
         };
         let answer = match fate {
-            Fate::Done => server.apply(step),
+            Fate::Done => server.apply(version, step),
             Fate::Refused => Err(refused(403)),
-            Fate::LostAfter => server.apply(step).and(Err(lost())),
+            Fate::LostAfter => server.apply(version, step).and(Err(lost())),
             Fate::LostBefore => Err(lost()),
             // What the process remembers dies with it.
             Fate::CrashAfter => {
-                let _ = server.apply(step);
+                let _ = server.apply(version, step);
                 return Err(Crash);
             }
             Fate::CrashBefore => return Err(Crash),
@@ -339,7 +352,7 @@ impl World {
         };
         let result = written.expect("a ready write must end at once").map(|written| written.outcome);
         if let (Step::WriteStatus(write), Ok(_)) = (step, &result) {
-            memory.set_backoff(key, &write.uid, write.backoff);
+            backoffs.set(job, write.backoff);
         }
         Ok(result)
     }
@@ -355,7 +368,7 @@ impl World {
                 let result = if stopped {
                     StepResult::Skipped
                 } else {
-                    let result = self.act(&step, fates.next().unwrap_or(Fate::Done))?;
+                    let result = self.act(&observed.job.meta, &step, fates.next().unwrap_or(Fate::Done))?;
                     self.check();
                     result.map_or_else(StepResult::Failed, StepResult::Done)
                 };
