@@ -1,8 +1,8 @@
-//! Creates, deletes and patches pods for controllers.
+//! Creates and deletes pods for controllers, and removes their finalizers.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::json;
-use steersman_api::{ArcStr, ObjectKey, OwnerReference, Uid};
+use steersman_api::{ArcStr, ObjectKey, Uid};
 use steersman_client::events::{EventType, Recorder};
 use steersman_informer::wire::{Object, Opaque};
 
@@ -11,8 +11,9 @@ use crate::controller::SyncError;
 use crate::pod_template::PodDraft;
 use steersman_kinds::pod::Pod;
 
-/// Creates, deletes and patches the pods of owners, and records events about the owner, as upstream's `RealPodControl`:
-/// `SuccessfulCreate`, `FailedCreate`, `SuccessfulDelete`, `FailedDelete`.
+/// Creates and deletes the pods of owners, and records events about the owner, as upstream's `RealPodControl`:
+/// `SuccessfulCreate`, `FailedCreate`, `SuccessfulDelete`, `FailedDelete`. Pods are adopted and released by
+/// [`Children`](crate::children::Children).
 ///
 /// Every write to a pod carries the pod's uid, so that it never changes a later pod of the same name.
 #[derive(Clone)]
@@ -103,56 +104,6 @@ impl PodControl {
         let patch = json!({"metadata": {
             "uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [finalizer],
         }});
-        self.patch(namespace, pod, patch).await
-    }
-
-    /// Makes `owner` the controller of a pod that has none, and adds a finalizer to the pod.
-    ///
-    /// # Errors
-    /// The API server did not change the pod, or may not have.
-    pub async fn adopt(
-        &self,
-        namespace: &str,
-        pod: &PodRef,
-        owner: &OwnerReference,
-        finalizer: &str,
-    ) -> Result<Changed<Pod>, SyncError> {
-        let patch = json!({"metadata": {
-            "ownerReferences": [owner], "uid": pod.uid, "finalizers": [finalizer],
-        }});
-        self.patch(namespace, pod, patch).await
-    }
-
-    /// Removes an owner and a finalizer from a pod.
-    ///
-    /// # Errors
-    /// The API server did not change the pod, or may not have. If the pod does not exist, or had no owners any more,
-    /// the result is [`Changed::Gone`].
-    pub async fn release(
-        &self,
-        namespace: &str,
-        pod: &PodRef,
-        owner: &Uid,
-        finalizer: &str,
-    ) -> Result<Changed<Pod>, SyncError> {
-        let patch = json!({"metadata": {
-            "uid": pod.uid,
-            "ownerReferences": [{"$patch": "delete", "uid": owner}],
-            "$deleteFromPrimitiveList/finalizers": [finalizer],
-        }});
-        match self.patch(namespace, pod, patch).await {
-            // The pod has no owners any more, or another pod has its name.
-            Err(error) if error.is("Invalid") => Ok(Changed::Gone),
-            other => other,
-        }
-    }
-
-    async fn patch(
-        &self,
-        namespace: &str,
-        pod: &PodRef,
-        patch: serde_json::Value,
-    ) -> Result<Changed<Pod>, SyncError> {
         let key = ObjectKey::new(namespace, pod.name.clone());
         self.client.patch(&key, &Patch::Strategic(patch)).await
     }
