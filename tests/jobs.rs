@@ -17,6 +17,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 use support::jobs::{self, Kubelet, job};
 use support::manager::Manager;
+use support::real::JOB_CONTROLLER_TOKEN;
 use support::{Cluster, eventually, until};
 
 const JOB: &[&str] = &["--controllers=job", "--kube-api-qps=1000", "--kube-api-burst=1000"];
@@ -174,4 +175,23 @@ async fn an_api_server_that_goes_and_comes_back_costs_no_pod() {
 
 fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending")
+}
+
+#[tokio::test]
+async fn a_job_completes_with_the_rights_of_kubernetes_own_role() {
+    if support::real::assets().is_none() {
+        println!("the embedded API server asks for no rights: not run");
+        return;
+    }
+    let cluster = Cluster::start_own().await;
+    let client = cluster.client();
+    let mut kubeconfig: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(cluster.kubeconfig()).unwrap()).unwrap();
+    kubeconfig["users"][0]["user"]["token"] = JOB_CONTROLLER_TOKEN.into();
+    std::fs::write(cluster.kubeconfig(), kubeconfig.to_string()).unwrap();
+    let _manager = Manager::start(&cluster.kubeconfig(), JOB);
+    let _kubelet = Kubelet::start(client.clone(), |_| "Succeeded");
+    jobs::create(&client, &job("two", json!({ "completions": 2, "parallelism": 2 }))).await;
+    let job = jobs::wait_for(&client, "two", "Complete").await;
+    assert_eq!(job.status.unwrap().succeeded, Some(2));
 }
