@@ -633,6 +633,24 @@ async fn a_job_that_cannot_be_read_keeps_no_other_from_adopting() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_job_with_an_empty_selector_adopts_a_pod_as_it_appears() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({"manualSelector": true, "selector": {}, "completions": 2}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    let mut free = forged("default", "free", &jobs.peek("pi"));
+    for held in ["ownerReferences", "finalizers"] {
+        free["metadata"].as_object_mut().unwrap().remove(held);
+    }
+    free["status"] = json!({"phase": "Succeeded"});
+    jobs.cluster.create(&free).await;
+    settle().await;
+    let adopted = jobs.cluster.peek("pods", "default/free");
+    assert_eq!(adopted["metadata"]["ownerReferences"][0]["name"], "pi", "{adopted:#}");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_job_is_asked_for_once_on_behalf_of_all_its_pods() {
     let jobs = Jobs::start().await;
     jobs.create(&job("pi", &json!({"parallelism": 40, "completions": 40}))).await;
