@@ -12,6 +12,7 @@ use steersman_informer::work_queue::{Key, MetricsProvider, QueueConfig, WorkQueu
 use crate::children::FirstLooks;
 use crate::feature_gates::FeatureGates;
 use crate::options::{OptionSet, Options};
+use crate::server_version::ServerVersion;
 
 /// A wall clock, which tests can replace. Use it for timestamps only: durations follow tokio's clock.
 #[derive(Clone)]
@@ -54,6 +55,8 @@ pub struct ControllerContext {
     pub first_looks: FirstLooks,
     /// Maps kinds to resources and back.
     pub rest_mapper: Arc<RestMapper>,
+    /// The version of the API server.
+    pub server_version: ServerVersion,
     /// Receives the events that controllers record.
     pub events: Broadcaster,
     /// The wall clock.

@@ -24,6 +24,7 @@ use crate::context::{Clock, ControllerContext};
 use crate::options::OptionSet;
 use crate::registry::{Constructor, Descriptor, Registry, Selection};
 use crate::runner::{Metrics, Timing};
+use crate::server_version::ServerVersion;
 
 /// Makes the context of controllers over a server in memory, and the writers of their events, which do not run yet.
 pub fn context(server: &TestServer, options: OptionSet) -> (ControllerContext, events::Writers) {
@@ -34,6 +35,7 @@ pub fn context(server: &TestServer, options: OptionSet) -> (ControllerContext, e
         informers: SharedInformerFactory::new(clients.watch_client(), Options::default()),
         first_looks: FirstLooks::default(),
         rest_mapper: Arc::new(RestMapper::new(clients.component("discovery"))),
+        server_version: ServerVersion::fixed(36),
         clients,
         events,
         clock: {

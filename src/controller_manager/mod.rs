@@ -21,6 +21,7 @@ use steersman_controller::feature_gates::FeatureGates;
 use steersman_controller::options::OptionSet;
 use steersman_controller::registry::{self, Selection};
 use steersman_controller::runner::{self, Controllers, ShutdownTimeout, Timing};
+use steersman_controller::server_version::ServerVersion;
 use steersman_informer::work_queue::{self, MetricsProvider};
 use steersman_informer::{SharedInformerFactory, factory, shared_informer};
 use tokio::task::JoinSet;
@@ -208,6 +209,7 @@ impl Manager {
             clients: gated,
             informers: informers.clone(),
             rest_mapper: Arc::new(RestMapper::new(clients.component("controller-discovery"))),
+            server_version: ServerVersion::of(clients.sender("controller-discovery")),
             events,
             clock: Clock::wall(),
             options: Arc::new(work.options),

@@ -1,7 +1,10 @@
 //! The order, names and types of the Go fields of a pod template.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
+
+use steersman_controller::controller::SyncError;
+use steersman_controller::server_version::ServerVersion;
 
 /// The Go structs of a pod template in one minor version of Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,26 @@ impl Layout {
             36 => Some(Self::V1_36),
             _ => None,
         }
+    }
+
+    /// The layout of the API server's version. Warns, once, if this program does not know it: see
+    /// [`of_minor`](Self::of_minor).
+    ///
+    /// # Errors
+    /// The version is not known yet, and the API server can't be asked.
+    pub(crate) async fn of_server(version: &ServerVersion) -> Result<Option<Self>, SyncError> {
+        static WARNED: Once = Once::new();
+        let minor = version.minor().await?;
+        let layout = Self::of_minor(minor);
+        if layout.is_none() {
+            WARNED.call_once(|| {
+                tracing::warn!(
+                    minor,
+                    "Hashes of pod templates will differ from those of kube-controller-manager of this version"
+                );
+            });
+        }
+        Ok(layout)
     }
 
     /// The structs of this layout.
