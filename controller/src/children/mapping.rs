@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use steersman_api::{Meta, ObjectKey};
 use steersman_informer::Change;
-use steersman_informer::wire::Kind;
+use steersman_informer::wire::{Kind, Selection};
 use steersman_informer::work_queue::WorkQueue;
 
 use super::{Children, Owns};
@@ -32,6 +32,12 @@ impl<O: Owns> Children<O> {
     /// the change. If no controller manages the child, these are the owners that select it, provided that its labels or its
     /// owner changed. As the pod handlers of upstream's ReplicaSet controller.
     pub fn child_changed(&self, change: &Change<O::Child>, enqueue: &Enqueue<'_>) {
+        self.dependent_changed(change, enqueue);
+    }
+
+    /// As [`child_changed`](Self::child_changed), for objects of another kind that the owners own as well, such as their
+    /// revisions.
+    pub fn dependent_changed<C: Selection>(&self, change: &Change<C>, enqueue: &Enqueue<'_>) {
         match change {
             Change::Added { object, .. } | Change::Resync { object } => match object.meta() {
                 child if child.controller().is_some() || child.is_deleting() => self.managing(child, enqueue),

@@ -275,13 +275,7 @@ impl<O: Owns> Children<O> {
         child: &Meta,
         finalizers: &[&str],
     ) -> Result<Changed<ChildOf<O>>, SyncError> {
-        let mut patch = json!({"metadata": {
-            "ownerReferences": [controller_reference::<O::Kind>(owner)], "uid": child.uid,
-        }});
-        if !finalizers.is_empty() {
-            patch["metadata"]["finalizers"] = json!(finalizers);
-        }
-        let patch = Patch::Strategic(patch);
+        let patch = adoption::<O::Kind>(owner, child, finalizers);
         self.own_writes.write(&owner.key, self.child_client.patch(&child.key, &patch)).await
     }
 
@@ -295,13 +289,7 @@ impl<O: Owns> Children<O> {
         child: &Meta,
         finalizers: &[&str],
     ) -> Result<Changed<ChildOf<O>>, SyncError> {
-        let mut patch = json!({"metadata": {
-            "uid": child.uid, "ownerReferences": [{"$patch": "delete", "uid": owner.uid}],
-        }});
-        if !finalizers.is_empty() {
-            patch["metadata"]["$deleteFromPrimitiveList/finalizers"] = json!(finalizers);
-        }
-        let patch = Patch::Strategic(patch);
+        let patch = release(owner, child, finalizers);
         match self.own_writes.write(&owner.key, self.child_client.patch(&child.key, &patch)).await {
             // The child has no owners any more, or another object has its name.
             Err(error) if error.is("Invalid") => Ok(Changed::Gone),
@@ -377,10 +365,34 @@ impl<O: Owns> Children<O> {
     }
 }
 
-/// Objects without a managing owner, by namespace.
-const WITHOUT_CONTROLLER: &str = "namespaceWithoutController";
+/// The patch that makes an owner of kind `O` the managing owner of a child that has none. `finalizers` are added to the child's.
+pub fn adoption<O: Kind>(owner: &Meta, child: &Meta, finalizers: &[&str]) -> Patch {
+    let owners = [controller_reference::<O>(owner)];
+    let mut patch = json!({"metadata": {"ownerReferences": owners, "uid": child.uid}});
+    if !finalizers.is_empty() {
+        patch["metadata"]["finalizers"] = json!(finalizers);
+    }
+    Patch::Strategic(patch)
+}
 
-fn without_controller<C: Selection>(child: &View<C>) -> Vec<IndexValue> {
+/// The patch that removes an owner from a child's owner references, and these finalizers from the child.
+///
+/// The API server refuses it with the reason `Invalid` if the child has no owners any more, or if another object has the
+/// child's name.
+pub fn release(owner: &Meta, child: &Meta, finalizers: &[&str]) -> Patch {
+    let owners = json!([{"$patch": "delete", "uid": owner.uid}]);
+    let mut patch = json!({"metadata": {"uid": child.uid, "ownerReferences": owners}});
+    if !finalizers.is_empty() {
+        patch["metadata"]["$deleteFromPrimitiveList/finalizers"] = json!(finalizers);
+    }
+    Patch::Strategic(patch)
+}
+
+/// The name of the index of objects without a managing owner, by namespace.
+pub const WITHOUT_CONTROLLER: &str = "namespaceWithoutController";
+
+/// The function of the index [`WITHOUT_CONTROLLER`].
+pub fn without_controller<C: Selection>(child: &View<C>) -> Vec<IndexValue> {
     let free = child.meta().controller().is_none();
     free.then(|| child.meta().key.namespace.clone().into()).into_iter().collect()
 }
