@@ -5,6 +5,7 @@
 mod annotation;
 pub mod condition;
 pub mod containers;
+pub mod controller_revision;
 pub mod deletion_cost;
 pub mod endpoints;
 pub mod ip;
