@@ -3,3 +3,5 @@
 #[allow(dead_code, reason = "not every controller that needs it is there yet")]
 mod pod_template;
 pub mod replica_set;
+#[allow(dead_code, unused_imports, reason = "not every controller that needs it is there yet")]
+mod revisions;

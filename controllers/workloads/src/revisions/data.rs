@@ -1,0 +1,63 @@
+//! The data of a revision: a patch that restores a pod template.
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use steersman_informer::wire::Opaque;
+
+use crate::pod_template::{self, Error, go_json};
+
+/// The data of the revision of a template, byte for byte as upstream's `getPatch` of StatefulSets and of DaemonSets.
+///
+/// Fields that this program does not know are not in it, as those that a controller-manager of upstream does not know are
+/// not in its revisions.
+///
+/// # Errors
+/// The template can't be read.
+pub(crate) fn data(template: &Opaque) -> Result<String, Error> {
+    let mut template = pod_template::json(template)?;
+    template["$patch"] = "replace".into();
+    Ok(go_json::canonical(&json!({"spec": {"template": template}})))
+}
+
+/// The template that a revision's data restores.
+///
+/// # Errors
+/// The data is not JSON.
+pub(crate) fn template(data: &[u8]) -> Result<Opaque, Error> {
+    let mut data: Value = serde_json::from_slice(data)?;
+    let mut template = data["spec"]["template"].take();
+    if let Value::Object(template) = &mut template {
+        template.remove("$patch");
+    }
+    let text = RawValue::from_string(template.to_string())?;
+    Ok(if template.is_null() { Opaque::None } else { Opaque::Json(text) })
+}
+
+/// Whether a revision's data is that of a template, whose own data is `of_template`.
+///
+/// Upstream compares the bytes. An API server that does not keep the bytes of JSON, as the embedded one, may have written the
+/// same JSON in another way, which counts as equal.
+pub(crate) fn is_same(data: &[u8], of_template: &str) -> bool {
+    if data == of_template.as_bytes() {
+        return true;
+    }
+    serde_json::from_slice(data).is_ok_and(|data| go_json::canonical(&data) == of_template)
+}
+
+/// Whether a revision's data restores a template that is equal to this one by meaning.
+///
+/// Data that another version of Kubernetes wrote may differ in its bytes only: that of 1.33 has a `creationTimestamp` of null
+/// (k/k#134773). Data that can't be read restores no template.
+///
+/// # Errors
+/// `of` can't be read.
+pub(crate) fn restores(data: &[u8], of: &Opaque) -> Result<bool, Error> {
+    match template(data) {
+        Ok(restored) if !restored.is_empty() => match pod_template::equal(&restored, of) {
+            Ok(equal) => Ok(equal),
+            // The fault may be in either of them.
+            Err(_) => pod_template::json(of).map(|_| false),
+        },
+        _ => Ok(false),
+    }
+}

@@ -1,0 +1,106 @@
+use super::super::data::{data, is_same, restores, template};
+use super::super::name::{daemon_set_name, stateful_set_hash, stateful_set_name};
+use super::*;
+use crate::pod_template;
+use crate::pod_template::tests::{json_of, vectors};
+
+const NGINX: &str = concat!(
+    r#"{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"nginx"}},"spec":{"containers":[{"#,
+    r#""image":"nginx:1.14.2","imagePullPolicy":"IfNotPresent","name":"nginx","ports":[{"containerPort":80,"#,
+    r#""protocol":"TCP"}],"resources":{},"terminationMessagePath":"/dev/termination-log","#,
+    r#""terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","#,
+    r#""schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}}}"#,
+);
+
+#[test]
+fn data_is_gos_whatever_a_template_has() {
+    let mut restored = 0;
+    for vector in vectors() {
+        let text = data(&vector.template).unwrap();
+        assert_eq!(stateful_set_hash(&text, vector.collision_count), vector.revision_hash, "{text}");
+        // Go has rounded the largest number up, and does not read it back itself.
+        if let Ok(again) = data(&template(text.as_bytes()).unwrap()) {
+            assert_eq!(again, text);
+            restored += 1;
+        }
+    }
+    assert!(restored > 50, "{restored}");
+}
+
+#[test]
+fn data_is_the_template_alone_as_a_patch() {
+    for template in [protobuf_of(&nginx()), json_of(&nginx())] {
+        assert_eq!(data(&template).unwrap(), NGINX);
+    }
+}
+
+#[test]
+fn data_has_what_go_never_leaves_out_and_its_escapes() {
+    let claim = json!({"spec": {"accessModes": ["ReadWriteOnce"]}});
+    let template = json!({
+        "metadata": {"annotations": {"a": "<b> & \u{2028}\"\\\u{1}", "": ""}, "labels": {}},
+        "spec": {
+            "containers": [{"name": "a", "resources": {"limits": {"cpu": "1.500", "memory": "1024Mi"}}}],
+            "nodeSelector": {},
+            "terminationGracePeriodSeconds": 9_007_199_254_740_993_i64,
+            "volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": claim}}],
+        },
+    });
+    let expected = concat!(
+        r#"{"spec":{"template":{"$patch":"replace","metadata":{"annotations":{"":"","#,
+        r#""a":"\u003cb\u003e \u0026 \u2028\"\\\u0001"}},"spec":{"containers":[{"name":"a","#,
+        r#""resources":{"limits":{"cpu":"1.500","memory":"1Gi"}}}],"terminationGracePeriodSeconds":9007199254740992,"#,
+        r#""volumes":[{"ephemeral":{"volumeClaimTemplate":{"metadata":{},"spec":{"accessModes":["ReadWriteOnce"],"#,
+        r#""resources":{}}}},"name":"v"}]}}}}"#,
+    );
+    assert_eq!(data(&protobuf_of(&template)).unwrap(), expected);
+    let empty = r#"{"spec":{"template":{"$patch":"replace","metadata":{},"spec":{"containers":null}}}}"#;
+    assert_eq!(data(&Opaque::None).unwrap(), empty);
+}
+
+#[test]
+fn names_are_upstreams() {
+    let data = data(&protobuf_of(&nginx())).unwrap();
+    let hash = stateful_set_hash(&data, 0);
+    assert_eq!(hash, "6fc8c9d6d6");
+    assert_ne!(stateful_set_hash(&data, 1), hash);
+    assert_eq!(stateful_set_name("web", &hash), "web-6fc8c9d6d6");
+    assert_eq!(stateful_set_name(&"a".repeat(253), "x"), format!("{}-x", "a".repeat(223)));
+    assert_eq!(daemon_set_name(&"a".repeat(253), "x"), format!("{}-x", "a".repeat(253)));
+}
+
+#[test]
+fn the_data_restores_the_template() {
+    let restored = template(NGINX.as_bytes()).unwrap();
+    assert!(pod_template::equal(&restored, &protobuf_of(&nginx())).unwrap());
+    assert!(matches!(template(br#"{"spec":{}}"#).unwrap(), Opaque::None));
+    assert!(template(b"").is_err());
+}
+
+#[test]
+fn data_is_the_same_however_its_json_is_written_but_not_by_meaning() {
+    let rewritten: Value = serde_json::from_str(NGINX).unwrap();
+    let pretty = serde_json::to_string_pretty(&rewritten).unwrap();
+    let null = NGINX.replace(r#""metadata":{"#, r#""metadata":{"creationTimestamp":null,"#);
+    let (default, amount) = (protobuf_of(&nginx()), |amount: &str| {
+        let mut template = nginx();
+        template["spec"]["containers"][0]["resources"] = json!({"limits": {"memory": amount}});
+        template
+    });
+    let gibibyte = data(&protobuf_of(&amount("1Gi"))).unwrap();
+    for (case, stored, of, same, restored) in [
+        ("as it is", NGINX, &default, true, true),
+        ("written in another way", &pretty, &default, true, true),
+        ("as Kubernetes 1.33 wrote it", &null, &default, false, true),
+        ("another amount of the same size", &gibibyte, &protobuf_of(&amount("1073741824")), false, true),
+        ("another amount", &gibibyte, &protobuf_of(&amount("2Gi")), false, false),
+        ("another image", NGINX, &protobuf_of(&image("nginx:2")), false, false),
+        ("no data", "", &default, false, false),
+        ("a patch of something else", r#"{"spec":{"replicas":1}}"#, &default, false, false),
+        ("no pod template", r#"{"spec":{"template":{"spec":{"containers":1}}}}"#, &default, false, false),
+    ] {
+        assert_eq!(is_same(stored.as_bytes(), &data(of).unwrap()), same, "{case}");
+        assert_eq!(restores(stored.as_bytes(), of).unwrap(), restored, "{case}");
+    }
+    assert!(restores(NGINX.as_bytes(), &Opaque::Protobuf([0x0a, 5].into())).is_err());
+}
