@@ -1,8 +1,8 @@
 //! Key mappings: how the informer's task calls them, and how their users remove them.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::ReentrantMutex;
 use tokio::sync::watch;
@@ -13,21 +13,16 @@ use crate::wire::Object;
 /// What a mapping does with a change.
 pub(super) type Call<K> = Box<dyn Fn(Raw<'_, K>) + Send + Sync>;
 
-/// The state that a mapping shares with its registration. Locked while the mapping runs, so that
-/// [`MappingRegistration::remove`] can wait for it; reentrant, so that a mapping can remove itself.
+/// The state that a mapping shares with its registration. The flags are set once, and never cleared.
 #[derive(Default)]
 pub(super) struct Gate {
-    state: ReentrantMutex<Cell<State>>,
-}
-
-/// `New` becomes `Registered` once the informer's task has called the mapping with all that is cached. Any state becomes
-/// `Removed`, for good.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    New,
-    Registered,
-    Removed,
+    /// Locked while the mapping runs, so that [`MappingRegistration::remove`] can wait for it; reentrant, so that a mapping
+    /// can remove itself.
+    running: ReentrantMutex<()>,
+    /// The informer's task has called the mapping with all that was cached.
+    registered: AtomicBool,
+    /// Set under the lock.
+    removed: AtomicBool,
 }
 
 /// A mapping as the informer's task holds it.
@@ -44,8 +39,8 @@ impl<K: Object> Mapping<K> {
     /// Calls the mapping, unless it was removed. If it panics, the cache and the other mappings go on: what it should have
     /// put in its queue comes with the object's next change, or with a resync.
     pub(super) fn call(&self, change: Raw<'_, K>) {
-        let state = self.gate.state.lock();
-        if state.get() == State::Removed {
+        let _running = self.gate.running.lock();
+        if self.is_removed() {
             return;
         }
         let object = change.object();
@@ -56,14 +51,11 @@ impl<K: Object> Mapping<K> {
 
     /// The mapping has been called with all that was cached.
     pub(super) fn registered(&self) {
-        let state = self.gate.state.lock();
-        if state.get() == State::New {
-            state.set(State::Registered);
-        }
+        self.gate.registered.store(true, Ordering::Release);
     }
 
     pub(super) fn is_removed(&self) -> bool {
-        self.gate.state.lock().get() == State::Removed
+        self.gate.removed.load(Ordering::Acquire)
     }
 }
 
@@ -85,9 +77,10 @@ impl MappingRegistration {
     }
 
     /// Whether the mapping has been called with everything that the informer's first list brought, and everything that was
-    /// cached when it was registered.
+    /// cached when it was registered. False once it is removed. Never waits for the mapping.
     pub fn has_synced(&self) -> bool {
-        *self.synced.borrow() && self.gate.state.lock().get() == State::Registered
+        let Gate { registered, removed, .. } = &*self.gate;
+        *self.synced.borrow() && registered.load(Ordering::Acquire) && !removed.load(Ordering::Acquire)
     }
 
     /// Ends the calls of the mapping. Once this returns, the mapping is not running and is never called again: if it is
@@ -96,7 +89,9 @@ impl MappingRegistration {
     /// A mapping may remove itself; the call that does so runs to its end. The caller must not hold a lock that the mapping
     /// takes.
     pub fn remove(&self) {
-        self.gate.state.lock().set(State::Removed);
+        let running = self.gate.running.lock();
+        self.gate.removed.store(true, Ordering::Release);
+        drop(running);
         (self.drop_removed)();
     }
 }

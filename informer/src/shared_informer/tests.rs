@@ -463,6 +463,32 @@ async fn no_call_of_a_mapping_runs_once_its_removal_has_returned() {
     assert_eq!(calls.load(Ordering::SeqCst), before, "no call has begun since");
 }
 
+/// A mapping may wait for a lock whose holder asks whether the mapping has synced.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_registration_tells_whether_it_has_synced_while_its_mapping_runs() {
+    let mut scene = Scene::new(Config::default());
+    let lock = Arc::new(Mutex::new(()));
+    let (enter, mut entered) = mpsc::unbounded_channel();
+    let taken = Arc::clone(&lock);
+    let registration = Arc::new(scene.informer.map(move |_| {
+        let _ = enter.send(());
+        drop(taken.lock());
+    }));
+    scene.source.apply(pod("a", "n1"));
+    let (asked, is_asked) = (Arc::clone(&registration), std::sync::mpsc::channel());
+    {
+        let held = lock.lock();
+        scene.start();
+        tokio::task::block_in_place(|| entered.blocking_recv()).expect("the mapping must be called");
+        std::thread::spawn(move || is_asked.0.send(asked.has_synced()));
+        let answer = is_asked.1.recv_timeout(Duration::from_secs(60));
+        drop(held);
+        assert_eq!(answer, Ok(false), "the mapping has not ended");
+    }
+    scene.informer.synced().await;
+    assert!(registration.has_synced());
+}
+
 /// A kind whose decoder panics.
 #[derive(Debug)]
 struct Trap;
