@@ -32,6 +32,9 @@ pub struct ObjectRefs<K: Lookup> {
     mapping: MappingRegistration,
 }
 
+/// The number of objects for which an empty stream keeps memory.
+const KEPT: usize = 64;
+
 struct Waiting<K: Lookup> {
     line: VecDeque<ObjectRef<K>>,
     /// Exactly the objects in `line`.
@@ -49,17 +52,16 @@ impl<K: Lookup> Feed<K>
 where
     K::DynamicType: Clone + Eq + Hash,
 {
+    /// Locks once for each object, because `objects` runs the user's code.
     fn add(&self, objects: impl IntoIterator<Item = ObjectRef<K>>) {
-        let mut waiting = self.0.lock();
         for object in objects {
+            let mut waiting = self.0.lock();
             if waiting.members.insert(object.clone()) {
                 waiting.line.push_back(object);
             }
-        }
-        if !waiting.line.is_empty()
-            && let Some(waker) = waiting.waker.take()
-        {
-            waker.wake();
+            let waker = waiting.waker.take();
+            drop(waiting);
+            waker.into_iter().for_each(Waker::wake);
         }
     }
 }
@@ -68,9 +70,9 @@ impl<K: Lookup> Drop for Feed<K> {
     fn drop(&mut self) {
         let mut waiting = self.0.lock();
         waiting.ended = true;
-        if let Some(waker) = waiting.waker.take() {
-            waker.wake();
-        }
+        let waker = waiting.waker.take();
+        drop(waiting);
+        waker.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -89,6 +91,9 @@ where
         if waiting.ended {
             return Poll::Ready(None);
         }
+        // The first objects are all that are cached; later ones are few.
+        waiting.line.shrink_to(KEPT);
+        waiting.members.shrink_to(KEPT);
         waiting.waker = Some(context.waker().clone());
         Poll::Pending
     }
@@ -173,6 +178,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_users_function_runs_under_no_lock_of_the_stream() {
+        let source = ScriptedSource::<MetaOnly>::default();
+        let resource = GroupVersionResource::new("", "v1", "things");
+        let shared = SharedInformer::new(Arc::new(source.clone()), resource, Config::default());
+        let waiting = Arc::new(Mutex::new(None::<Arc<Mutex<Waiting<ConfigMap>>>>));
+        let (seen, free) = (Arc::clone(&waiting), Arc::new(Mutex::new(Vec::new())));
+        let noted = Arc::clone(&free);
+        let objects = shared.select::<MetaOnly>().unwrap().object_refs::<ConfigMap, _>(move |view| {
+            let is_free = seen.lock().as_ref().is_some_and(|waiting| !waiting.is_locked());
+            noted.lock().push(is_free);
+            [ObjectRef::new(&view.meta().key.name)]
+        });
+        *waiting.lock() = Some(Arc::clone(&objects.waiting));
+        source.apply(owned("a", "one"));
+        source.apply(owned("b", "one"));
+        let stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Arc::clone(&shared).run(stop.clone()));
+        assert_eq!(objects.map(|object| object.name).take(2).collect::<Vec<_>>().await, ["a", "b"]);
+        assert_eq!(*free.lock(), [true, true]);
+        stop.cancel();
+        while tasks.join_next().await.is_some() {}
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn owners_wait_once_each_and_old_owners_are_told_too() {
         let source = ScriptedSource::<MetaOnly>::default();
         let resource = GroupVersionResource::new("", "v1", "things");
@@ -200,6 +230,18 @@ mod tests {
         assert_eq!(now(&mut objects), ["one", "two"]);
         source.delete(&ObjectKey::new("default", "b"));
         assert_eq!(objects.next().await.unwrap().name, "two", "the stream wakes its task");
+
+        for i in 0..10 * KEPT {
+            source.apply(owned(&format!("many-{i}"), &format!("owner-{i}")));
+        }
+        seen(&informer).await;
+        let room = |objects: &ObjectRefs<ConfigMap>| {
+            let waiting = objects.waiting.lock();
+            waiting.line.capacity().max(waiting.members.capacity())
+        };
+        assert!(room(&objects) >= 10 * KEPT);
+        assert_eq!(now(&mut objects).len(), 10 * KEPT);
+        assert!(room(&objects) <= 2 * KEPT, "an empty stream gives its memory back");
 
         let waiting = Arc::downgrade(&dropped.waiting);
         drop(dropped);
