@@ -100,8 +100,8 @@ impl<S: Selection> View<S> {
 
     /// A group of the object's fields.
     ///
-    /// If the object can't be read, all its groups have their defaults. Listers refuse to return such an object, so only key
-    /// mappings and handlers get one.
+    /// If the object can't be read, this is the group of its last readable state, or the default if there was none. Listers
+    /// refuse to return such an object, so only key mappings and handlers get one.
     ///
     /// # Panics
     /// Never, for objects of a cache: the cache knows every selection before it decodes anything.

@@ -51,13 +51,29 @@ projection! {
     }
 }
 
+projection! {
+    /// Looks into `metadata`, which every kind's metadata looks into as well.
+    #[derive(PartialEq)]
+    struct Mark {
+        pub generate_name: ArcStr = 2 "generateName",
+        pub namespace: ArcStr = 3 "namespace",
+    }
+    #[derive(PartialEq)]
+    struct Address {
+        pub ip: ArcStr = 6 "podIP",
+    }
+}
+
 kind! {
     struct Pod("", "v1", "pods") {
         spec: Spec = 2 "spec",
         status: Status = 3 "status",
+        mark: Mark = 1 "metadata",
+        address: Address = 3 "status",
     }
 }
 keep! { struct Whole: Pod => Spec, Status }
+keep! { struct Split: Pod => Spec, Status, Mark, Address }
 keep! { struct StatusOnly: Pod => Status }
 
 fn protobuf(object: &Value) -> Bytes {
@@ -72,9 +88,14 @@ fn both(object: &Value, groups: u64) -> [Pod; 2] {
 
 fn assert_same(object: &Value) {
     let [a, b] = both(object, Whole::GROUPS);
-    assert_eq!(a.meta(), b.meta());
-    assert_eq!(Spec::of(&a), Spec::of(&b));
-    assert_eq!(Status::of(&a), Status::of(&b));
+    // Several groups look into the metadata and the status.
+    let [c, d] = both(object, Split::GROUPS);
+    for pod in [&b, &c, &d] {
+        assert_eq!(a.meta(), pod.meta());
+        assert_eq!(Spec::of(&a), Spec::of(pod));
+        assert_eq!(Status::of(&a), Status::of(pod));
+    }
+    assert_eq!((Mark::of(&c), Address::of(&c)), (Mark::of(&d), Address::of(&d)));
 }
 
 fn text() -> impl Strategy<Value = String> {
@@ -116,7 +137,7 @@ prop_compose! {
         let mut pod = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
-                "name": name, "namespace": namespace, "labels": labels, "resourceVersion": version.to_string(),
+                "name": name, "generateName": name, "namespace": namespace, "labels": labels, "resourceVersion": version.to_string(),
                 "uid": "0191e7d2-8a6b-4cde-8f00-1234567890ab", "generation": generation, "creationTimestamp": created,
                 "finalizers": finalizers, "annotations": {"ignored": "value"},
             },
