@@ -221,6 +221,26 @@ async fn scaling_down_deletes_pods_on_nodes_with_more_pods_of_sibling_replica_se
 }
 
 #[tokio::test]
+async fn scaling_down_an_owner_without_a_controller_ignores_how_its_pods_are_spread() {
+    let managed = Managed::start().await;
+    for kind in Kind::ALL {
+        let mut manifest = kind.manifest(&name(kind), 2);
+        manifest["spec"]["template"]["spec"]["nodeName"] = json!("crowded");
+        let owner = Owner::create_from(&managed.client, kind, manifest).await;
+        let crowded = owner.has(2).await;
+        let template = json!({ "spec": { "nodeName": "empty" } });
+        owner.patch(json!({ "spec": { "template": template, "replicas": 3 } })).await;
+        for pod in owner.has(3).await {
+            let seconds = if crowded.contains(&pod) { 7200 } else { 60 };
+            owner.mark_since(&pod, "Running", "True", &ago(Duration::from_secs(seconds))).await;
+        }
+        owner.reports(json!({ "readyReplicas": 3 })).await;
+        owner.scale(2).await;
+        assert_eq!(owner.has(2).await, crowded, "the pod that became ready last goes first");
+    }
+}
+
+#[tokio::test]
 async fn pods_that_are_deleted_or_have_ended_are_replaced() {
     let managed = Managed::start().await;
     for kind in Kind::ALL {

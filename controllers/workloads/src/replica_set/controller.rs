@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use steersman_api::{ArcStr, Meta, ObjectKey, Time};
-use steersman_controller::children::{Children, Family, Sight, is_child_of};
+use steersman_api::{ArcStr, Meta, ObjectKey, Time, Uid};
+use steersman_controller::children::{Children, Claim, Family, Sight, is_child_of};
 use steersman_controller::client::{
     Changed, Created, Deleted, StatusChange, StatusWriter, controller_reference, event_reference,
 };
@@ -25,7 +25,6 @@ use super::metrics::Metrics;
 use super::observed::{Done, Observed};
 use super::plan::{Outcome, PodRef, Step, plan};
 use super::pods::Pod;
-use steersman_controller::children::Claim;
 
 /// Keeps the pods of owners of one kind.
 pub(super) struct ReplicaController<O: Replicates> {
@@ -65,24 +64,27 @@ impl<O: Replicates> ReplicaController<O> {
             read
         };
         let pods: Vec<Pod> = family.children.iter().map(read).collect();
-        let on_node = if pods.len() > owner.replicas { self.on_node(&owner.meta) } else { HashMap::new() };
+        let on_node = match owner.meta.controller() {
+            Some(parent) if pods.len() > owner.replicas => self.on_node(&owner.meta, &parent.uid),
+            _ => HashMap::new(),
+        };
         let (grounds, failure, done) = (family.grounds, None, Done::default());
         Observed { owner, pods, on_node, grounds, failure, done }
     }
 
-    /// The number of active pods on each node, of all owners that the owner's own controller owns; of the owner alone if no
-    /// object controls it.
-    fn on_node(&self, owner: &Meta) -> HashMap<ArcStr, usize> {
+    /// The number of active pods on each node, of the owner and of all owners that `parent` controls as well.
+    ///
+    /// Upstream counts them by the controller's uid, so owners without a controller have no counts, not even of their own
+    /// pods. Upstream never finds the siblings of a ReplicationController; this function does.
+    fn on_node(&self, owner: &Meta, parent: &Uid) -> HashMap<ArcStr, usize> {
         let namespace = &owner.key.namespace;
         let mut owners = vec![(owner.key.clone(), owner.uid.clone())];
-        if let Some(controller) = owner.controller() {
-            let value = IndexValue::Owner(namespace.clone(), controller.uid.clone());
-            self.children.owners().for_each_meta_by_index(&self.siblings, &value, |sibling| {
-                if sibling.is_controlled_by(&controller.uid) && sibling.uid != owner.uid {
-                    owners.push((sibling.key.clone(), sibling.uid.clone()));
-                }
-            });
-        }
+        let value = IndexValue::Owner(namespace.clone(), parent.clone());
+        self.children.owners().for_each_meta_by_index(&self.siblings, &value, |sibling| {
+            if sibling.is_controlled_by(parent) && sibling.uid != owner.uid {
+                owners.push((sibling.key.clone(), sibling.uid.clone()));
+            }
+        });
         let mut on_node = HashMap::new();
         for (key, uid) in owners {
             let value = IndexValue::Owner(namespace.clone(), uid.clone());
@@ -172,7 +174,9 @@ impl<O: Replicates> Controller for ReplicaController<O> {
             Sight::Family(family) => Observation::Ready(self.observed(&family)),
             Sight::Absent => Observation::Nothing,
             Sight::Behind { at_most, newly } => {
-                if let Some(resource) = newly {
+                if let Some(resource) = newly
+                    && O::COUNTS_STALE_SYNCS
+                {
                     self.metrics
                         .stale_syncs
                         .with_label_values(&[&*resource.group, &*resource.resource])

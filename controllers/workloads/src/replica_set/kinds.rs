@@ -24,6 +24,8 @@ pub(super) trait Replicates: Owns<Child = ReplicaPod> {
     const COMPONENT: &'static str;
     /// The name of the controller's queue in metrics.
     const QUEUE: &'static str;
+    /// Whether `stale_sync_skips_total` counts the kind's syncs. Upstream counts those of ReplicaSets only.
+    const COUNTS_STALE_SYNCS: bool;
 
     /// What policy reads of an owner.
     fn owner(object: &Self::Kind) -> Owner;
@@ -69,6 +71,7 @@ impl Owns for SyncedReplicaSet {
 impl Replicates for SyncedReplicaSet {
     const COMPONENT: &'static str = "replicaset-controller";
     const QUEUE: &'static str = "replicaset";
+    const COUNTS_STALE_SYNCS: bool = true;
 
     fn owner(object: &ReplicaSet) -> Owner {
         let (spec, status) = (group::<ReplicaSetSpec>(object), group::<ReplicaSetStatus>(object));
@@ -108,6 +111,7 @@ impl Owns for SyncedReplicationController {
 impl Replicates for SyncedReplicationController {
     const COMPONENT: &'static str = "replication-controller";
     const QUEUE: &'static str = "replicationmanager";
+    const COUNTS_STALE_SYNCS: bool = false;
 
     fn owner(object: &ReplicationController) -> Owner {
         let spec = group::<ReplicationControllerSpec>(object);

@@ -4,10 +4,11 @@ use std::sync::LazyLock;
 
 use prometheus::{Error, Histogram, HistogramOpts, IntCounterVec, Opts, Registry, exponential_buckets};
 
-/// The ReplicaSet controller's metrics. As upstream, the ReplicationController controller counts in them as well, and only
-/// the ReplicaSet controller registers them.
+/// The ReplicaSet controller's metrics. As upstream, only the ReplicaSet controller registers them.
 pub(super) struct Metrics {
+    /// Observed by the ReplicationController controller as well, as upstream.
     pub(super) age_ratio: Histogram,
+    /// Counts syncs of ReplicaSets only.
     pub(super) stale_syncs: IntCounterVec,
 }
 
