@@ -28,8 +28,8 @@ pub(super) enum Step {
     Delete {
         /// The pod.
         pod: PodRef,
-        /// The pod's age in relation to that of the youngest ready pod, if the pod is ready. For the metric
-        /// `sorting_deletion_age_ratio`.
+        /// What the metric `sorting_deletion_age_ratio` observes. `None` unless the pod is ready and was chosen among
+        /// several.
         age_ratio: Option<f64>,
     },
     /// Write the status.
@@ -101,30 +101,33 @@ fn manage(observed: &Observed, now: Time) -> Option<Plan<Step>> {
     if observed.done.managed || observed.owner.meta.is_deleting() {
         return None;
     }
-    let mut active: Vec<Pod> = observed.owned().filter(|pod| pod.is_active()).cloned().collect();
+    let mut active: Vec<&Pod> = observed.owned().filter(|pod| pod.is_active()).collect();
     let wanted = observed.owner.replicas;
     let (steps, pace) = match active.len().checked_sub(wanted) {
         Some(0) => return None,
         None => (vec![Step::Create; (wanted - active.len()).min(BURST)], Pace::SlowStart),
         Some(surplus) => {
             let surplus = surplus.min(BURST);
+            let mut youngest = None;
             if surplus < active.len() {
                 rank::sort(&mut active, &observed.on_node, now);
+                youngest =
+                    active.iter().filter(|pod| pod.ready.is_some()).filter_map(|pod| pod.created).max();
             }
-            let youngest =
-                active.iter().filter(|pod| pod.ready.is_some()).filter_map(|pod| pod.created).max();
             let delete =
-                |pod: &Pod| Step::Delete { pod: pod.reference(), age_ratio: age_ratio(pod, youngest, now) };
+                |pod: &&Pod| Step::Delete { pod: pod.reference(), age_ratio: age_ratio(pod, youngest, now) };
             (active[..surplus].iter().map(delete).collect(), Pace::Together(AT_ONCE))
         }
     };
     Some(Plan::Act(Batch { steps, pace, on_failure: OnFailure::PlanAgain }))
 }
 
+/// The pod's age divided by that of the youngest ready pod. `None` if the pod is not ready, or the youngest has no age.
+/// Upstream divides whole milliseconds and drops the fraction.
 fn age_ratio(pod: &Pod, youngest: Option<Time>, now: Time) -> Option<f64> {
     pod.ready?;
-    let youngest = now.since(youngest?).as_secs_f64();
-    (youngest > 0.0).then_some(now.since(pod.created?).as_secs_f64() / youngest)
+    let ratio = now.since(pod.created?).as_millis().checked_div(now.since(youngest?).as_millis())?;
+    Some(f64::from(u32::try_from(ratio).unwrap_or(u32::MAX)))
 }
 
 fn report(observed: &Observed, now: Time) -> Plan<Step> {

@@ -40,9 +40,9 @@ pub(super) struct Pod {
 /// A pod's phase, in upstream's order of which active pods are deleted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
-    /// The pod has not started.
+    /// The pod has not started, or the phase is newer than this program.
     Pending,
-    /// The pod's node is out of reach, or the phase is newer than this program.
+    /// The pod's node is out of reach.
     Unknown,
     /// The pod runs.
     Running,
@@ -66,10 +66,10 @@ impl Pod {
             claim,
             labels: meta.labels.clone(),
             phase: match &*group::<PhaseGroup>(pod).phase {
-                "Pending" | "" => Phase::Pending,
+                "Unknown" => Phase::Unknown,
                 "Running" => Phase::Running,
                 "Succeeded" | "Failed" => Phase::Ended,
-                _ => Phase::Unknown,
+                _ => Phase::Pending,
             },
             deleting: meta.is_deleting(),
             ready: ready.is_true().then_some(ready.last_transition_time),

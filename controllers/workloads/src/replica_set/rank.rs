@@ -13,15 +13,16 @@ use super::pods::Pod;
 /// 2. pending pods, then those of unknown phase, then running ones;
 /// 3. pods that are not ready;
 /// 4. pods of lower deletion cost;
-/// 5. pods on nodes with more active pods of the same owner and its siblings. `on_node` tells how many those are;
+/// 5. pods on nodes with more active pods of the same owner and its siblings. `on_node` has their numbers;
 /// 6. of ready pods, those that became ready later. Upstream compares the times' logarithms, so that pods of similar age
 ///    are taken at random: by their uids;
 /// 7. pods whose containers were restarted more often;
 /// 8. younger pods, compared as in 6.
 ///
-/// Upstream's order has circles where some of several ready pods of similar age became ready in the same second, and a
-/// sort may not. Here those pods stay together: their class goes by the smallest uid in it.
-pub(super) fn sort(pods: &mut [Pod], on_node: &HashMap<ArcStr, usize>, now: Time) {
+/// Upstream's order has cycles: of ready pods of similar age, it compares those that became ready in the same second by 7
+/// and 8, and the others by uid. A sort needs an order without cycles. So here, pods that became ready in the same second
+/// form a class, and classes of similar age are compared by the smallest uid in each.
+pub(super) fn sort(pods: &mut [&Pod], on_node: &HashMap<ArcStr, usize>, now: Time) {
     let mut classes: BTreeMap<Time, Uid> = BTreeMap::new();
     for pod in pods.iter() {
         if let Some(Some(since)) = pod.ready {
@@ -53,7 +54,7 @@ fn younger_first(a: Option<Time>, b: Option<Time>, now: Time) -> Ordering {
     age(a).cmp(&age(b))
 }
 
-/// The logarithm of an age to base 2, of its nanoseconds, rounded down; -1 of no age.
+/// The logarithm to base 2 of an age in nanoseconds, rounded down. -1 for an age of zero.
 fn logarithm(age: std::time::Duration) -> i64 {
     age.as_nanos().checked_ilog2().map_or(-1, i64::from)
 }

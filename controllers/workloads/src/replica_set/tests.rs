@@ -109,7 +109,26 @@ fn pods_that_serve_least_are_deleted_first() {
 }
 
 #[test]
-fn the_order_has_no_circles_though_some_pods_became_ready_in_the_same_second() {
+fn the_age_ratio_is_observed_of_ready_pods_that_were_chosen() {
+    let ratios = |observed: &Observed| -> Vec<_> {
+        let ratio = |step| match step {
+            Step::Delete { age_ratio, .. } => age_ratio,
+            other => panic!("{other:?}"),
+        };
+        steps(observed).into_iter().map(ratio).collect()
+    };
+    let aged = |name, seconds| Pod { created: Some(ago(seconds)), ..pod(name) };
+    let pods = || {
+        let cheap = Pod { deletion_cost: -1, ..aged("cheap", 190) };
+        vec![Pod { ready: None, ..aged("not ready", 10) }, cheap, aged("youngest", 100), aged("old", 1_000)]
+    };
+    assert_eq!(ratios(&owner(2, pods())), [None, Some(1.0)], "as upstream, without the fraction");
+    assert_eq!(ratios(&owner(0, pods())), [None; 4], "nothing was chosen");
+    assert_eq!(ratios(&owner(1, vec![aged("a", 0), aged("b", 0)])), [None], "no division by zero");
+}
+
+#[test]
+fn the_order_has_no_cycles_though_some_pods_became_ready_in_the_same_second() {
     let at = |name: &str, seconds, restarts| Pod {
         ready: Some(Some(ago(seconds))),
         max_restarts: (restarts, 0),
