@@ -29,7 +29,7 @@ use controller::construct;
 pub use kinds::{SyncedReplicaSet, SyncedReplicationController};
 use metrics::Metrics;
 
-/// The row of the ReplicaSet controller.
+/// The ReplicaSet controller's entry in the registry.
 pub const REPLICA_SETS: Descriptor = Descriptor::new("replicaset-controller", &["replicaset"], |context| {
     Metrics::shared().register(&context.metrics)?;
     construct::<SyncedReplicaSet>(context, context.options::<ReplicaSetOptions>().concurrent_syncs)
@@ -45,7 +45,7 @@ pub const REPLICA_SETS: Descriptor = Descriptor::new("replicaset-controller", &[
     PODS,
 ]);
 
-/// The row of the ReplicationController controller.
+/// The ReplicationController controller's entry in the registry.
 pub const REPLICATION_CONTROLLERS: Descriptor =
     Descriptor::new("replicationcontroller-controller", &["replicationcontroller"], |context| {
         let options: ReplicationControllerOptions = context.options();
