@@ -73,7 +73,7 @@ enum Error {
 enum Outcome {
     /// Nothing is left to do for it.
     Done,
-    /// Another party must finish first. The step is to be repeated.
+    /// Another party must finish first. The caller must repeat the step.
     Waits,
 }
 

@@ -1,4 +1,4 @@
-//! The end of a namespace.
+//! Empties and finalizes namespaces that are being deleted.
 
 use http::Request;
 use kube::Api;
@@ -9,13 +9,13 @@ use steersman_client::discovery::{Discovered, Scope};
 
 use super::{Error, Outcome};
 
-/// The finalizer that holds a namespace until nothing is left in it.
+/// The finalizer that keeps a namespace until it is empty.
 const KUBERNETES: &str = "kubernetes";
 
-/// Deletes what is in the namespace, of whatever kind, and lets it go once nothing is left.
+/// Deletes the objects of all kinds in the namespace, and removes the finalizer once none is left.
 ///
 /// # Errors
-/// Something can't be listed or deleted; what was done stays done.
+/// A kind can't be listed or deleted, or the namespace can't be read or written. Calls that were made have taken effect.
 pub(super) async fn empty(client: &Client, name: &str) -> Result<Outcome, Error> {
     let path = format!("/api/v1/namespaces/{name}");
     let namespace: Value = match client.request(Request::get(&path).body(Vec::new())?).await {
@@ -26,7 +26,7 @@ pub(super) async fn empty(client: &Client, name: &str) -> Result<Outcome, Error>
     let is_ours = |finalizer: &Value| finalizer == KUBERNETES;
     let held = namespace["spec"]["finalizers"].as_array().is_some_and(|all| all.iter().any(is_ours));
     if !held || namespace["metadata"]["deletionTimestamp"].is_null() {
-        // Somebody else holds it, or it is another one by now.
+        // Another party's finalizer keeps it, or it is a new namespace of the same name.
         return Ok(Outcome::Done);
     }
     let mut left = false;
@@ -56,7 +56,7 @@ pub(super) async fn empty(client: &Client, name: &str) -> Result<Outcome, Error>
         .body(finalized.to_string().into_bytes())?;
     match client.request::<Value>(request).await {
         Ok(_) => Ok(Outcome::Done),
-        // It has changed since, or is gone.
+        // The namespace has changed since the read, or is gone.
         Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => Ok(Outcome::Waits),
         Err(error) => Err(error.into()),
     }

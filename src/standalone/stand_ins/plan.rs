@@ -159,24 +159,34 @@ fn is_to(reference: &OwnerReference, pod: &Pod, owner: &Owner) -> bool {
         && pod.key.namespace == owner.key.namespace
 }
 
-/// The step that is due for a pod because of its owner. A pod that has other owners besides is not deleted, because this
-/// function cannot tell whether they exist.
+/// The step that is due for a pod because of one of its owners.
+///
+/// A pod that has other owners besides is released instead of deleted, because this function cannot tell whether those
+/// exist. Once one reference is left, the pod goes with that owner.
 fn of_pod(pod: &Pod, owners: &BTreeMap<&Uid, &Owner>) -> Option<Step> {
-    let (reference, kind) = pod.owners.iter().find_map(|owner| Some((owner, OwnerKind::of(owner)?)))?;
-    let (key, uid) = (pod.key.clone(), pod.uid.clone());
-    let alone = pod.owners.len() == 1 && !pod.deleting;
-    let owner = owners.get(&reference.uid).filter(|owner| is_to(reference, pod, owner));
-    match owner.map(|owner| owner.deletion) {
-        None if alone => {
-            let owner = ObjectKey::new(pod.key.namespace.clone(), reference.name.clone());
-            Some(Step::Collect { pod: key, uid, kind, owner, owner_uid: reference.uid.clone() })
+    let (key, uid) = (&pod.key, &pod.uid);
+    let alone = pod.owners.len() == 1;
+    pod.owners.iter().find_map(|reference| {
+        let kind = OwnerKind::of(reference)?;
+        let owner = owners.get(&reference.uid).filter(|owner| is_to(reference, pod, owner));
+        match owner.map(|owner| owner.deletion) {
+            None if alone && !pod.deleting => Some(Step::Collect {
+                pod: key.clone(),
+                uid: uid.clone(),
+                kind,
+                owner: ObjectKey::new(key.namespace.clone(), reference.name.clone()),
+                owner_uid: reference.uid.clone(),
+            }),
+            Some(Some(Deletion::Foreground)) if alone && !pod.deleting => {
+                Some(Step::Delete { pod: key.clone(), uid: uid.clone() })
+            }
+            Some(Some(Deletion::Foreground)) if alone => None,
+            Some(Some(Deletion::Foreground | Deletion::Orphan)) => {
+                Some(Step::Release { pod: key.clone(), uid: uid.clone(), owner_uid: reference.uid.clone() })
+            }
+            _ => None,
         }
-        Some(Some(Deletion::Foreground)) if alone => Some(Step::Delete { pod: key, uid }),
-        Some(Some(Deletion::Orphan)) => {
-            Some(Step::Release { pod: key, uid, owner_uid: reference.uid.clone() })
-        }
-        _ => None,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -294,12 +304,18 @@ mod tests {
                 let owner = ObjectKey::new("ns", "o");
                 Step::Finish { kind, owner, uid: "here".into(), finalizer }
             };
-            assert_eq!(beside(kind, owned(), Some(Deletion::Orphan)), [release]);
+            assert_eq!(beside(kind, owned(), Some(Deletion::Orphan)), std::slice::from_ref(&release));
             let delete = Step::Delete { pod: key, uid: uid() };
             assert_eq!(beside(kind, owned(), Some(Deletion::Foreground)), [delete]);
             assert_eq!(beside(kind, owned(), Some(Deletion::Other)), []);
             let going = Pod { deleting: true, ..owned() };
             assert_eq!(beside(kind, going, Some(Deletion::Foreground)), [], "the pod is awaited");
+            let shared =
+                pod(&[reference("v1", "ConfigMap", "m"), to(OwnerKind::Job, "gone"), to(kind, "here")]);
+            for deletion in [Deletion::Orphan, Deletion::Foreground] {
+                let steps = beside(kind, shared.clone(), Some(deletion));
+                assert_eq!(steps, std::slice::from_ref(&release), "{deletion:?} of a pod with other owners");
+            }
             assert_eq!(beside(kind, pod(&[]), Some(Deletion::Orphan)), [finish(ORPHAN)]);
             assert_eq!(beside(kind, pod(&[]), Some(Deletion::Foreground)), [finish(FOREGROUND)]);
         }

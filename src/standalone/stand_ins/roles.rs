@@ -1,4 +1,4 @@
-//! Cluster roles that are made of others, such as `admin`, `edit` and `view`.
+//! Aggregates the rules of cluster roles such as `admin`, `edit` and `view`.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 use steersman_client::fault::told;
 
-/// The manager of the rules that are gathered: upstream's controller's name.
+/// The field manager of aggregated rules: the name of upstream's controller.
 const MANAGER: &str = "clusterrole-aggregation-controller";
 
-/// Why not all roles have their rules.
+/// Why some roles do not have their rules. The caller retries.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// Nobody knows what there is.
+    /// The API server did not list the roles.
     #[error("cluster roles can't be listed: {}", told(.0))]
     List(#[source] kube::Error),
-    /// Each of these names a role and says why. All others were written.
+    /// Some roles were not written. Each text names a role and the error. All other roles were written.
     #[error("cluster roles can't be written: {}", .0.join("; "))]
     Write(Vec<String>),
 }
 
-/// Gives every role that is made of others the rules that these have now.
+/// Writes the rules of all aggregated roles.
 ///
 /// # Errors
-/// Roles can't be listed, or some can't be written; what was written stays so.
+/// Roles can't be listed, or some of them can't be written.
 pub(super) async fn gather(client: &kube::Client) -> Result<(), Error> {
     let roles = Api::<ClusterRole>::all(client.clone());
     let all = roles.list(&ListParams::default()).await.map_err(Error::List)?.items;
@@ -38,7 +38,7 @@ pub(super) async fn gather(client: &kube::Client) -> Result<(), Error> {
             "metadata": {"name": name},
             "rules": rules,
         });
-        // Names of roles may have letters that mean something else in a path.
+        // Names of roles may have characters that have a meaning in a path.
         let place = utf8_percent_encode(name, NON_ALPHANUMERIC).to_string();
         let written = roles.patch(&place, &PatchParams::apply(MANAGER).force(), &Patch::Apply(role)).await;
         if let Err(error) = written {
@@ -48,9 +48,10 @@ pub(super) async fn gather(client: &kube::Client) -> Result<(), Error> {
     if failed.is_empty() { Ok(()) } else { Err(Error::Write(failed)) }
 }
 
-/// The roles whose rules are not those of their parts, with the rules that they should have. Pure.
+/// The aggregated roles whose rules must change, with their new rules. Pure.
 ///
-/// One after the other, each of what the others have by then: roles that are made of each other come to have the same.
+/// Goes through the roles by name, and takes the new rules of roles that it has already been through. So roles that
+/// aggregate each other end up with the same rules.
 fn plan(roles: &[ClusterRole]) -> BTreeMap<&str, Vec<PolicyRule>> {
     let mut sorted: Vec<&ClusterRole> = roles.iter().collect();
     sorted.sort_by_key(|role| name_of(role));
@@ -59,7 +60,7 @@ fn plan(roles: &[ClusterRole]) -> BTreeMap<&str, Vec<PolicyRule>> {
         let Some(aggregation) = &role.aggregation_rule else { continue };
         let mut rules: Vec<PolicyRule> = Vec::new();
         for selector in aggregation.cluster_role_selectors.iter().flatten() {
-            // One that makes no sense selects nothing.
+            // An invalid selector selects nothing.
             let Ok(selector) = Selector::try_from(selector.clone()) else { continue };
             let empty = BTreeMap::new();
             let is_part = |part: &&&ClusterRole| {
