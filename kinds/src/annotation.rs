@@ -1,10 +1,57 @@
-//! Decodes one annotation out of an object's metadata.
+//! Decodes annotations out of an object's metadata.
 
 use std::fmt;
 
+use steersman_api::ArcStr;
+use steersman_api::meta::Labels;
 use steersman_informer::serde::Deserializer;
 use steersman_informer::serde::de::{IgnoredAny, MapAccess, Visitor};
-use steersman_informer::wire::{Field, Key, WireError};
+use steersman_informer::wire::{Field, FieldValue, Key, WireError};
+
+/// The annotation in which `kubectl apply` keeps the whole manifest.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// All annotations of an object but [`LAST_APPLIED`], which is large and which controllers copy nowhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Annotations(Labels);
+
+impl Annotations {
+    /// The value of an annotation.
+    pub fn get(&self, key: &str) -> Option<&ArcStr> {
+        self.0.get(key)
+    }
+
+    /// Sets an annotation, and replaces its old value.
+    pub fn insert(&mut self, key: ArcStr, value: ArcStr) {
+        self.0.insert(key, value);
+    }
+
+    /// Iterates over keys and values, sorted by key.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&ArcStr, &ArcStr)> {
+        self.0.iter()
+    }
+}
+
+impl<'a> FromIterator<(&'a str, &'a str)> for Annotations {
+    fn from_iter<I: IntoIterator<Item = (&'a str, &'a str)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+}
+
+impl FieldValue for Annotations {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        if entry(field, LAST_APPLIED)?.is_some() {
+            return Ok(());
+        }
+        self.0.merge(field)
+    }
+
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let all = Labels::from_json(deserializer)?;
+        let kept = all.iter().filter(|(key, _)| *key != LAST_APPLIED);
+        Ok(Self(kept.map(|(key, value)| (key.clone(), value.clone())).collect()))
+    }
+}
 
 /// The value of the annotation `key` if `field`, an entry of `metadata.annotations` in protobuf, is that annotation.
 ///

@@ -2,11 +2,12 @@
 //!
 //! A controller declares with `keep!` which groups of fields it reads; its informer caches these and no others.
 
-mod annotation;
+pub mod annotation;
 pub mod condition;
 pub mod containers;
 pub mod controller_revision;
 pub mod deletion_cost;
+pub mod deployment;
 pub mod endpoints;
 pub mod ip;
 pub mod job;

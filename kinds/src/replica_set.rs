@@ -3,6 +3,7 @@
 use steersman_informer::wire::Opaque;
 use steersman_informer::{kind, projection};
 
+use super::annotation::Annotations;
 use super::condition::WorkloadCondition;
 use super::pod_template::LabelledTemplate;
 use super::selector::SelectorSpec;
@@ -30,6 +31,12 @@ projection! {
         pub template: LabelledTemplate = 3 "template",
     }
 
+    /// A ReplicaSet's annotations.
+    pub struct ReplicaSetAnnotations {
+        /// The annotations, by key, without `kubectl.kubernetes.io/last-applied-configuration`.
+        pub annotations: Annotations = 12 "annotations",
+    }
+
     /// A ReplicaSet's status.
     pub struct ReplicaSetStatus {
         /// The number of active pods: neither finished nor being deleted.
@@ -53,6 +60,7 @@ projection! {
 kind! {
     /// A ReplicaSet.
     pub struct ReplicaSet("apps", "v1", "replicasets") {
+        annotations: ReplicaSetAnnotations = 1 "metadata",
         spec: ReplicaSetSpec = 2 "spec",
         template: ReplicaSetTemplate = 2 "spec",
         template_labels: TemplateLabels = 2 "spec",

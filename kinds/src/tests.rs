@@ -6,9 +6,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use steersman_api::condition::ConditionStatus;
 use steersman_api::schema;
-use steersman_informer::wire::{Encoding, Group, Kind, Opaque};
+use steersman_informer::wire::{Encoding, Group, IntOrString, Kind, Opaque};
 
+use super::annotation::LAST_APPLIED;
 use super::deletion_cost::DELETION_COST;
+use super::deployment::{
+    Deployment, DeploymentAnnotations, DeploymentSpec, DeploymentStatus, DeploymentTemplate,
+};
 use super::endpoints::Endpoints;
 use super::node::Node;
 use super::pod::{DeletionCost, Pod};
@@ -162,6 +166,45 @@ fn replica_sets_are_the_same_in_both_encodings() {
     let changed: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     assert_eq!(condition.last_transition_time, Some(changed.into()));
     assert!(ReplicaSetTemplate::of(&protobuf).is_none(), "the template was not requested");
+}
+
+#[test]
+fn deployments_are_the_same_in_both_encodings() {
+    let mut object = replicas();
+    object["metadata"]["annotations"] = json!({"a": "1", LAST_APPLIED: "the whole manifest", "z": "2"});
+    object["spec"]["selector"] = json!({"matchLabels": {"app": "web"}});
+    object["spec"]["strategy"] =
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}});
+    object["spec"]["paused"] = json!(true);
+    object["spec"]["revisionHistoryLimit"] = json!(0);
+    object["spec"]["progressDeadlineSeconds"] = json!(600);
+    object["status"] = json!({
+        "observedGeneration": 2, "replicas": 6, "updatedReplicas": 5, "readyReplicas": 4, "availableReplicas": 3,
+        "unavailableReplicas": 2, "terminatingReplicas": 0, "collisionCount": 1,
+        "conditions": [{
+            "type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated", "message": "on its way",
+            "lastUpdateTime": "2026-01-02T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }],
+    });
+    let groups = DeploymentSpec::BIT | DeploymentAnnotations::BIT | DeploymentStatus::BIT;
+    let [json, protobuf] = decoded::<Deployment>(&object, groups);
+    assert_eq!(format!("{json:?}"), format!("{protobuf:?}"));
+    let spec = DeploymentSpec::of(&protobuf).unwrap();
+    assert_eq!((spec.replicas, spec.min_ready_seconds, spec.paused), (Some(0), 5, true));
+    assert_eq!((spec.revision_history_limit, spec.progress_deadline_seconds), (Some(0), Some(600)));
+    assert_eq!(spec.strategy.kind, "RollingUpdate");
+    assert_eq!(spec.strategy.rolling_update.max_surge, IntOrString::String("25%".into()));
+    assert_eq!(spec.strategy.rolling_update.max_unavailable, IntOrString::Int(1));
+    let annotations = &DeploymentAnnotations::of(&protobuf).unwrap().annotations;
+    assert_eq!(*annotations, [("a", "1"), ("z", "2")].into_iter().collect());
+    let status = DeploymentStatus::of(&protobuf).unwrap();
+    assert_eq!((status.replicas, status.updated_replicas, status.ready_replicas), (6, 5, 4));
+    assert_eq!((status.available_replicas, status.unavailable_replicas), (3, 2));
+    assert_eq!((status.terminating_replicas, status.collision_count), (Some(0), Some(1)));
+    let condition = &status.conditions[0];
+    assert_eq!((&*condition.kind, &*condition.reason), ("Progressing", "ReplicaSetUpdated"));
+    assert!(condition.last_update_time > condition.last_transition_time);
+    assert!(DeploymentTemplate::of(&protobuf).is_none(), "nobody asked for the template");
 }
 
 #[test]
