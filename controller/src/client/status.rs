@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use steersman_api::{Meta, ObjectKey, ResourceVersion, Status, Uid, merge_patch};
+use steersman_api::{ArcStr, Meta, ObjectKey, ResourceVersion, Status, Uid, merge_patch};
 use steersman_informer::wire::Kind;
 
 use super::{Changed, Client, Patch, Subresource};
@@ -22,6 +22,8 @@ pub struct StatusChange {
     resource_version: ResourceVersion,
     /// The merge patch from the old status to the new one. Removed members are null; a list is replaced as a whole.
     difference: Value,
+    /// An annotation that is set in the same write.
+    annotation: Option<(&'static str, ArcStr)>,
 }
 
 impl StatusChange {
@@ -33,16 +35,41 @@ impl StatusChange {
     pub fn between<S: Serialize>(meta: &Meta, was: &S, is: &S) -> Option<Self> {
         let json = |status: &S| serde_json::to_value(status).expect("a status must be serializable as JSON");
         let difference = merge_patch::diff(&json(was), &json(is))?;
-        Some(Self { uid: meta.uid.clone(), resource_version: meta.resource_version, difference })
+        Some(Self { difference, ..Self::nothing(meta) })
+    }
+
+    /// The change of the status, and of one annotation beside it. The API server takes metadata that comes with a status,
+    /// without a new generation, for the kinds whose controllers need it: Deployments keep their revision so.
+    ///
+    /// # Panics
+    /// If a status can't be serialized as JSON.
+    pub fn with_annotation<S: Serialize>(
+        meta: &Meta,
+        was: &S,
+        is: &S,
+        key: &'static str,
+        value: ArcStr,
+    ) -> Self {
+        let change = Self::between(meta, was, is).unwrap_or_else(|| Self::nothing(meta));
+        Self { annotation: Some((key, value)), ..change }
+    }
+
+    fn nothing(meta: &Meta) -> Self {
+        let (uid, resource_version) = (meta.uid.clone(), meta.resource_version);
+        Self { uid, resource_version, difference: json!({}), annotation: None }
     }
 
     /// The merge patch of the subresource `status`, with the object's uid and version as preconditions. So it is no less
     /// strict than an update: the API server refuses a patch that was decided on an old state.
     pub fn patch(&self) -> Value {
-        json!({
+        let mut patch = json!({
             "metadata": {"uid": self.uid, "resourceVersion": self.resource_version},
             "status": self.difference,
-        })
+        });
+        if let Some((key, value)) = &self.annotation {
+            patch["metadata"]["annotations"] = json!({*key: value.as_str()});
+        }
+        patch
     }
 }
 
@@ -86,6 +113,9 @@ impl<K: Kind> StatusWriter<K> {
             return Ok(Changed::Conflict(Status::failure(409, "Conflict", message).into()));
         }
         json_patch::merge(&mut object["status"], &change.difference);
+        if let Some((key, value)) = &change.annotation {
+            object["metadata"]["annotations"][*key] = value.as_str().into();
+        }
         let content = Content::json(JSON, &object);
         let answer = self.client.resource().update(key, Subresource::Status, content).await;
         Changed::of(answer, |answer| self.client.decode(answer))

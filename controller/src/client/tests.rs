@@ -136,6 +136,18 @@ async fn a_status_is_written_by_patch_or_by_update_and_unknown_members_survive_b
         let stale = StatusChange::between(set.meta(), &was, &is).unwrap();
         let refused = writer.write(&key("a"), &stale).await.unwrap();
         assert!(matches!(refused, Changed::Conflict(_)), "update: {update}, {refused:?}");
+
+        let current = sets.get(&key("a")).await.unwrap().unwrap();
+        let value = format!("{update}").into();
+        let change = StatusChange::with_annotation(current.meta(), &is, &is, "example.com/note", value);
+        let written = writer.write(&key("a"), &change).await.unwrap();
+        assert!(matches!(written, Changed::Now(_)), "{written:?}");
+        let stored = sets.resource().get_json(&key("a")).await.unwrap().unwrap();
+        assert_eq!(stored["metadata"]["annotations"], json!({"example.com/note": format!("{update}")}));
+        assert_eq!(
+            (&stored["metadata"]["generation"], &stored["status"]["replicas"]),
+            (&json!(1), &json!(2))
+        );
     }
 }
 
