@@ -4,7 +4,7 @@ use steersman_controller::registry::{Descriptor, Registry};
 use steersman_controllers_batch::job;
 use steersman_controllers_network::endpoints;
 use steersman_controllers_nodes::pod_gc;
-use steersman_controllers_workloads::replica_set;
+use steersman_controllers_workloads::{deployment, replica_set};
 
 /// The registry with all controllers of kube-controller-manager.
 pub fn builtin() -> Registry {
@@ -23,7 +23,7 @@ pub fn builtin() -> Registry {
         row("daemonset-controller", &["daemonset"]),
         job::DESCRIPTOR,
         row("podgroup-protection-controller", &[]),
-        row("deployment-controller", &["deployment"]),
+        deployment::DESCRIPTOR,
         replica_set::REPLICA_SETS,
         row("horizontal-pod-autoscaler-controller", &["horizontalpodautoscaling"]),
         row("disruption-controller", &["disruption"]),

@@ -86,7 +86,6 @@ pub(crate) const CONTROLLER_MANAGER: Unheeded = Unheeded {
         "cluster-signing-legacy-unknown-key-file",
         "concurrent-cron-job-syncs",
         "concurrent-daemonset-syncs",
-        "concurrent-deployment-syncs",
         "concurrent-device-taint-eviction-syncs",
         "concurrent-ephemeralvolume-syncs",
         "concurrent-gc-syncs",
