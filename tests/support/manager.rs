@@ -47,6 +47,7 @@ pub struct Manager {
     child: Child,
     /// Where it serves its metrics and health. Upstream's manager serves none here.
     pub address: String,
+    is_steersman: bool,
     log: tempfile::NamedTempFile,
 }
 
@@ -75,7 +76,13 @@ impl Manager {
         command.current_dir(kubeconfig.parent().expect("a kubeconfig is in a folder"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.reopen().expect("it was just made"));
         let child = command.spawn().expect("the manager must start");
-        Self { child, address, log }
+        let is_steersman = matches!(program, Program::Steersman);
+        Self { child, address, is_steersman, log }
+    }
+
+    /// Whether it is not upstream's.
+    pub fn is_steersman(&self) -> bool {
+        self.is_steersman
     }
 
     /// Sends it a signal.

@@ -13,6 +13,8 @@ use tokio::sync::OnceCell;
 const TOKEN: &str = "administrator";
 /// The token of the service account to which Kubernetes's own roles give the rights of the job controller.
 pub const JOB_CONTROLLER_TOKEN: &str = "job-controller";
+/// Likewise, of the Deployment controller.
+pub const DEPLOYMENT_CONTROLLER_TOKEN: &str = "deployment-controller";
 
 /// The folder that holds the programs, where the environment names one.
 #[allow(clippy::disallowed_methods, reason = "that is how envtest's users choose a real server")]
@@ -68,13 +70,11 @@ impl RealServer {
         let write = |name: &str, text: &str| {
             std::fs::write(folder.path().join(name), text).expect("a file must be written");
         };
-        let job_controller = "system:serviceaccount:kube-system:job-controller";
-        write(
-            "tokens.csv",
-            &format!(
-                "{TOKEN},administrator,administrator,system:masters\n{JOB_CONTROLLER_TOKEN},{job_controller},job-controller\n"
-            ),
-        );
+        let mut tokens = format!("{TOKEN},administrator,administrator,system:masters\n");
+        for controller in [JOB_CONTROLLER_TOKEN, DEPLOYMENT_CONTROLLER_TOKEN] {
+            tokens += &format!("{controller},system:serviceaccount:kube-system:{controller},{controller}\n");
+        }
+        write("tokens.csv", &tokens);
         run("openssl", &["genrsa", "-out", "sa.key", "2048"], folder.path());
         let server = Self {
             assets: assets.to_owned(),
