@@ -85,6 +85,19 @@ pub fn by_namespace<S: Selection>(object: &crate::View<S>) -> Vec<IndexValue> {
     vec![object.meta().key.namespace.clone().into()]
 }
 
+/// The name of the index by each label of an object, with its namespace ([`IndexValue::Triple`]: namespace, key, value).
+/// Finds the objects that a selector selects without a look at the others of the namespace.
+pub const BY_LABEL: &str = "label";
+
+/// The function of [`BY_LABEL`].
+pub fn by_label<S: Selection>(object: &crate::View<S>) -> Vec<IndexValue> {
+    let meta = object.meta();
+    let labels = meta.labels.iter();
+    labels
+        .map(|(key, value)| IndexValue::Triple(meta.key.namespace.clone(), key.clone(), value.clone()))
+        .collect()
+}
+
 /// The name of the index by managing owner ([`IndexValue::Owner`]). Objects without a managing owner are not in it.
 ///
 /// The namespace is part of the value because an owner owns within its namespace only: a reference from elsewhere is invalid,

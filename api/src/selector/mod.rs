@@ -97,6 +97,22 @@ impl LabelSelector {
         })
     }
 
+    /// A label that every selected object has, with its value. An index of selectors by this label finds those that may
+    /// select an object by the object's labels. `None` if the selector demands no single value of any label.
+    ///
+    /// If there are several such labels, returns the one with the longest value, which is likely to be the rarest: a hash or
+    /// a uid, not the name of an application.
+    pub fn demanded_label(&self) -> Option<(&str, &ArcStr)> {
+        let single = self.requirements.iter().filter_map(|requirement| match &requirement.test {
+            Test::In(values) => match &values[..] {
+                [value] => Some((requirement.key.as_str(), value)),
+                _ => None,
+            },
+            _ => None,
+        });
+        single.max_by(|a, b| a.1.len().cmp(&b.1.len()).then(b.0.cmp(a.0)))
+    }
+
     /// Whether the selector has no requirements, so that it selects everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
@@ -274,6 +290,24 @@ mod tests {
 
     fn selects(selector: &str, labels: &[(&'static str, &'static str)]) -> bool {
         selector.parse::<LabelSelector>().unwrap().matches(&labels.iter().copied().collect())
+    }
+
+    #[test]
+    fn a_demanded_label_is_one_that_every_selected_object_has() {
+        for (selector, expected) in [
+            ("", None),
+            ("app=web", Some(("app", "web"))),
+            ("app=web,pod-template-hash=6c5f67b5f7", Some(("pod-template-hash", "6c5f67b5f7"))),
+            ("app in (web)", Some(("app", "web"))),
+            ("app in (web,db)", None),
+            ("app,!tier", None),
+            ("tier notin (frontend)", None),
+            ("app=web,tier notin (frontend)", Some(("app", "web"))),
+        ] {
+            let parsed: LabelSelector = selector.parse().unwrap();
+            let demanded = parsed.demanded_label().map(|(key, value)| (key, value.as_str()));
+            assert_eq!(demanded, expected, "{selector}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use steersman_api::meta::Labels;
-use steersman_api::{ArcStr, LabelSelector, ObjectKey};
+use steersman_api::{ArcStr, ObjectKey};
 use steersman_informer::{IndexValue, View};
 
 use super::{Children, Owns};
@@ -13,24 +13,15 @@ pub(super) const BY_SELECTOR: &str = "selectorLabel";
 
 /// The function of [`BY_SELECTOR`].
 ///
-/// A selected object has all labels of the selector, so one of them suffices to find the owner; the fewer owners share it,
-/// the better. The longest value likely tells the most: a hash or a uid, not the name of an application. An owner whose
-/// selector demands no single value of any label is found under its namespace alone.
+/// A selected object has all labels of the selector, so one of them suffices to find the owner. An owner whose selector
+/// demands no single value of any label is found under its namespace alone.
 pub(super) fn by_selector<O: Owns>(owner: &View<O>) -> Vec<IndexValue> {
     let Ok(selector) = O::selector(owner.object()) else { return Vec::new() };
     let namespace = &owner.meta().key.namespace;
-    vec![telling(&selector).map_or_else(
+    vec![selector.demanded_label().map_or_else(
         || IndexValue::Text(namespace.clone()),
         |(key, value)| IndexValue::Triple(namespace.clone(), key.into(), value.clone()),
     )]
-}
-
-fn telling(selector: &LabelSelector) -> Option<(&str, &ArcStr)> {
-    let single = selector.terms().filter_map(|(key, values)| match values {
-        [value] => Some((key, value)),
-        _ => None,
-    });
-    single.max_by(|a, b| a.1.len().cmp(&b.1.len()).then(b.0.cmp(a.0)))
 }
 
 impl<O: Owns> Children<O> {
