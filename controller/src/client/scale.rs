@@ -1,7 +1,7 @@
 //! The scale of an object: its wanted and its current number of replicas.
 
 use serde_json::Value;
-use steersman_api::{ArcStr, ResourceVersion};
+use steersman_api::{ArcStr, ResourceVersion, Uid};
 
 use crate::controller::SyncError;
 
@@ -9,6 +9,8 @@ use crate::controller::SyncError;
 #[derive(Clone, Debug)]
 pub struct Scale {
     json: Value,
+    /// The uid of the scaled object.
+    pub uid: Uid,
     /// The version of the scaled object.
     pub resource_version: ResourceVersion,
     /// The wanted number of replicas.
@@ -28,7 +30,8 @@ impl Scale {
             .map_err(|error| SyncError::Failed(format!("a Scale with a bad resourceVersion: {error}")))?;
         let (wanted, current) = (number("spec"), number("status"));
         let selector = json["status"]["selector"].as_str().unwrap_or_default().into();
-        Ok(Self { resource_version, wanted, current, selector, json })
+        let uid = json["metadata"]["uid"].as_str().unwrap_or_default().into();
+        Ok(Self { uid, resource_version, wanted, current, selector, json })
     }
 
     pub(super) fn with_replicas(&self, replicas: i32) -> Value {

@@ -160,6 +160,7 @@ async fn a_resource_without_a_type_has_metadata_scale_and_collections() {
     assert_eq!(sets.get_meta(&key("a")).await.unwrap().unwrap().uid, set.meta().uid);
     let scale = sets.scale(&key("a")).await.unwrap().unwrap();
     assert_eq!((scale.wanted, &*scale.selector), (2, "app=a"));
+    assert_eq!(scale.uid, set.meta().uid);
     let Changed::Now(scaled) = sets.set_scale(&key("a"), &scale, 5).await.unwrap() else {
         panic!("unscaled")
     };
