@@ -67,13 +67,39 @@ projection! {
         pub message: ArcStr = 5 "message",
     }
 
+    /// A `metav1.Condition`, as newer kinds have it.
+    pub struct MetaCondition {
+        /// The condition's type, such as `DisruptionAllowed`.
+        pub kind: Interned = 1 "type",
+        /// Whether the condition holds.
+        pub status: ConditionStatus = 2 "status",
+        /// The generation of the object that the condition describes.
+        pub observed_generation: i64 = 3 "observedGeneration",
+        /// When `status` last changed.
+        pub last_transition_time: Option<Time> = 4 "lastTransitionTime",
+        /// Why `status` last changed, in one word for programs.
+        pub reason: Interned = 5 "reason",
+        /// Why `status` last changed, for people.
+        pub message: ArcStr = 6 "message",
+    }
+
     /// An entry of a list in JSON. `merge` decodes those in protobuf by hand, to allocate no type of a discarded
     /// condition.
     struct Entry {
         pub kind: ArcStr = 1 "type",
         pub status: ConditionStatus = 2 "status",
         pub last_transition_time: Option<Time> = 4 "lastTransitionTime",
+        pub reason: Interned = 5 "reason",
     }
+}
+
+/// The reason of the condition of type `T` in a list of conditions. For lists like those of [`Picked`]; the first condition
+/// of the type counts here, too.
+#[derive(Clone, Debug, Default)]
+pub struct ReasonOf<T> {
+    /// The reason, in one word; `None` if the list has no such condition.
+    pub reason: Option<Interned>,
+    of: PhantomData<T>,
 }
 
 impl<T: ConditionType> FieldValue for Picked<T> {
@@ -102,5 +128,29 @@ impl<T: ConditionType> FieldValue for Picked<T> {
             last_transition_time: entry.last_transition_time,
             of: PhantomData,
         }))
+    }
+}
+
+impl<T: ConditionType> FieldValue for ReasonOf<T> {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        let (mut kind, mut reason) = ("", "");
+        let mut message = field.message()?;
+        while let Some(field) = message.field()? {
+            match field.number {
+                1 => kind = field.text()?,
+                5 => reason = field.text()?,
+                _ => {}
+            }
+        }
+        if kind == T::TYPE && self.reason.is_none() {
+            self.reason = Some(reason.into());
+        }
+        Ok(())
+    }
+
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let entries = Vec::<Entry>::from_json(deserializer)?;
+        let found = entries.into_iter().find(|entry| entry.kind == T::TYPE);
+        Ok(Self { reason: found.map(|entry| entry.reason), of: PhantomData })
     }
 }

@@ -13,12 +13,14 @@ pub mod ip;
 pub mod job;
 pub mod node;
 pub mod pod;
+pub mod pod_disruption_budget;
 pub mod pod_template;
 pub mod ports;
 pub mod replica_set;
 pub mod replication_controller;
 pub mod selector;
 pub mod service;
+pub mod stateful_set;
 
 #[cfg(test)]
 mod tests;

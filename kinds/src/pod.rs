@@ -3,7 +3,7 @@
 use steersman_api::ArcStr;
 use steersman_informer::{Interned, kind, projection};
 
-use super::condition::{DisruptionTarget, Picked, Ready};
+use super::condition::{DisruptionTarget, Picked, Ready, ReasonOf};
 use super::containers::{CompletionIndex, ContainerStatus, ContainerSummary, SidecarNames};
 use super::deletion_cost::Cost;
 use super::ip::{FamilyOf, IpPair};
@@ -42,6 +42,12 @@ projection! {
     pub struct Disruption {
         /// The condition `DisruptionTarget`, which the component that ends the pod sets first.
         pub target: Picked<DisruptionTarget> = 2 "conditions",
+    }
+
+    /// Why the pod is about to be disrupted.
+    pub struct DisruptionReason {
+        /// The reason of the condition `DisruptionTarget`, such as `EvictionByEvictionAPI`.
+        pub target: ReasonOf<DisruptionTarget> = 2 "conditions",
     }
 
     /// The ports that the pod offers, and the pod's names in DNS.
@@ -98,6 +104,7 @@ kind! {
         addresses: Addresses = 3 "status",
         readiness: Readiness = 3 "status",
         disruption: Disruption = 3 "status",
+        disruption_reason: DisruptionReason = 3 "status",
         offer: Offer = 2 "spec",
         containers: Containers = 3 "status",
         sidecars: Sidecars = 2 "spec",

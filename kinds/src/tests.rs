@@ -15,7 +15,8 @@ use super::deployment::{
 };
 use super::endpoints::Endpoints;
 use super::node::Node;
-use super::pod::{DeletionCost, Pod};
+use super::pod::{DeletionCost, DisruptionReason, Pod};
+use super::pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 use super::replica_set::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, ReplicaSetTemplate, TemplateLabels};
 use super::replication_controller::{
     self, ReplicationController, ReplicationControllerSpec, ReplicationControllerStatus,
@@ -49,7 +50,8 @@ fn conditions() -> impl Strategy<Value = Vec<Value>> {
     let status = prop_oneof![Just("True"), Just("False"), Just("Unknown")];
     let one = (kind, status, option::of(0..9_u8)).prop_map(|(kind, status, day)| {
         let changed = day.map(|day| format!("2026-01-0{}T00:00:00Z", day + 1));
-        json!({"type": kind, "status": status, "lastTransitionTime": changed})
+        let reason = ["", "A", "B"][usize::from(day.unwrap_or(0)) % 3];
+        json!({"type": kind, "status": status, "lastTransitionTime": changed, "reason": reason})
     });
     vec(one, 0..4)
 }
@@ -261,4 +263,60 @@ fn a_pod_without_a_valid_deletion_cost_costs_nothing() {
             assert_eq!(DeletionCost::of(&pod).unwrap().cost.0, cost, "{annotations}");
         }
     }
+}
+
+#[test]
+fn budgets_are_the_same_in_both_encodings() {
+    let object = json!({
+        "metadata": {"name": "web", "namespace": "default", "generation": 3},
+        "spec": {"minAvailable": "50%", "maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        "status": {
+            "observedGeneration": 2, "disruptionsAllowed": 1, "currentHealthy": 4, "desiredHealthy": 3,
+            "expectedPods": 5, "disruptedPods": {"a": "2026-01-01T00:00:00Z", "b": null},
+            "conditions": [{
+                "type": "DisruptionAllowed", "status": "True", "reason": "SufficientPods", "message": "m",
+                "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+            }],
+        },
+    });
+    let changed: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    for budget in decoded::<PodDisruptionBudget>(&object, u64::MAX) {
+        let spec = PodDisruptionBudgetSpec::of(&budget).unwrap();
+        assert_eq!(spec.min_available, Some(IntOrString::String("50%".into())));
+        assert_eq!(spec.max_unavailable, Some(IntOrString::Int(1)));
+        assert_eq!(spec.selector.as_ref().unwrap().match_labels.len(), 1);
+        let status = PodDisruptionBudgetStatus::of(&budget).unwrap();
+        assert_eq!((status.observed_generation, status.disruptions_allowed), (2, 1));
+        assert_eq!((status.current_healthy, status.desired_healthy, status.expected_pods), (4, 3, 5));
+        assert_eq!(status.disrupted_pods.0["a"], changed.into());
+        assert!(status.disrupted_pods.0.contains_key("b"), "an entry without a time is an entry");
+        let condition = &status.conditions[0];
+        assert_eq!((&*condition.kind, condition.status), ("DisruptionAllowed", ConditionStatus::True));
+        assert_eq!((&*condition.reason, &*condition.message), ("SufficientPods", "m"));
+        assert_eq!(
+            (condition.last_transition_time, condition.observed_generation),
+            (Some(changed.into()), 1)
+        );
+    }
+    let nothing = json!({"spec": {}});
+    for budget in decoded::<PodDisruptionBudget>(&nothing, u64::MAX) {
+        assert!(PodDisruptionBudgetSpec::of(&budget).unwrap().selector.is_none());
+    }
+    let everything = json!({"spec": {"selector": {}}});
+    for budget in decoded::<PodDisruptionBudget>(&everything, u64::MAX) {
+        assert!(PodDisruptionBudgetSpec::of(&budget).unwrap().selector.is_some(), "an empty selector is one");
+    }
+}
+
+#[test]
+fn the_reason_of_a_disruption_is_that_of_its_condition() {
+    let of = |conditions: Value| {
+        decoded::<Pod>(&json!({"status": {"conditions": conditions}}), DisruptionReason::BIT).map(|pod| {
+            DisruptionReason::of(&pod).unwrap().target.reason.clone().map(|reason| reason.to_string())
+        })
+    };
+    let other = json!({"type": "Ready", "status": "True", "reason": "Other"});
+    assert_eq!(of(json!([other])), [None, None]);
+    let target = json!({"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"});
+    assert_eq!(of(json!([other, target])), ["TerminationByKubelet"; 2].map(|reason| Some(reason.to_owned())));
 }
