@@ -1,6 +1,7 @@
 //! Controllers of workloads: objects that keep pods running.
 
 pub mod deployment;
+pub mod disruption;
 #[allow(dead_code, reason = "not every controller that needs it is there yet")]
 mod pod_template;
 pub mod replica_set;
