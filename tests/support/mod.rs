@@ -5,6 +5,7 @@
 #![allow(dead_code, unreachable_pub, clippy::print_stdout, reason = "no test file needs all of it")]
 
 pub mod deployments;
+pub mod budgets;
 pub mod jobs;
 pub mod manager;
 pub mod real;
