@@ -41,15 +41,15 @@ fn event() -> impl Generator<Value = Event> {
     let bounds = (0..4, 0..4_i32).prop_map(|(surge, unavailable)| Event::Bounds(surge, unavailable));
     prop_oneof![
         1 => (0..9).prop_map(Event::Replicas),
-        2 => (0..4_u8).prop_map(Event::Template),
+        1 => (0..3_u8).prop_map(Event::Template),
         1 => bounds,
         1 => Just(Event::Recreate),
         1 => any::<bool>().prop_map(Event::Pause),
-        8 => (0..4_usize).prop_map(Event::Manage),
-        8 => (0..4_usize).prop_map(Event::Report),
-        12 => (0..4_usize).prop_map(Event::Ready),
-        3 => (0..4_usize).prop_map(Event::Lose),
-        10 => (0..4_usize).prop_map(Event::Deliver),
+        8 => (0..3_usize).prop_map(Event::Manage),
+        8 => (0..3_usize).prop_map(Event::Report),
+        12 => (0..3_usize).prop_map(Event::Ready),
+        3 => (0..3_usize).prop_map(Event::Lose),
+        10 => (0..3_usize).prop_map(Event::Deliver),
         12 => Just(Event::Sync),
     ]
 }
@@ -337,7 +337,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_step_goes_beyond_what_the_strategy_allows_and_every_rollout_ends(events in vec(event(), 0..120)) {
+    fn no_step_goes_beyond_what_the_strategy_allows_and_every_rollout_ends(events in vec(event(), 0..160)) {
         let mut world = World::new();
         for event in &events {
             world.happen(event);
