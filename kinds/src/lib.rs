@@ -3,6 +3,7 @@
 //! A controller declares with `keep!` which groups of fields it reads; its informer caches these and no others.
 
 pub mod annotation;
+pub mod claim_volumes;
 pub mod condition;
 pub mod containers;
 pub mod controller_revision;
@@ -12,6 +13,7 @@ pub mod endpoints;
 pub mod ip;
 pub mod job;
 pub mod node;
+pub mod persistent_volume_claim;
 pub mod pod;
 pub mod pod_disruption_budget;
 pub mod pod_template;

@@ -3,6 +3,7 @@
 use steersman_api::ArcStr;
 use steersman_informer::{Interned, kind, projection};
 
+use super::claim_volumes::ClaimVolumes;
 use super::condition::{DisruptionTarget, Picked, Ready, ReasonOf};
 use super::containers::{CompletionIndex, ContainerStatus, ContainerSummary, SidecarNames};
 use super::deletion_cost::Cost;
@@ -87,6 +88,12 @@ projection! {
         /// When an owner scales down, it deletes pods of lower cost first.
         pub cost: Cost = 12 "annotations",
     }
+
+    /// The claims that the pod's volumes are.
+    pub struct Claims {
+        /// The volumes that are claims.
+        pub volumes: ClaimVolumes = 1 "volumes",
+    }
 }
 
 impl Phase {
@@ -110,5 +117,6 @@ kind! {
         sidecars: Sidecars = 2 "spec",
         completion: Completion = 1 "metadata",
         deletion_cost: DeletionCost = 1 "metadata",
+        claims: Claims = 2 "spec",
     }
 }

@@ -15,7 +15,8 @@ use super::deployment::{
 };
 use super::endpoints::Endpoints;
 use super::node::Node;
-use super::pod::{DeletionCost, DisruptionReason, Pod};
+use super::persistent_volume_claim::PersistentVolumeClaim;
+use super::pod::{Claims, DeletionCost, DisruptionReason, Pod};
 use super::pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 use super::replica_set::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, ReplicaSetTemplate, TemplateLabels};
 use super::replication_controller::{
@@ -23,6 +24,9 @@ use super::replication_controller::{
     ReplicationControllerTemplate,
 };
 use super::service::Service;
+use super::stateful_set::{
+    REPLACE_BROKEN_PODS, Repair, StatefulSet, StatefulSetSpec, StatefulSetStatus, StatefulSetTemplates,
+};
 
 /// The fields of all groups, decoded from an object's JSON and from its protobuf.
 fn kept<K: Kind>(object: &Value) -> [String; 2] {
@@ -319,4 +323,57 @@ fn the_reason_of_a_disruption_is_that_of_its_condition() {
     assert_eq!(of(json!([other])), [None, None]);
     let target = json!({"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"});
     assert_eq!(of(json!([other, target])), ["TerminationByKubelet"; 2].map(|reason| Some(reason.to_owned())));
+}
+
+#[test]
+fn stateful_sets_are_the_same_in_both_encodings() {
+    let object = json!({
+        "metadata": {"name": "web", "annotations": {"a": "b", REPLACE_BROKEN_PODS: "true"}},
+        "spec": {
+            "replicas": 3, "serviceName": "web", "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {"app": "web"}},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1, "maxUnavailable": "30%"}},
+            "revisionHistoryLimit": 2, "minReadySeconds": 5, "ordinals": {"start": 7},
+            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"},
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}],
+        },
+        "status": {
+            "observedGeneration": 4, "replicas": 3, "readyReplicas": 2, "currentReplicas": 1, "updatedReplicas": 2,
+            "currentRevision": "web-a", "updateRevision": "web-b", "collisionCount": 0, "availableReplicas": 1,
+        },
+    });
+    let groups = StatefulSetSpec::BIT | Repair::BIT | StatefulSetStatus::BIT;
+    let [json, protobuf] = decoded::<StatefulSet>(&object, groups);
+    assert_eq!(format!("{json:?}"), format!("{protobuf:?}"));
+    assert!(Repair::of(&protobuf).unwrap().broken_pods.0);
+    let spec = StatefulSetSpec::of(&protobuf).unwrap();
+    assert_eq!((spec.replicas, &*spec.service_name, spec.min_ready_seconds), (Some(3), "web", 5));
+    assert_eq!(spec.ordinals.as_ref().unwrap().start, 7);
+    assert_eq!(spec.claim_retention.as_ref().unwrap().when_deleted, "Delete");
+    assert_eq!(spec.update_strategy.rolling_update.as_ref().unwrap().partition, Some(1));
+    let status = StatefulSetStatus::of(&protobuf).unwrap();
+    assert_eq!((&*status.current_revision, &*status.update_revision), ("web-a", "web-b"));
+    assert_eq!((status.current_replicas, status.updated_replicas), (1, 2));
+    assert_eq!((status.available_replicas, status.collision_count), (1, Some(0)));
+    for set in decoded::<StatefulSet>(&object, StatefulSetTemplates::BIT) {
+        let claims = &StatefulSetTemplates::of(&set).unwrap().claims;
+        assert_eq!((claims.len(), &*claims[0].name), (1, "data"));
+        assert!(!claims[0].claim.is_empty());
+    }
+}
+
+#[test]
+fn claims_among_a_pods_volumes_are_found_in_both_encodings() {
+    let pod = json!({"spec": {"volumes": [
+        {"name": "config", "configMap": {"name": "c"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}},
+        {"name": "scratch", "emptyDir": {}},
+    ]}});
+    for pod in decoded::<Pod>(&pod, Claims::BIT) {
+        let volumes = &Claims::of(&pod).unwrap().volumes.0;
+        assert_eq!((volumes.len(), &*volumes[0].volume, &*volumes[0].claim), (1, "data", "data-web-0"));
+    }
+    let claim = json!({"metadata": {"name": "data-web-0"}, "status": {"phase": "Bound"}});
+    let [json, protobuf] = kept::<PersistentVolumeClaim>(&claim);
+    assert_eq!(json, protobuf);
 }
