@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use steersman_informer::work_queue::Priority;
 use tokio::select;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -56,8 +57,8 @@ impl Loop {
     }
 }
 
-impl<C: Controller> From<QueueLoop<C>> for Loop {
-    fn from(queue: QueueLoop<C>) -> Self {
+impl<C: Controller, P: Priority + Sync> From<QueueLoop<C, P>> for Loop {
+    fn from(queue: QueueLoop<C, P>) -> Self {
         Self(Arc::new(queue))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use steersman_informer::work_queue::{Taken, WorkQueue};
+use steersman_informer::work_queue::{Priority, Taken, WorkQueue};
 use tokio::select;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -35,17 +35,17 @@ impl GiveUp {
 ///
 /// After a sync that succeeded, the loop forgets the key, or requeues it if the plan says so. After a sync that failed
 /// or panicked, it requeues the key after its back-off. If a cache is behind, it parks the key.
-pub struct QueueLoop<C: Controller> {
+pub struct QueueLoop<C: Controller, P: Priority = ()> {
     controller: Arc<C>,
-    queue: WorkQueue<C::Key>,
+    queue: WorkQueue<C::Key, P>,
     give_up: GiveUp,
     /// Each worker's current sync.
     posts: Vec<Post<C::Key>>,
 }
 
-impl<C: Controller> QueueLoop<C> {
+impl<C: Controller, P: Priority> QueueLoop<C, P> {
     /// A loop with one worker that gives up as [`GiveUp::UPSTREAM`].
-    pub fn new(controller: Arc<C>, queue: WorkQueue<C::Key>) -> Self {
+    pub fn new(controller: Arc<C>, queue: WorkQueue<C::Key, P>) -> Self {
         Self { controller, queue, give_up: GiveUp::UPSTREAM, posts: vec![Post::new()] }
     }
 
@@ -76,7 +76,13 @@ impl<C: Controller> QueueLoop<C> {
         }
     }
 
-    async fn sync(&self, worker: usize, taken: Taken<C::Key>, running: &Running, stop: &CancellationToken) {
+    async fn sync(
+        &self,
+        worker: usize,
+        taken: Taken<C::Key, P>,
+        running: &Running,
+        stop: &CancellationToken,
+    ) {
         let at_work = self.posts[worker].begin(taken.key());
         let ended = sync(&*self.controller, taken.key(), running, stop, || at_work.progress()).await;
         drop(at_work);
@@ -102,14 +108,15 @@ impl<C: Controller> QueueLoop<C> {
                 count(Outcome::Failed);
                 // If a key has two delays, the queue keeps the shorter.
                 if let Some(delay) = requeue_after {
-                    self.queue.add_after(taken.key().clone(), delay);
+                    let priority = taken.priority().clone();
+                    self.queue.add_after_with_priority(taken.key().clone(), delay, priority);
                 }
                 self.failed(taken, running, &error);
             }
         }
     }
 
-    fn failed(&self, taken: Taken<C::Key>, running: &Running, error: &SyncError) {
+    fn failed(&self, taken: Taken<C::Key, P>, running: &Running, error: &SyncError) {
         let failures = self.queue.retries(taken.key());
         if matches!(self.give_up, GiveUp::AfterFailures(most) if failures >= most) {
             tracing::error!(%error, failures, "Dropping key out of the queue until its next event");
@@ -127,7 +134,7 @@ impl<C: Controller> QueueLoop<C> {
     }
 }
 
-impl<C: Controller> Run for QueueLoop<C> {
+impl<C: Controller, P: Priority + Sync> Run for QueueLoop<C, P> {
     fn run(self: Arc<Self>, running: Running, stop: CancellationToken) -> BoxFuture<'static, ()> {
         async move {
             self.controller.term_begins();
