@@ -37,6 +37,13 @@ pub enum PodName {
     Generated(ArcStr),
     /// The whole name.
     Fixed(ArcStr),
+    /// This name. The pod also says from which prefix it could have been generated, as those of StatefulSets do.
+    Both {
+        /// The prefix.
+        prefix: ArcStr,
+        /// The name.
+        name: ArcStr,
+    },
 }
 
 /// An environment variable with the value of one of the pod's fields.
@@ -115,6 +122,10 @@ impl PodDraft {
         match &self.name {
             PodName::Fixed(name) => metadata.text(1, name),
             PodName::Generated(prefix) => metadata.text(2, prefix),
+            PodName::Both { prefix, name } => {
+                metadata.text(1, name);
+                metadata.text(2, prefix);
+            }
         }
         self.labels.iter().for_each(|(key, value)| metadata.entry(11, key, value));
         self.annotations.iter().for_each(|(key, value)| metadata.entry(12, key, value));
@@ -200,6 +211,10 @@ impl PodDraft {
         match &self.name {
             PodName::Fixed(name) => metadata["name"] = name.as_str().into(),
             PodName::Generated(prefix) => metadata["generateName"] = prefix.as_str().into(),
+            PodName::Both { prefix, name } => {
+                metadata["name"] = name.as_str().into();
+                metadata["generateName"] = prefix.as_str().into();
+            }
         }
         let mut spec = template["spec"].clone();
         if let Some(hostname) = &self.hostname {
