@@ -4,7 +4,7 @@ use steersman_controller::registry::{Descriptor, Registry};
 use steersman_controllers_batch::job;
 use steersman_controllers_network::endpoints;
 use steersman_controllers_nodes::pod_gc;
-use steersman_controllers_workloads::{deployment, disruption, replica_set};
+use steersman_controllers_workloads::{deployment, disruption, replica_set, stateful_set};
 
 /// The registry with all controllers of kube-controller-manager.
 pub fn builtin() -> Registry {
@@ -27,7 +27,7 @@ pub fn builtin() -> Registry {
         replica_set::REPLICA_SETS,
         row("horizontal-pod-autoscaler-controller", &["horizontalpodautoscaling"]),
         disruption::DESCRIPTOR,
-        row("statefulset-controller", &["statefulset"]),
+        stateful_set::DESCRIPTOR,
         row("cronjob-controller", &["cronjob"]),
         row("certificatesigningrequest-signing-controller", &["csrsigning"]),
         row("certificatesigningrequest-approving-controller", &["csrapproving"]),

@@ -96,7 +96,6 @@ pub(crate) const CONTROLLER_MANAGER: Unheeded = Unheeded {
         "concurrent-service-endpoint-syncs",
         "concurrent-service-syncs",
         "concurrent-serviceaccount-token-syncs",
-        "concurrent-statefulset-syncs",
         "concurrent-ttl-after-finished-syncs",
         "concurrent-validating-admission-policy-status-syncs",
         "disabled-metrics",

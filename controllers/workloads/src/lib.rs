@@ -7,3 +7,4 @@ mod pod_template;
 pub mod replica_set;
 #[allow(dead_code, unused_imports, reason = "not every controller that needs it is there yet")]
 mod revisions;
+pub mod stateful_set;
