@@ -52,6 +52,11 @@ pub struct Manager {
 }
 
 impl Manager {
+    /// Whether the tests run upstream's manager in place of steersman.
+    pub fn is_upstream() -> bool {
+        matches!(Program::under_test(), Program::Upstream(_))
+    }
+
     /// One that does not ask for leadership, with these further flags.
     pub fn start(kubeconfig: &Path, flags: &[&str]) -> Self {
         Self::start_candidate(kubeconfig, &[&["--leader-elect=false"], flags].concat())

@@ -10,6 +10,7 @@ pub mod jobs;
 pub mod manager;
 pub mod real;
 pub mod replicas;
+pub mod stateful_sets;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
