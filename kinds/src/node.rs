@@ -12,9 +12,14 @@ projection! {
     }
 
     /// A taint.
+    #[derive(PartialEq, Eq)]
     pub struct Taint {
         /// The taint's key, such as `node.kubernetes.io/out-of-service`.
         pub key: Interned = 1 "key",
+        /// The taint's value, with which tolerations compare theirs.
+        pub value: Interned = 2 "value",
+        /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+        pub effect: Interned = 3 "effect",
     }
 
     /// Whether the node is ready to run pods, as its kubelet reports.

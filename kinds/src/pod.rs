@@ -9,12 +9,19 @@ use super::containers::{CompletionIndex, ContainerStatus, ContainerSummary, Side
 use super::deletion_cost::Cost;
 use super::ip::{FamilyOf, IpPair};
 use super::ports::{NamedPorts, SidecarPorts};
+use super::scheduling::PinnedNode;
 
 projection! {
     /// The node that a pod runs on.
     pub struct Placement {
         /// The node's name. Empty until the pod is scheduled.
         pub node: Interned = 10 "nodeName",
+    }
+
+    /// The node that the pod's affinity allows, for pods that the scheduler has not bound yet.
+    pub struct Pinning {
+        /// The node's name. Empty if the affinity names no single node.
+        pub pinned: PinnedNode = 18 "affinity",
     }
 
     /// The pod's phase.
@@ -118,5 +125,6 @@ kind! {
         completion: Completion = 1 "metadata",
         deletion_cost: DeletionCost = 1 "metadata",
         claims: Claims = 2 "spec",
+        pinning: Pinning = 2 "spec",
     }
 }

@@ -9,6 +9,7 @@ use steersman_api::schema;
 use steersman_informer::wire::{Encoding, Group, IntOrString, Kind, Opaque};
 
 use super::annotation::LAST_APPLIED;
+use super::daemon_set::{DaemonSet, DaemonSetTemplate, TEMPLATE_GENERATION};
 use super::deletion_cost::DELETION_COST;
 use super::deployment::{
     Deployment, DeploymentAnnotations, DeploymentSpec, DeploymentStatus, DeploymentTemplate,
@@ -93,12 +94,15 @@ proptest! {
         let pod_ips: Vec<_> = ips.iter().map(|ip| json!({"ip": ip})).collect();
         let pod = json!({
             "metadata": {"annotations": {"a": hostname, DELETION_COST: cost.unwrap_or_default(), "z": "1"}},
-            "spec": {"hostname": hostname, "initContainers": init, "containers": containers, "nodeName": "n"},
+            "spec": {
+                "hostname": hostname, "initContainers": init, "containers": containers, "nodeName": "n",
+                "affinity": affinity(&hostname),
+            },
             "status": {"phase": "Failed", "podIP": ips.first(), "podIPs": pod_ips, "conditions": conditions},
         });
         let [json, protobuf] = kept::<Pod>(&pod);
         prop_assert_eq!(json, protobuf);
-        let taints = json!([{"key": hostname, "effect": "NoExecute"}]);
+        let taints = json!([{"key": hostname, "value": hostname, "effect": "NoExecute"}]);
         let node = json!({"spec": {"taints": taints}, "status": {"conditions": conditions}});
         let [json, protobuf] = kept::<Node>(&node);
         prop_assert_eq!(json, protobuf);
@@ -120,6 +124,45 @@ proptest! {
         let endpoints = json!({"metadata": {"annotations": {"a": name}}, "subsets": subsets});
         let [json, protobuf] = kept::<Endpoints>(&endpoints);
         prop_assert_eq!(json, protobuf);
+    }
+}
+
+fn affinity(node: &str) -> Value {
+    let fields = json!([{"key": "metadata.name", "operator": "In", "values": [node]}]);
+    let labels = json!([{"key": "zone", "operator": "NotIn", "values": ["a", "b"]}]);
+    let terms = json!([{"matchExpressions": labels}, {"matchFields": fields}]);
+    json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}})
+}
+
+#[test]
+fn daemon_sets_are_the_same_in_both_encodings() {
+    let set = json!({
+        "metadata": {"name": "agent", "annotations": {"a": "b", TEMPLATE_GENERATION: "7"}},
+        "spec": {
+            "selector": {"matchLabels": {"app": "agent"}}, "minReadySeconds": 5, "revisionHistoryLimit": 0,
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%", "maxSurge": 0}},
+            "template": {
+                "metadata": {"labels": {"app": "agent"}},
+                "spec": {
+                    "nodeSelector": {"disk": "fast"}, "nodeName": "n", "hostNetwork": true, "affinity": affinity("n"),
+                    "tolerations": [{"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}],
+                    "containers": [{"name": "main", "image": "i"}],
+                },
+            },
+        },
+        "status": {
+            "currentNumberScheduled": 1, "numberMisscheduled": 2, "desiredNumberScheduled": 3, "numberReady": 4,
+            "observedGeneration": 5, "updatedNumberScheduled": 6, "numberAvailable": 7, "numberUnavailable": 8,
+            "collisionCount": 0,
+        },
+    });
+    let [json, protobuf] =
+        decoded::<DaemonSet>(&set, !DaemonSetTemplate::BIT).map(|decoded| format!("{decoded:?}"));
+    assert_eq!(json, protobuf);
+    for value in
+        ["collision_count: Some(0)", "String(\"10%\")", "TemplateGeneration(Some(7))", "host_network: true"]
+    {
+        assert!(json.contains(value), "{value} in {json}");
     }
 }
 
