@@ -4,7 +4,7 @@ use steersman_controller::registry::{Descriptor, Registry};
 use steersman_controllers_batch::job;
 use steersman_controllers_network::endpoints;
 use steersman_controllers_nodes::pod_gc;
-use steersman_controllers_workloads::{deployment, disruption, replica_set, stateful_set};
+use steersman_controllers_workloads::{daemon_set, deployment, disruption, replica_set, stateful_set};
 
 /// The registry with all controllers of kube-controller-manager.
 pub fn builtin() -> Registry {
@@ -20,7 +20,7 @@ pub fn builtin() -> Registry {
         row("serviceaccount-controller", &["serviceaccount"]),
         row("serviceaccount-token-controller", &["serviceaccount-token"]),
         row("garbage-collector-controller", &["garbagecollector"]),
-        row("daemonset-controller", &["daemonset"]),
+        daemon_set::DESCRIPTOR,
         job::DESCRIPTOR,
         row("podgroup-protection-controller", &[]),
         deployment::DESCRIPTOR,

@@ -85,7 +85,6 @@ pub(crate) const CONTROLLER_MANAGER: Unheeded = Unheeded {
         "cluster-signing-legacy-unknown-cert-file",
         "cluster-signing-legacy-unknown-key-file",
         "concurrent-cron-job-syncs",
-        "concurrent-daemonset-syncs",
         "concurrent-device-taint-eviction-syncs",
         "concurrent-ephemeralvolume-syncs",
         "concurrent-gc-syncs",

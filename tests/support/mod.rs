@@ -4,8 +4,9 @@
 //! `KUBEBUILDER_ASSETS` names a folder with `etcd` and `kube-apiserver`, the tests of one file share a real one.
 #![allow(dead_code, unreachable_pub, clippy::print_stdout, reason = "no test file needs all of it")]
 
-pub mod deployments;
 pub mod budgets;
+pub mod daemons;
+pub mod deployments;
 pub mod jobs;
 pub mod manager;
 pub mod real;
