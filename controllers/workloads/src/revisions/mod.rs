@@ -24,7 +24,7 @@ mod name;
 mod tests;
 mod verdicts;
 
-pub(crate) use history::{Created, History, SyncedRevision};
+pub(crate) use history::{Created, History};
 pub(crate) use name::daemon_set_name;
 
 /// What a history must know of its owner.
@@ -53,11 +53,6 @@ impl Revision {
     /// The revision's metadata.
     pub(crate) fn meta(&self) -> &Meta {
         self.object.meta()
-    }
-
-    /// The revision's number.
-    pub(crate) fn number(&self) -> i64 {
-        number(&self.object)
     }
 }
 

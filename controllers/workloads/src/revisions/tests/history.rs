@@ -35,7 +35,7 @@ impl Rig {
             history,
             own_writes,
             sets: Client::new(client.clone()),
-            revisions: Client::keeping::<SyncedRevision>(client),
+            revisions: Client::keeping::<crate::revisions::history::SyncedRevision>(client),
         };
         eventually("the cache syncs", || rig.history.cache().has_synced().then_some(())).await;
         rig
@@ -101,7 +101,7 @@ async fn a_revision_is_made_as_upstream_makes_it_and_found_again() {
 
     let seen = rig.observe(&set).await;
     assert_eq!(names(&seen), ["web-6fc8c9d6d6"]);
-    assert_eq!((seen[0].claim, seen[0].has_template, seen[0].number()), (Claim::Owned, true, 3));
+    assert_eq!((seen[0].claim, seen[0].has_template, number(&seen[0].object)), (Claim::Owned, true, 3));
     let restored = rig.history.template(&made.meta().key).unwrap().unwrap();
     assert!(crate::pod_template::equal(&restored, &set.template).unwrap());
 
@@ -169,7 +169,7 @@ async fn revisions_are_adopted_renumbered_labelled_released_and_deleted() {
     let label = ("controller-revision-hash", "mine");
     rig.history.label(&set.meta, own, mine.meta(), label).await.unwrap().unwrap();
     let seen = rig.observe(&set).await;
-    assert_eq!((names(&seen), seen[0].number(), seen[0].claim), (vec!["mine"], 7, Claim::Owned));
+    assert_eq!((names(&seen), number(&seen[0].object), seen[0].claim), (vec!["mine"], 7, Claim::Owned));
     assert_eq!(seen[0].meta().labels.get(label.0).unwrap(), label.1);
 
     let labels = ("app", "other");
