@@ -5,6 +5,7 @@
 
 pub mod condition;
 pub mod duration;
+pub mod go_json;
 pub mod gvk;
 pub mod key;
 pub mod merge_patch;

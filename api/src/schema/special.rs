@@ -12,6 +12,7 @@ use super::table::table;
 use super::values::count_values;
 use super::{decode, encode};
 use crate::Quantity;
+use crate::go_json;
 use crate::quantity::ParsedQuantity;
 use crate::wire::{self, Reader, Writer};
 
@@ -44,9 +45,10 @@ pub(super) fn to_protobuf(ty: Type, value: &Value, at: &Path<'_>, out: &mut Writ
             out.bytes(1, value.as_str().unwrap_or_default().as_bytes());
             Ok(())
         }
+        // Controllers of upstream compare the data of revisions byte for byte with what Go would write.
         Type::RawExtension | Type::FieldsV1 | Type::Json => {
             if !value.is_null() {
-                out.bytes(1, value.to_string().as_bytes());
+                out.bytes(1, go_json::marshal(value).as_bytes());
             }
             Ok(())
         }

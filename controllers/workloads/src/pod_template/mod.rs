@@ -13,15 +13,14 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use steersman_api::ArcStr;
 use steersman_api::schema::{self, Message, TranscodeError};
 use steersman_api::wire::WireError;
+use steersman_api::{ArcStr, go_json};
 use steersman_informer::wire::Opaque;
 
 mod dump;
 mod equal;
 pub(crate) mod fnv;
-pub(crate) mod go_json;
 mod layout;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -69,7 +68,7 @@ pub(crate) fn hash(
     if dumped.is_none() {
         hasher = Fnv1a::default();
         // Writing to a hasher can't fail.
-        let _ = hasher.write_str(&go_json::canonical(&json));
+        let _ = hasher.write_str(&go_json::marshal_untyped(&json));
         unknown::write(message(), &template, &mut hasher)?;
     }
     if let Some(count) = collision_count {

@@ -162,7 +162,7 @@ fn hashes_are_gos_whatever_a_template_has() {
 fn the_vectors_have_every_field_of_every_struct() {
     let mut text = String::new();
     for Vector { template, .. } in vectors().filter(|vector| vector.layout == Layout::V1_36) {
-        text.push_str(&go_json::canonical(&json(&template).unwrap()));
+        text.push_str(&go_json::marshal_untyped(&json(&template).unwrap()));
     }
     let mut of = "";
     for line in include_str!("layout.txt").lines() {

@@ -2,9 +2,10 @@
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use steersman_api::go_json;
 use steersman_informer::wire::Opaque;
 
-use crate::pod_template::{self, Error, go_json};
+use crate::pod_template::{self, Error};
 
 /// The data of the revision of a template, byte for byte as upstream's `getPatch` of StatefulSets and of DaemonSets.
 ///
@@ -16,7 +17,7 @@ use crate::pod_template::{self, Error, go_json};
 pub(crate) fn data(template: &Opaque) -> Result<String, Error> {
     let mut template = pod_template::json(template)?;
     template["$patch"] = "replace".into();
-    Ok(go_json::canonical(&json!({"spec": {"template": template}})))
+    Ok(go_json::marshal_untyped(&json!({"spec": {"template": template}})))
 }
 
 /// The template that a revision's data restores.
@@ -41,7 +42,7 @@ pub(crate) fn is_same(data: &[u8], of_template: &str) -> bool {
     if data == of_template.as_bytes() {
         return true;
     }
-    serde_json::from_slice(data).is_ok_and(|data| go_json::canonical(&data) == of_template)
+    serde_json::from_slice(data).is_ok_and(|data| go_json::marshal_untyped(&data) == of_template)
 }
 
 /// Whether a revision's data restores a template that is equal to this one by meaning.
