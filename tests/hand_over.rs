@@ -7,6 +7,8 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
+#[path = "hand_over/rollouts.rs"]
+mod rollouts;
 mod support;
 
 use std::collections::BTreeMap;
@@ -289,4 +291,28 @@ async fn the_pods_of_a_deleted_owner_go_or_stay_as_its_deletion_asks() {
         }
     }
     assert_eq!(history.count().await, made, "no pod was made to replace one of a deleted owner");
+}
+
+async fn rollout_there_and_back(kind: rollouts::Kind) {
+    let Some(assets) = assets() else { return };
+    let ours = |kubeconfig: &Path, flags: &[&str]| Manager::start(kubeconfig, flags);
+    let upstream = |kubeconfig: &Path, flags: &[&str]| Manager::start_upstream(&assets, kubeconfig, flags);
+    rollouts::hand_over(&Cluster::start_own().await, kind, &ours, &upstream).await;
+    rollouts::hand_over(&Cluster::start_own().await, kind, &upstream, &ours).await;
+    rollouts::hand_over(&Cluster::start_embedded().await, kind, &ours, &upstream).await;
+}
+
+#[tokio::test]
+async fn a_deployment_is_handed_over_and_back_in_the_middle_of_a_rollout() {
+    rollout_there_and_back(rollouts::Kind::Deployment).await;
+}
+
+#[tokio::test]
+async fn a_stateful_set_is_handed_over_and_back_in_the_middle_of_a_rollout() {
+    rollout_there_and_back(rollouts::Kind::StatefulSet).await;
+}
+
+#[tokio::test]
+async fn a_daemon_set_is_handed_over_and_back_in_the_middle_of_a_rollout() {
+    rollout_there_and_back(rollouts::Kind::DaemonSet).await;
 }
