@@ -12,15 +12,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Event, Namespace, Node, Pod, Secret, Service};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, LogParams, PostParams, PropagationPolicy};
+use kube::api::{DeleteParams, ListParams, LogParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use steersman_node::cri;
 use steersman_node::runtime::RuntimeService as _;
+use support::budgets::{Budget, evict};
 use support::jobs::has_condition;
 use support::replicas::{Kind, Owner};
 use support::{eventually, real};
@@ -121,7 +123,7 @@ async fn the_example_completes_and_a_second_start_finds_it() {
     let kubeconfig = data.join("kubeconfig");
     let greeting = all.greeting.join("\n");
     for part in
-        [&*kubeconfig.display().to_string(), "kubectl apply -f examples/job.yaml", "kubectl get jobs,pods"]
+        [&*kubeconfig.display().to_string(), "-f examples/job.yaml", "kubectl rollout status deployment/web"]
     {
         assert!(greeting.contains(part), "{part} in {greeting}");
     }
@@ -338,6 +340,150 @@ async fn what_is_deleted_goes_with_all_that_belongs_to_it() {
     })
     .await;
     assert!(secrets.list(&ListParams::default()).await.unwrap().items.is_empty());
+    assert!(all.stop().await.success());
+}
+
+/// The Deployment and the Service of the README.
+fn web() -> (Deployment, Service) {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/web.yaml")).unwrap();
+    let (deployment, service) = text.split_once("\n---\n").unwrap();
+    (serde_saphyr::from_str(deployment).unwrap(), serde_saphyr::from_str(service).unwrap())
+}
+
+/// Waits until all pods of the Deployment `web` have its current template, and are available.
+async fn rolled_out(deployments: &Api<Deployment>) {
+    eventually("web is rolled out", || async {
+        let web = deployments.get("web").await.ok()?;
+        let status = web.status?;
+        let counts = [status.replicas, status.updated_replicas, status.available_replicas];
+        (status.observed_generation == web.metadata.generation && counts == [Some(3); 3]).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_example_is_rolled_out_and_its_deletion_takes_all_that_belongs_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut all = Standalone::start(&data).await;
+    let client = client(&data).await;
+    let deployments = Api::<Deployment>::default_namespaced(client.clone());
+    let sets = Api::<ReplicaSet>::default_namespaced(client.clone());
+    let pods = Api::<Pod>::default_namespaced(client.clone());
+    let (web, service) = web();
+    let services = Api::<Service>::default_namespaced(client.clone());
+    services.create(&PostParams::default(), &service).await.unwrap();
+    for policy in [PropagationPolicy::Background, PropagationPolicy::Foreground, PropagationPolicy::Orphan] {
+        deployments.create(&PostParams::default(), &web).await.unwrap();
+        rolled_out(&deployments).await;
+        let endpoints = Api::<Endpoints>::default_namespaced(client.clone());
+        eventually("the Service has three endpoints", || async {
+            let subsets = endpoints.get("web").await.ok()?.subsets?;
+            let addresses = subsets.iter().flat_map(|subset| subset.addresses.iter().flatten());
+            (addresses.count() == 3).then_some(())
+        })
+        .await;
+        let restarted = json!({"example.com/restarted": "now"});
+        let patch = json!({"spec": {"template": {"metadata": {"annotations": restarted}}}});
+        deployments.patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        rolled_out(&deployments).await;
+        assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 2);
+        if let Some(kubectl) =
+            real::assets().map(|assets| assets.join("kubectl")).filter(|path| path.exists())
+        {
+            let mut command = Command::new(kubectl);
+            command.arg("--kubeconfig").arg(data.join("kubeconfig"));
+            command.args(["rollout", "status", "deployment/web", "--timeout=60s"]);
+            let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(text.contains("deployment \"web\" successfully rolled out"), "{output:?}");
+        }
+
+        let is_orphaned = matches!(policy, PropagationPolicy::Orphan);
+        let params = DeleteParams { propagation_policy: Some(policy.clone()), ..DeleteParams::default() };
+        deployments.delete("web", &params).await.unwrap();
+        eventually("web is gone", || async {
+            deployments.get_opt("web").await.ok()?.is_none().then_some(())
+        })
+        .await;
+        if is_orphaned {
+            let left = sets.list(&ListParams::default()).await.unwrap().items;
+            let owners = left.iter().flat_map(|set| set.metadata.owner_references.iter().flatten());
+            assert_eq!((left.len(), owners.count()), (2, 0), "the ReplicaSets are released, and stay");
+            assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 3);
+            continue;
+        }
+        eventually(&format!("{policy:?}: its ReplicaSets and pods are gone"), || async {
+            let sets = sets.list(&ListParams::default()).await.ok()?.items;
+            let pods = pods.list(&ListParams::default()).await.ok()?.items;
+            (sets.is_empty() && pods.is_empty()).then_some(())
+        })
+        .await;
+    }
+    assert!(all.stop().await.success());
+}
+
+#[tokio::test]
+async fn the_revisions_and_pods_of_a_deleted_stateful_set_go_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut all = Standalone::start(&data).await;
+    let client = client(&data).await;
+    let stateful_sets = Api::<StatefulSet>::default_namespaced(client.clone());
+    let revisions = Api::<ControllerRevision>::default_namespaced(client.clone());
+    let pods = Api::<Pod>::default_namespaced(client);
+    let labels = json!({"app": "db"});
+    let set = json!({
+        "metadata": {"name": "db"},
+        "spec": {
+            "replicas": 2, "serviceName": "db", "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "a", "image": "busybox"}]},
+            },
+        },
+    });
+    let set: StatefulSet = serde_json::from_value(set).unwrap();
+    for policy in [PropagationPolicy::Background, PropagationPolicy::Foreground] {
+        stateful_sets.create(&PostParams::default(), &set).await.unwrap();
+        eventually("both pods are ready", || async {
+            (stateful_sets.get("db").await.ok()?.status?.ready_replicas == Some(2)).then_some(())
+        })
+        .await;
+        assert_eq!(revisions.list(&ListParams::default()).await.unwrap().items.len(), 1);
+        let params = DeleteParams { propagation_policy: Some(policy.clone()), ..DeleteParams::default() };
+        stateful_sets.delete("db", &params).await.unwrap();
+        eventually(&format!("{policy:?}: the set, its revision and its pods are gone"), || async {
+            let set = stateful_sets.get_opt("db").await.ok()?;
+            let revisions = revisions.list(&ListParams::default()).await.ok()?.items;
+            let pods = pods.list(&ListParams::default()).await.ok()?.items;
+            (set.is_none() && revisions.is_empty() && pods.is_empty()).then_some(())
+        })
+        .await;
+    }
+    assert!(all.stop().await.success());
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_the_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut all = Standalone::start(&data).await;
+    let client = client(&data).await;
+    let deployments = Api::<Deployment>::default_namespaced(client.clone());
+    deployments.create(&PostParams::default(), &web().0).await.unwrap();
+    rolled_out(&deployments).await;
+    let budget = Budget::create(&client, "web", "web", json!({"maxUnavailable": 1})).await;
+    budget.reports([1, 3, 2, 3]).await;
+    let pods = Api::<Pod>::default_namespaced(client);
+    let found = pods.list(&ListParams::default()).await.unwrap().items;
+    for pod in &found {
+        eventually("the budget allows the eviction", || async {
+            evict(&pods, pod.metadata.name.as_ref()?).await.ok()
+        })
+        .await;
+    }
+    budget.reports([1, 3, 2, 3]).await;
     assert!(all.stop().await.success());
 }
 

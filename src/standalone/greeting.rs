@@ -1,4 +1,4 @@
-//! What a newcomer reads once there is something to work with.
+//! The greeting that `steersman standalone` prints once the node is ready.
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
@@ -10,25 +10,25 @@ use kube::Api;
 use steersman_node::node_status::conditions::is_ready;
 use tokio::time::{sleep, timeout};
 
-/// How long the greeting waits for the node; a runtime may take longer, or may never be well.
+/// How long the greeting waits for the node. A container runtime may take longer, or may never work.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks at it.
+/// The time between two reads of the node.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Where to go from here.
+/// The greeting: where the kubeconfig is, and which commands to try.
 pub(super) struct Greeting<'a> {
-    /// The kubeconfig that was written.
+    /// The path of the kubeconfig.
     pub(super) kubeconfig: &'a Path,
     /// The node's name.
     pub(super) node: &'a str,
-    /// The port that the node serves.
+    /// The port at which the node's server listens.
     pub(super) port: u16,
-    /// Where the container runtime is; otherwise containers are simulated.
+    /// The endpoint of the container runtime. `None`: containers are simulated.
     pub(super) endpoint: Option<&'a str>,
 }
 
 impl Greeting<'_> {
-    /// Waits for the node, for a while, and greets.
+    /// Waits until the node is ready, for [`PATIENCE`] at most, and prints the greeting.
     pub(super) async fn say(&self, client: kube::Client) {
         let nodes = Api::<Node>::all(client);
         let ready = async {
@@ -38,13 +38,13 @@ impl Greeting<'_> {
         };
         let ready = timeout(PATIENCE, ready).await.is_ok();
         let text = Text { greeting: self, ready }.to_string();
-        // Whoever closed the pipe does not want to read it.
+        // If the reader has closed the pipe, nobody reads the greeting.
         let mut out = io::stdout().lock();
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
-    /// Whether the node is ready, and this one: what another start of it has left says so too, with a port where nobody
-    /// listens any more.
+    /// Whether the node is ready, and reports the port of this process. The object that an earlier process has left may say
+    /// that it is ready, too, with another port.
     fn is_there(&self, node: &Node) -> bool {
         let endpoints = node.status.as_ref().and_then(|status| status.daemon_endpoints.as_ref());
         let served = endpoints.and_then(|endpoints| endpoints.kubelet_endpoint.as_ref());
@@ -74,8 +74,9 @@ impl Display for Text<'_> {
         let quoted = path.to_string().replace('\'', r"'\''");
         writeln!(f, "Try, in a second terminal:\n")?;
         writeln!(f, "  export KUBECONFIG='{quoted}'")?;
-        writeln!(f, "  kubectl apply -f examples/job.yaml")?;
-        writeln!(f, "  kubectl get jobs,pods\n")?;
+        writeln!(f, "  kubectl apply -f examples/web.yaml -f examples/job.yaml")?;
+        writeln!(f, "  kubectl rollout status deployment/web")?;
+        writeln!(f, "  kubectl get all\n")?;
         writeln!(f, "Ctrl-C stops it; the next start finds everything again.")
     }
 }

@@ -6,10 +6,11 @@
 //! | `root-ca-certificate-publisher-controller` | creates the config map `kube-root-ca.crt` in every namespace |
 //! | `namespace-controller` | deletes what is in a deleted namespace, and finalizes it |
 //! | `clusterrole-aggregation-controller` | writes the rules of aggregated roles |
-//! | `garbage-collector-controller` | deletes or releases the pods of a deleted job, ReplicaSet or ReplicationController |
+//! | `garbage-collector-controller` | deletes or releases what belongs to deleted workloads: their pods, ReplicaSets, ControllerRevisions and claims |
 //!
 //! The stand-ins cache metadata alone (except for roles), plan anew after every change, and retry what failed.
 
+mod garbage;
 mod namespace;
 mod plan;
 mod roles;
@@ -17,22 +18,24 @@ mod roles;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::Api;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams, Preconditions,
 };
 use serde_json::{Value, json};
-use steersman_api::{GroupVersionResource, Meta, ObjectKey, Uid};
+use steersman_api::{GroupVersionResource, Meta};
 use steersman_client::discovery;
 use steersman_client::fault::told;
+use steersman_controller::client::Propagation;
 use steersman_informer::factory::Options;
 use steersman_informer::{AnyInformer, SharedInformerFactory};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use plan::{Deletion, FOREGROUND, Namespace, ORPHAN, Observed, OwnerKind, Step, plan};
+use garbage::{Deletion, FOREGROUND, Id, Kind, ORPHAN};
+use plan::{Namespace, Observed, Step, plan};
 
 const ACCOUNT: &str = "default";
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -82,8 +85,8 @@ struct Seen {
     namespaces: Arc<dyn AnyInformer>,
     accounts: Arc<dyn AnyInformer>,
     config_maps: Arc<dyn AnyInformer>,
-    owners: [(OwnerKind, Arc<dyn AnyInformer>); OwnerKind::ALL.len()],
-    pods: Arc<dyn AnyInformer>,
+    /// The objects of each kind, dependents before their owners.
+    objects: [(Kind, Arc<dyn AnyInformer>); Kind::ALL.len()],
 }
 
 impl Seen {
@@ -93,14 +96,13 @@ impl Seen {
             namespaces: core("namespaces"),
             accounts: core("serviceaccounts"),
             config_maps: core("configmaps"),
-            owners: OwnerKind::ALL.map(|kind| (kind, factory.dynamic(&kind.resource()))),
-            pods: core("pods"),
+            objects: Kind::ALL.map(|kind| (kind, factory.dynamic(&kind.resource()))),
         }
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<dyn AnyInformer>> {
-        let others = [&self.namespaces, &self.accounts, &self.config_maps, &self.pods];
-        others.into_iter().chain(self.owners.iter().map(|(_, informer)| informer))
+        let others = [&self.namespaces, &self.accounts, &self.config_maps];
+        others.into_iter().chain(self.objects.iter().map(|(_, informer)| informer))
     }
 
     fn observe(&self) -> Observed {
@@ -119,22 +121,13 @@ impl Seen {
                 observed.with_root_ca.insert(meta.key.namespace.to_string());
             }
         });
-        // Pods are read before owners: the owner of a pod in this read was created before the pod, so that the later read
-        // has it too.
-        self.pods.for_each_meta(&mut |meta| {
-            if !meta.owners.is_empty() {
-                observed.pods.push(plan::Pod {
-                    key: meta.key.clone(),
-                    uid: meta.uid.clone(),
-                    owners: meta.owners.to_vec(),
-                    deleting: meta.is_deleting(),
-                });
-            }
-        });
-        for (kind, informer) in &self.owners {
+        // Dependents are read before their owners: the owner of an object in this read was created before the object, so
+        // that the later read has it too.
+        for (kind, informer) in &self.objects {
             informer.for_each_meta(&mut |meta| {
-                let (key, uid, deletion) = (meta.key.clone(), meta.uid.clone(), deletion(meta));
-                observed.owners.push(plan::Owner { kind: *kind, key, uid, deletion });
+                let id = Id { kind: *kind, key: meta.key.clone(), uid: meta.uid.clone() };
+                let (owners, deletion) = (meta.owners.to_vec(), deletion(meta));
+                observed.objects.push(garbage::Object { id, owners, deletion });
             });
         }
         observed
@@ -212,17 +205,7 @@ impl StandIns {
             Step::Empty(name) => return namespace::empty(&self.client, name).await,
             Step::Account(namespace) => self.make_account(namespace).await,
             Step::RootCa(namespace) => self.make_root_ca(namespace).await,
-            Step::Collect { pod, uid, kind, owner, owner_uid } => {
-                match self.is_there(*kind, owner, owner_uid).await {
-                    Ok(false) => self.delete(pod, uid).await,
-                    // The cache of owners is behind.
-                    Ok(true) => Ok(()),
-                    Err(error) => Err(error),
-                }
-            }
-            Step::Delete { pod, uid } => self.delete(pod, uid).await,
-            Step::Release { pod, uid, owner_uid } => self.release(pod, uid, owner_uid).await,
-            Step::Finish { kind, owner, uid, finalizer } => self.finish(*kind, owner, uid, finalizer).await,
+            Step::Garbage(step) => self.collect(step).await,
         };
         match done {
             Ok(()) => Ok(Outcome::Done),
@@ -248,51 +231,53 @@ impl StandIns {
         maps.create(&PostParams::default(), &map).await.map(drop)
     }
 
+    async fn collect(&self, step: &garbage::Step) -> Result<(), kube::Error> {
+        match step {
+            // If the owner exists, its cache is behind.
+            garbage::Step::Collect { object, owner } => match self.is_there(owner).await? {
+                false => self.delete(object, Propagation::Background).await,
+                true => Ok(()),
+            },
+            garbage::Step::Delete { object, propagation } => self.delete(object, *propagation).await,
+            garbage::Step::Release { object, owner_uid } => {
+                let owners = json!([{"$patch": "delete", "uid": owner_uid.to_string()}]);
+                self.patch(object, json!({"ownerReferences": owners})).await
+            }
+            garbage::Step::Finish { owner, finalizer } => {
+                // A merge patch would replace finalizers that another party has added meanwhile.
+                self.patch(owner, json!({"$deleteFromPrimitiveList/finalizers": [finalizer]})).await
+            }
+        }
+    }
+
     /// Whether the owner exists, according to the API server.
-    async fn is_there(&self, kind: OwnerKind, owner: &ObjectKey, uid: &Uid) -> Result<bool, kube::Error> {
-        let found = self.owners(kind, owner).get_metadata_opt(&owner.name).await?;
-        Ok(found.and_then(|owner| owner.metadata.uid).is_some_and(|found| found == uid.to_string()))
+    async fn is_there(&self, owner: &Id) -> Result<bool, kube::Error> {
+        let found = self.api(owner).get_metadata_opt(&owner.key.name).await?;
+        Ok(found.and_then(|found| found.metadata.uid).is_some_and(|uid| uid == owner.uid.to_string()))
     }
 
-    async fn delete(&self, pod: &ObjectKey, uid: &Uid) -> Result<(), kube::Error> {
-        let preconditions = Preconditions { uid: Some(uid.to_string()), resource_version: None };
-        let params = DeleteParams::background().preconditions(preconditions);
-        self.pods(pod).delete(&pod.name, &params).await.map(drop)
+    async fn delete(&self, object: &Id, propagation: Propagation) -> Result<(), kube::Error> {
+        let params = match propagation {
+            Propagation::Foreground => DeleteParams::foreground(),
+            Propagation::Background => DeleteParams::background(),
+            Propagation::Orphan => DeleteParams::orphan(),
+        };
+        let uid = Some(object.uid.to_string());
+        let params = params.preconditions(Preconditions { uid, resource_version: None });
+        self.api(object).delete(&object.key.name, &params).await.map(drop)
     }
 
-    async fn release(&self, pod: &ObjectKey, uid: &Uid, owner: &Uid) -> Result<(), kube::Error> {
-        let patch = json!({"metadata": {
-            "uid": uid.to_string(),
-            "ownerReferences": [{"$patch": "delete", "uid": owner.to_string()}],
-        }});
-        let patch = Patch::Strategic(patch);
-        self.pods(pod).patch_metadata(&pod.name, &PatchParams::default(), &patch).await.map(drop)
+    /// Applies a strategic merge patch to the object's metadata.
+    async fn patch(&self, object: &Id, mut metadata: Value) -> Result<(), kube::Error> {
+        metadata["uid"] = object.uid.to_string().into();
+        let patch: Patch<Value> = Patch::Strategic(json!({"metadata": metadata}));
+        self.api(object).patch_metadata(&object.key.name, &PatchParams::default(), &patch).await.map(drop)
     }
 
-    async fn finish(
-        &self,
-        kind: OwnerKind,
-        owner: &ObjectKey,
-        uid: &Uid,
-        finalizer: &str,
-    ) -> Result<(), kube::Error> {
-        // A merge patch would replace finalizers that another party has added meanwhile.
-        let patch: Patch<Value> = Patch::Strategic(json!({"metadata": {
-            "uid": uid.to_string(),
-            "$deleteFromPrimitiveList/finalizers": [finalizer],
-        }}));
-        let owners = self.owners(kind, owner);
-        owners.patch_metadata(&owner.name, &PatchParams::default(), &patch).await.map(drop)
-    }
-
-    fn owners(&self, kind: OwnerKind, key: &ObjectKey) -> Api<DynamicObject> {
-        let GroupVersionResource { group, version, resource } = kind.resource();
-        let kind = GroupVersionKind::gvk(&group, &version, kind.name());
+    fn api(&self, object: &Id) -> Api<DynamicObject> {
+        let GroupVersionResource { group, version, resource } = object.kind.resource();
+        let kind = GroupVersionKind::gvk(&group, &version, object.kind.name());
         let resource = ApiResource::from_gvk_with_plural(&kind, &resource);
-        Api::namespaced_with(self.client.clone(), &key.namespace, &resource)
-    }
-
-    fn pods(&self, key: &ObjectKey) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), &key.namespace)
+        Api::namespaced_with(self.client.clone(), &object.key.namespace, &resource)
     }
 }
