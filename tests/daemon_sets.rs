@@ -375,7 +375,7 @@ async fn pods_that_have_ended_are_replaced_and_failed_ones_ever_more_slowly() {
     let mut last = set.has_one_on(&["a"]).await.remove(0);
     let mut replaced = Vec::new();
     for end in ["Succeeded", "Failed", "Failed", "Failed"] {
-        let begun = std::time::Instant::now();
+        let begun = tokio::time::Instant::now();
         set.mark(&last, end, "False").await;
         let (reason, message) = match end {
             "Failed" => (
