@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use steersman_api::Time;
 use steersman_client::events::{Broadcaster, Recorder};
 use steersman_client::{Clients, RestMapper, Sender};
@@ -16,21 +17,26 @@ use crate::server_version::ServerVersion;
 
 /// A wall clock, which tests can replace. Use it for timestamps only: durations follow tokio's clock.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Time + Send + Sync>);
+pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
     /// The machine's clock.
     pub fn wall() -> Self {
-        Self::of(Time::now)
+        Self::of(Timestamp::now)
     }
 
     /// A clock that shows the time that `now` returns.
-    pub fn of(now: impl Fn() -> Time + Send + Sync + 'static) -> Self {
-        Self(Arc::new(now))
+    pub fn of<T: Into<Timestamp>>(now: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move || now().into()))
     }
 
-    /// The current time.
+    /// The current time in whole seconds, as the API's timestamps are.
     pub fn now(&self) -> Time {
+        self.timestamp().into()
+    }
+
+    /// The current time with fractions of a second.
+    pub fn timestamp(&self) -> Timestamp {
         (self.0)()
     }
 }

@@ -40,7 +40,7 @@ pub fn context(server: &TestServer, options: OptionSet) -> (ControllerContext, e
         events,
         clock: {
             let clock = server.clock();
-            Clock::of(move || clock.now().into())
+            Clock::of(move || clock.now())
         },
         options: Arc::new(options),
         gates: Arc::default(),
