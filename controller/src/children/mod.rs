@@ -44,7 +44,7 @@ pub use mapping::Enqueue;
 use grounds::Confirmed;
 use selecting::{BY_SELECTOR, by_selector};
 
-/// An owner that claims its children by labels, as a cache keeps it.
+/// An owner that claims its children by labels or by their owner references, as a cache keeps it.
 pub trait Owns: Selection<Kind: Kind> {
     /// What the controller reads of a child.
     type Child: Selection<Kind: Kind>;
@@ -61,6 +61,10 @@ pub trait Owns: Selection<Kind: Kind> {
     /// Whether [`Children::selecting`] returns owners whose selector is empty. Upstream's listers differ: `GetPodJobs`
     /// returns them, and those of other kinds, such as `GetPodReplicaSets`, do not.
     const EMPTY_SELECTOR_SELECTS: bool = false;
+
+    /// Whether children belong to an owner by their owner references alone, as the jobs of a CronJob do. Such owners neither
+    /// adopt nor release, and their [`selector`](Self::selector) must select everything.
+    const BY_REFERENCE_ONLY: bool = false;
 
     /// Whether the owner still holds a child in this state, so that the controller has to reckon with it. By default it
     /// does until nothing keeps the deleted child any more. A controller that puts a finalizer on its children holds those
@@ -83,7 +87,8 @@ pub struct Children<O: Owns> {
     owner_lister: Lister<O>,
     child_lister: Lister<O::Child>,
     by_controller: Index<O::Child>,
-    without_controller: Index<O::Child>,
+    /// `None` if owners do not adopt.
+    without_controller: Option<Index<O::Child>>,
     by_selector: Index<O>,
     owner_client: Client<O::Kind>,
     child_client: Client<<O::Child as Selection>::Kind>,
@@ -146,7 +151,8 @@ impl<O: Owns> Children<O> {
             owner_lister: owners.lister(),
             child_lister: children.lister(),
             by_controller: children.add_index(BY_CONTROLLER, by_controller),
-            without_controller: children.add_index(WITHOUT_CONTROLLER, without_controller),
+            without_controller: (!O::BY_REFERENCE_ONLY)
+                .then(|| children.add_index(WITHOUT_CONTROLLER, without_controller)),
             by_selector: owners.add_index(BY_SELECTOR, by_selector),
             owner_client: Client::keeping::<O>(sender.clone()),
             child_client: Client::keeping::<O::Child>(sender.clone()),
@@ -312,11 +318,13 @@ impl<O: Owns> Children<O> {
             .child_lister
             .by_index_where(&self.by_controller, &by_owner, owned)
             .map_err(|e| unreadable(child_kind, &e))?;
-        // Of the objects that no controller manages only those matter that the owner would adopt.
-        let adoptable = |child: &Meta| selector.matches(&child.labels);
-        let namespace = key.namespace.clone().into();
-        let free = self.child_lister.by_index_where(&self.without_controller, &namespace, adoptable);
-        all.extend(free.map_err(|e| unreadable(child_kind, &e))?);
+        if let Some(without_controller) = &self.without_controller {
+            // Of the objects that no controller manages only those matter that the owner would adopt.
+            let adoptable = |child: &Meta| selector.matches(&child.labels);
+            let namespace = key.namespace.clone().into();
+            let free = self.child_lister.by_index_where(without_controller, &namespace, adoptable);
+            all.extend(free.map_err(|e| unreadable(child_kind, &e))?);
+        }
         let held: HashSet<&Uid> = all
             .iter()
             .map(|child| child.meta())
@@ -354,7 +362,7 @@ impl<O: Owns> Children<O> {
     ) -> Vec<(Arc<ChildOf<O>>, Claim)> {
         let claimed = |child: Arc<ChildOf<O>>| {
             let claim = Claim::of::<O::Kind>(owner.meta(), selector, child.meta())?;
-            Some((child, claim))
+            (!O::BY_REFERENCE_ONLY || claim == Claim::Owned).then_some((child, claim))
         };
         children.filter_map(claimed).collect()
     }

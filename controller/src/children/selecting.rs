@@ -16,6 +16,9 @@ pub(super) const BY_SELECTOR: &str = "selectorLabel";
 /// A selected object has all labels of the selector, so one of them suffices to find the owner. An owner whose selector
 /// demands no single value of any label is found under its namespace alone.
 pub(super) fn by_selector<O: Owns>(owner: &View<O>) -> Vec<IndexValue> {
+    if O::BY_REFERENCE_ONLY {
+        return Vec::new();
+    }
     let Ok(selector) = O::selector(owner.object()) else { return Vec::new() };
     let namespace = &owner.meta().key.namespace;
     vec![selector.demanded_label().map_or_else(
@@ -26,10 +29,11 @@ pub(super) fn by_selector<O: Owns>(owner: &View<O>) -> Vec<IndexValue> {
 
 impl<O: Owns> Children<O> {
     /// The owners in a namespace whose selectors select an object with these labels. For empty selectors see
-    /// [`Owns::EMPTY_SELECTOR_SELECTS`]. An object without labels is selected by none, as upstream.
+    /// [`Owns::EMPTY_SELECTOR_SELECTS`]. An object without labels is selected by none, as upstream. No owner that goes by
+    /// references only selects anything.
     pub fn selecting(&self, namespace: &ArcStr, labels: &Labels) -> BTreeSet<ObjectKey> {
         let mut found = BTreeSet::new();
-        if labels.is_empty() {
+        if labels.is_empty() || O::BY_REFERENCE_ONLY {
             return found;
         }
         let exact = labels

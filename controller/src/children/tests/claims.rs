@@ -50,3 +50,48 @@ fn an_owner_claims_what_it_owns_and_what_it_selects() {
         assert_eq!(Claim::of::<ReplicaSet>(&dying, &selector, &child), of_dying_owner, "{name}, dying owner");
     }
 }
+
+keep! {
+    /// An owner that goes by owner references.
+    struct ByReference: ReplicationController => ReplicationControllerSpec, ReplicationControllerStatus
+}
+
+impl Owns for ByReference {
+    type Child = Child;
+
+    const BY_REFERENCE_ONLY: bool = true;
+
+    fn selector(_: &ReplicationController) -> Result<LabelSelector, InvalidSelector> {
+        Ok(LabelSelector::everything())
+    }
+
+    fn is_untouched(_: &ReplicationController) -> bool {
+        false
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_by_reference_only_has_the_children_that_name_it_and_adopts_none() {
+    let scene = Scene::start(&[owner("a", &[("app", "a")])], &["free"]).await;
+    let owner = scene.children.owner_client.get(&key("a")).await.unwrap().unwrap();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "owned", "ownerReferences": [controller_reference::<ReplicationController>(owner.meta())],
+        },
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    });
+    scene.children.child_client.create("default", Content::json(JSON, &pod)).await.unwrap();
+
+    let (context, _writers) = context(&scene.server, OptionSet::default());
+    let children = Children::<ByReference>::new(&context, &context.client_for("test")).unwrap();
+    context.informers.start();
+    context.informers.wait_for_cache_sync(&children.caches(), Duration::from_secs(60)).await;
+    for family in [children.cached(&key("a")).await, children.read(&key("a")).await] {
+        let found = family.unwrap().unwrap().children;
+        let names: Vec<_> = found.iter().map(|(pod, claim)| (&*pod.meta().key.name, *claim)).collect();
+        assert_eq!(names, [("owned", Claim::Owned)]);
+    }
+    let labels = [("app", "a")].into_iter().collect();
+    assert!(children.selecting(&"default".into(), &labels).is_empty());
+}
