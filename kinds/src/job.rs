@@ -56,6 +56,12 @@ projection! {
         pub template: Opaque = 6 "template",
     }
 
+    /// How long a job is kept after its end.
+    pub struct JobTtl {
+        /// The time from the job's end to its deletion, in seconds. `None`: the job is not deleted.
+        pub ttl_seconds_after_finished: Option<i32> = 8 "ttlSecondsAfterFinished",
+    }
+
     /// A job's status.
     pub struct JobStatus {
         /// The conditions, at most one of each type.
@@ -130,6 +136,7 @@ kind! {
     pub struct Job("batch", "v1", "jobs") {
         spec: JobSpec = 2 "spec",
         template: JobTemplate = 2 "spec",
+        ttl: JobTtl = 2 "spec",
         status: JobStatus = 3 "status",
     }
 }

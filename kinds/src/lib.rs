@@ -7,6 +7,7 @@ pub mod claim_volumes;
 pub mod condition;
 pub mod containers;
 pub mod controller_revision;
+pub mod cron_job;
 pub mod daemon_set;
 pub mod deletion_cost;
 pub mod deployment;

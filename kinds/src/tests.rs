@@ -9,12 +9,14 @@ use steersman_api::schema;
 use steersman_informer::wire::{Encoding, Group, IntOrString, Kind, Opaque};
 
 use super::annotation::LAST_APPLIED;
+use super::cron_job::{CronJob, CronJobSpec, CronJobStatus, CronJobTemplate};
 use super::daemon_set::{DaemonSet, DaemonSetTemplate, TEMPLATE_GENERATION};
 use super::deletion_cost::DELETION_COST;
 use super::deployment::{
     Deployment, DeploymentAnnotations, DeploymentSpec, DeploymentStatus, DeploymentTemplate,
 };
 use super::endpoints::Endpoints;
+use super::job::{Job, JobTtl};
 use super::node::Node;
 use super::persistent_volume_claim::PersistentVolumeClaim;
 use super::pod::{Claims, DeletionCost, DisruptionReason, Pod};
@@ -419,4 +421,50 @@ fn claims_among_a_pods_volumes_are_found_in_both_encodings() {
     let claim = json!({"metadata": {"name": "data-web-0"}, "status": {"phase": "Bound"}});
     let [json, protobuf] = kept::<PersistentVolumeClaim>(&claim);
     assert_eq!(json, protobuf);
+}
+
+#[test]
+fn cron_jobs_are_the_same_in_both_encodings() {
+    let object = json!({
+        "metadata": {"name": "backup", "namespace": "default"},
+        "spec": {
+            "schedule": "0 3 * * *", "timeZone": "Europe/Berlin", "startingDeadlineSeconds": 60,
+            "concurrencyPolicy": "Forbid", "suspend": true,
+            "successfulJobsHistoryLimit": 0, "failedJobsHistoryLimit": 2,
+            "jobTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"spec": {"containers": []}}}},
+        },
+        "status": {
+            "active": [{
+                "apiVersion": "batch/v1", "kind": "Job", "namespace": "default", "name": "backup-29000000",
+                "uid": "u", "resourceVersion": "7",
+            }],
+            "lastScheduleTime": "2026-01-01T00:00:00Z", "lastSuccessfulTime": "2025-12-31T00:00:00Z",
+        },
+    });
+    let groups = CronJobSpec::BIT | CronJobStatus::BIT;
+    let [json, protobuf] = decoded::<CronJob>(&object, groups);
+    assert_eq!(format!("{json:?}"), format!("{protobuf:?}"));
+    let spec = CronJobSpec::of(&protobuf).unwrap();
+    assert_eq!((&*spec.schedule, spec.time_zone.as_deref()), ("0 3 * * *", Some("Europe/Berlin")));
+    assert_eq!((&*spec.concurrency_policy, spec.suspend), ("Forbid", true));
+    assert_eq!(spec.starting_deadline_seconds, Some(60));
+    assert_eq!((spec.successful_jobs_history_limit, spec.failed_jobs_history_limit), (Some(0), Some(2)));
+    let status = CronJobStatus::of(&protobuf).unwrap();
+    let [job] = &status.active[..] else { panic!("{status:?}") };
+    assert_eq!((&*job.api_version, &*job.kind, &*job.namespace), ("batch/v1", "Job", "default"));
+    assert_eq!(
+        (&*job.name, job.uid.to_string(), &*job.resource_version),
+        ("backup-29000000", "u".to_owned(), "7")
+    );
+    assert!(status.last_schedule_time > status.last_successful_time);
+    let [json, protobuf] = decoded::<CronJob>(&object, CronJobTemplate::BIT);
+    assert!(matches!(CronJobTemplate::of(&json).unwrap().job_template, Opaque::Json(_)));
+    assert!(matches!(CronJobTemplate::of(&protobuf).unwrap().job_template, Opaque::Protobuf(_)));
+}
+
+#[test]
+fn the_ttl_of_a_job_is_the_same_in_both_encodings() {
+    for job in decoded::<Job>(&json!({"spec": {"ttlSecondsAfterFinished": 0}}), JobTtl::BIT) {
+        assert_eq!(JobTtl::of(&job).unwrap().ttl_seconds_after_finished, Some(0));
+    }
 }
