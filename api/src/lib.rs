@@ -22,7 +22,7 @@ pub mod uid;
 pub mod wire;
 
 pub use arcstr::ArcStr;
-pub use duration::GoDuration;
+pub use duration::{GoDuration, InvalidDuration};
 pub use gvk::{GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use key::ObjectKey;
 pub use meta::Meta;
