@@ -1,7 +1,7 @@
 //! The controllers of kube-controller-manager 1.36, in the order in which it constructs them.
 
 use steersman_controller::registry::{Descriptor, Registry};
-use steersman_controllers_batch::job;
+use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
 use steersman_controllers_network::endpoints;
 use steersman_controllers_nodes::pod_gc;
 use steersman_controllers_workloads::{daemon_set, deployment, disruption, replica_set, stateful_set};
@@ -28,7 +28,7 @@ pub fn builtin() -> Registry {
         row("horizontal-pod-autoscaler-controller", &["horizontalpodautoscaling"]),
         disruption::DESCRIPTOR,
         stateful_set::DESCRIPTOR,
-        row("cronjob-controller", &["cronjob"]),
+        cron_job::DESCRIPTOR,
         row("certificatesigningrequest-signing-controller", &["csrsigning"]),
         row("certificatesigningrequest-approving-controller", &["csrapproving"]),
         row("certificatesigningrequest-cleaner-controller", &["csrcleaner"]),
@@ -48,7 +48,7 @@ pub fn builtin() -> Registry {
         row("persistentvolumeclaim-protection-controller", &["pvc-protection"]),
         row("persistentvolume-protection-controller", &["pv-protection"]),
         row("volumeattributesclass-protection-controller", &[]),
-        row("ttl-after-finished-controller", &["ttl-after-finished"]),
+        ttl_after_finished::DESCRIPTOR,
         row("root-ca-certificate-publisher-controller", &["root-ca-cert-publisher"]),
         row("kube-apiserver-serving-clustertrustbundle-publisher-controller", &[]),
         row("ephemeral-volume-controller", &["ephemeral-volume"]),
