@@ -9,6 +9,8 @@
 
 #[path = "hand_over/rollouts.rs"]
 mod rollouts;
+#[path = "hand_over/runs.rs"]
+mod runs;
 mod support;
 
 use std::collections::BTreeMap;
@@ -315,4 +317,16 @@ async fn a_stateful_set_is_handed_over_and_back_in_the_middle_of_a_rollout() {
 #[tokio::test]
 async fn a_daemon_set_is_handed_over_and_back_in_the_middle_of_a_rollout() {
     rollout_there_and_back(rollouts::Kind::DaemonSet).await;
+}
+
+#[tokio::test]
+async fn runs_are_handed_over_and_back_without_a_second_job() {
+    let Some(assets) = assets() else { return };
+    runs::there_and_back(&assets, Cluster::start_own().await).await;
+}
+
+#[tokio::test]
+async fn kube_controller_manager_takes_runs_over_on_the_embedded_server_too() {
+    let Some(assets) = assets() else { return };
+    runs::there_and_back(&assets, Cluster::start_embedded().await).await;
 }

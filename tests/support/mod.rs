@@ -5,6 +5,7 @@
 #![allow(dead_code, unreachable_pub, clippy::print_stdout, reason = "no test file needs all of it")]
 
 pub mod budgets;
+pub mod cron_jobs;
 pub mod daemons;
 pub mod deployments;
 pub mod jobs;

@@ -14,6 +14,8 @@
 //!   deadline then, so that a job with a deadline shorter than its delay never runs;
 //! - a day whose midnight the clock skips, or shows twice, has its runs (see `schedule`);
 //! - jobs are deleted by uid, and those that are being deleted already are not deleted again;
+//! - the job of a run whose status could not be written is taken for that run's. Upstream means to, but looks for the job without
+//!   its namespace, so that its syncs fail until the next run;
 //! - a run whose job's name another object has does not end the schedule. In upstream the CronJob then waits for its next
 //!   change;
 //! - the event `MissSchedule` does not occur. Upstream has code for it, which is not reached.
@@ -44,20 +46,19 @@ mod status;
 mod tests;
 mod timing;
 
+use schedule::Zones;
+
 /// The row of the CronJob controller.
-pub const DESCRIPTOR: Descriptor = Descriptor::new("cronjob-controller", &["cronjob"], |context| {
-    construct(context, schedule::Zones::of_system())
-})
-.options::<CronJobOptions>()
-.rules(&[
-    Rule::new(&["batch"], &["cronjobs"], &["get", "list", "watch"]),
-    Rule::new(&["batch"], &["cronjobs/status"], &["patch"]).because(
-        "Kubernetes's own role has update instead, which the controller uses where it may not patch.",
-    ),
-    Rule::new(&["batch"], &["cronjobs/finalizers"], &["update"])
-        .because("Jobs name their CronJob as an owner that may not go before them."),
-    Rule::new(&["batch"], &["jobs"], &["get", "list", "watch", "create", "delete"]),
-]);
+pub const DESCRIPTOR: Descriptor =
+    Descriptor::new("cronjob-controller", &["cronjob"], construct).options::<CronJobOptions>().rules(&[
+        Rule::new(&["batch"], &["cronjobs"], &["get", "list", "watch"]),
+        Rule::new(&["batch"], &["cronjobs/status"], &["patch"]).because(
+            "Kubernetes's own role has update instead, which the controller uses where it may not patch.",
+        ),
+        Rule::new(&["batch"], &["cronjobs/finalizers"], &["update"])
+            .because("Jobs name their CronJob as an owner that may not go before them."),
+        Rule::new(&["batch"], &["jobs"], &["get", "list", "watch", "create", "delete"]),
+    ]);
 
 options! {
     /// Settings of the CronJob controller.
@@ -80,11 +81,16 @@ keep! {
 /// The controller's name: of its client, and of the source of its events.
 const NAME: &str = "cronjob-controller";
 
-fn construct(context: &ControllerContext, zones: schedule::Zones) -> Result<Construction, BoxError> {
+/// Makes the controller.
+///
+/// # Errors
+/// The caches run already without the fields that the controller reads, or its metrics are registered already.
+pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> {
     let metrics = metrics::Metrics::new();
     metrics.register(&context.metrics)?;
     let children = Arc::new(Children::<SyncedCronJob>::new(context, &context.client_for(NAME))?);
-    let (queue, recorder, zones) = (context.queue("cronjob"), context.recorder(NAME), Arc::new(zones));
+    let (queue, recorder, zones) =
+        (context.queue("cronjob"), context.recorder(NAME), Arc::new(Zones::of_system()));
     let mapping = Arc::new(mapping::Mapping {
         children: Arc::downgrade(&children),
         queue: queue.clone(),
