@@ -68,7 +68,7 @@ pub(crate) fn hash(
     if dumped.is_none() {
         hasher = Fnv1a::default();
         // Writing to a hasher can't fail.
-        let _ = hasher.write_str(&go_json::marshal_untyped(&json));
+        let _ = hasher.write_str(&go_json::marshal(&json));
         unknown::write(message(), &template, &mut hasher)?;
     }
     if let Some(count) = collision_count {

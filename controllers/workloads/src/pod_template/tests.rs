@@ -20,6 +20,8 @@ pub(crate) struct Vector {
     pub(crate) counted_hash: &'static str,
     /// The hash of the data of a StatefulSet's revision, with the collision count.
     pub(crate) revision_hash: &'static str,
+    /// The same of the data of a DaemonSet's revision.
+    pub(crate) daemon_revision_hash: &'static str,
     pub(crate) template: Opaque,
 }
 
@@ -31,12 +33,13 @@ pub(crate) fn vectors() -> impl Iterator<Item = Vector> {
 impl Vector {
     fn parse(layout: Layout, line: &'static str) -> Self {
         let words: Vec<&str> = line.split(' ').collect();
-        let [hash, collision_count, counted_hash, revision_hash, template] = words[..] else {
+        let [hash, collision_count, counted_hash, revision_hash, daemon_revision_hash, template] = words[..]
+        else {
             panic!("{line} is no vector")
         };
         let template = Opaque::Protobuf(BASE64.decode(template).unwrap().into());
         let collision_count = collision_count.parse().unwrap();
-        Self { layout, hash, collision_count, counted_hash, revision_hash, template }
+        Self { layout, hash, collision_count, counted_hash, revision_hash, daemon_revision_hash, template }
     }
 }
 

@@ -7,6 +7,22 @@ use steersman_informer::wire::Opaque;
 
 use crate::pod_template::{self, Error};
 
+/// The form of data, which differs between the kinds of owners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Whole numbers beyond 2^53 are rounded: upstream reads the JSON of a StatefulSet with encoding/json.
+    StatefulSet,
+    /// Whole numbers are exact: upstream reads the JSON of a DaemonSet with apimachinery's own package.
+    DaemonSet,
+}
+
+impl Form {
+    /// The form for owners of a kind.
+    pub(crate) fn of_kind(kind: &str) -> Self {
+        if kind == "StatefulSet" { Self::StatefulSet } else { Self::DaemonSet }
+    }
+}
+
 /// The data of the revision of a template, byte for byte as upstream's `getPatch` of StatefulSets and of DaemonSets.
 ///
 /// Fields that this program does not know are not in it, as those that a controller-manager of upstream does not know are
@@ -14,10 +30,14 @@ use crate::pod_template::{self, Error};
 ///
 /// # Errors
 /// The template can't be read.
-pub(crate) fn data(template: &Opaque) -> Result<String, Error> {
+pub(crate) fn data(form: Form, template: &Opaque) -> Result<String, Error> {
     let mut template = pod_template::json(template)?;
     template["$patch"] = "replace".into();
-    Ok(go_json::marshal_untyped(&json!({"spec": {"template": template}})))
+    let data = json!({"spec": {"template": template}});
+    Ok(match form {
+        Form::StatefulSet => go_json::marshal_untyped(&data),
+        Form::DaemonSet => go_json::marshal(&data),
+    })
 }
 
 /// The template that a revision's data restores.
@@ -42,7 +62,7 @@ pub(crate) fn is_same(data: &[u8], of_template: &str) -> bool {
     if data == of_template.as_bytes() {
         return true;
     }
-    serde_json::from_slice(data).is_ok_and(|data| go_json::marshal_untyped(&data) == of_template)
+    serde_json::from_slice(data).is_ok_and(|data| go_json::marshal(&data) == of_template)
 }
 
 /// Whether a revision's data restores a template that is equal to this one by meaning.

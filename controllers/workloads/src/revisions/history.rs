@@ -18,7 +18,7 @@ use steersman_informer::wire::{Kind, Object, Opaque};
 use steersman_informer::{AnyInformer, Index, IndexValue, Informer, Lister, factory, keep};
 use steersman_kinds::controller_revision::{ControllerRevision, RevisionData, RevisionNumber};
 
-use super::data::{self, data};
+use super::data::{self, Form, data};
 use super::name::{HASH_LABEL, stateful_set_hash, stateful_set_name};
 use super::verdicts::{Verdicts, data_of};
 use super::{Owner, Revision, in_order};
@@ -71,7 +71,7 @@ impl<O: Kind> History<O> {
             client: Client::keeping::<SyncedRevision>(sender.clone()),
             owners: Client::new(sender.clone()),
             first_looks: context.first_looks.clone(),
-            verdicts: Verdicts::default(),
+            verdicts: Verdicts::new(Form::of_kind(O::KIND)),
             informer,
         })
     }
@@ -306,7 +306,7 @@ impl<O: Kind> History<O> {
     }
 
     fn data(&self, owner: &Owner<'_>) -> Result<String, SyncError> {
-        data(owner.template).map_err(|error| broken(owner, &error))
+        data(Form::of_kind(O::KIND), owner.template).map_err(|error| broken(owner, &error))
     }
 
     async fn patch(

@@ -10,12 +10,12 @@ use steersman_informer::wire::{Group, Object, Opaque};
 use steersman_kinds::controller_revision::{ControllerRevision, RevisionData};
 
 use super::Owner;
-use super::data::{self, data};
+use super::data::{self, Form, data};
 
 /// Remembers for each owner how its template compares with the data of its revisions. The comparison takes a hundred times
 /// longer than the rest of an observation, and hardly ever changes.
-#[derive(Default)]
 pub(super) struct Verdicts {
+    form: Form,
     hashes: RandomState,
     owners: Mutex<HashMap<ObjectKey, Known>>,
 }
@@ -39,6 +39,11 @@ struct Verdict {
 }
 
 impl Verdicts {
+    /// Remembers nothing yet. `form` is that of the data of the owners' kind.
+    pub(super) fn new(form: Form) -> Self {
+        Self { form, hashes: RandomState::new(), owners: Mutex::default() }
+    }
+
     /// Whether each of these revisions has the owner's template. `revisions` are in the order of their numbers.
     ///
     /// A revision has the template if its data is the template's. If there is none, the last one has it if it restores a
@@ -66,7 +71,9 @@ impl Verdicts {
                 None => {
                     let own = match &own {
                         Some(own) => own,
-                        None => own.insert(data(owner.template).map_err(|error| unreadable(owner, &error))?),
+                        None => own.insert(
+                            data(self.form, owner.template).map_err(|error| unreadable(owner, &error))?,
+                        ),
                     };
                     let is_same = data::is_same(data_of(revision), own);
                     let (uid, version) = (meta.uid.clone(), meta.resource_version);

@@ -1,4 +1,4 @@
-use super::super::data::{data, is_same, restores, template};
+use super::super::data::{Form, data, is_same, restores, template};
 use super::super::name::{daemon_set_name, stateful_set_hash, stateful_set_name};
 use super::*;
 use crate::pod_template;
@@ -16,21 +16,25 @@ const NGINX: &str = concat!(
 fn data_is_gos_whatever_a_template_has() {
     let mut restored = 0;
     for vector in vectors() {
-        let text = data(&vector.template).unwrap();
-        assert_eq!(stateful_set_hash(&text, vector.collision_count), vector.revision_hash, "{text}");
-        // Go has rounded the largest number up, and does not read it back itself.
-        if let Ok(again) = data(&template(text.as_bytes()).unwrap()) {
-            assert_eq!(again, text);
-            restored += 1;
+        for (form, expected) in
+            [(Form::StatefulSet, vector.revision_hash), (Form::DaemonSet, vector.daemon_revision_hash)]
+        {
+            let text = data(form, &vector.template).unwrap();
+            assert_eq!(stateful_set_hash(&text, vector.collision_count), expected, "{text}");
+            // Go has rounded the largest number up for StatefulSets, and does not read it back itself.
+            if let Ok(again) = data(form, &template(text.as_bytes()).unwrap()) {
+                assert_eq!(again, text);
+                restored += 1;
+            }
         }
     }
-    assert!(restored > 50, "{restored}");
+    assert!(restored > 100, "{restored}");
 }
 
 #[test]
 fn data_is_the_template_alone_as_a_patch() {
     for template in [protobuf_of(&nginx()), json_of(&nginx())] {
-        assert_eq!(data(&template).unwrap(), NGINX);
+        assert_eq!(data(Form::StatefulSet, &template).unwrap(), NGINX);
     }
 }
 
@@ -53,14 +57,16 @@ fn data_has_what_go_never_leaves_out_and_its_escapes() {
         r#""volumes":[{"ephemeral":{"volumeClaimTemplate":{"metadata":{},"spec":{"accessModes":["ReadWriteOnce"],"#,
         r#""resources":{}}}},"name":"v"}]}}}}"#,
     );
-    assert_eq!(data(&protobuf_of(&template)).unwrap(), expected);
+    assert_eq!(data(Form::StatefulSet, &protobuf_of(&template)).unwrap(), expected);
+    let exact = expected.replace("740992", "740993");
+    assert_eq!(data(Form::DaemonSet, &protobuf_of(&template)).unwrap(), exact);
     let empty = r#"{"spec":{"template":{"$patch":"replace","metadata":{},"spec":{"containers":null}}}}"#;
-    assert_eq!(data(&Opaque::None).unwrap(), empty);
+    assert_eq!(data(Form::StatefulSet, &Opaque::None).unwrap(), empty);
 }
 
 #[test]
 fn names_are_upstreams() {
-    let data = data(&protobuf_of(&nginx())).unwrap();
+    let data = data(Form::StatefulSet, &protobuf_of(&nginx())).unwrap();
     let hash = stateful_set_hash(&data, 0);
     assert_eq!(hash, "6fc8c9d6d6");
     assert_ne!(stateful_set_hash(&data, 1), hash);
@@ -87,7 +93,7 @@ fn data_is_the_same_however_its_json_is_written_but_not_by_meaning() {
         template["spec"]["containers"][0]["resources"] = json!({"limits": {"memory": amount}});
         template
     });
-    let gibibyte = data(&protobuf_of(&amount("1Gi"))).unwrap();
+    let gibibyte = data(Form::StatefulSet, &protobuf_of(&amount("1Gi"))).unwrap();
     for (case, stored, of, same, restored) in [
         ("as it is", NGINX, &default, true, true),
         ("written in another way", &pretty, &default, true, true),
@@ -99,7 +105,7 @@ fn data_is_the_same_however_its_json_is_written_but_not_by_meaning() {
         ("a patch of something else", r#"{"spec":{"replicas":1}}"#, &default, false, false),
         ("no pod template", r#"{"spec":{"template":{"spec":{"containers":1}}}}"#, &default, false, false),
     ] {
-        assert_eq!(is_same(stored.as_bytes(), &data(of).unwrap()), same, "{case}");
+        assert_eq!(is_same(stored.as_bytes(), &data(Form::StatefulSet, of).unwrap()), same, "{case}");
         assert_eq!(restores(stored.as_bytes(), of).unwrap(), restored, "{case}");
     }
     assert!(restores(NGINX.as_bytes(), &Opaque::Protobuf([0x0a, 5].into())).is_err());

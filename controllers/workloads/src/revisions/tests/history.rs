@@ -8,7 +8,7 @@ use steersman_controller::testing::{context, eventually};
 use steersman_informer::SharedInformerFactory;
 use steersman_kinds::replica_set::ReplicaSet;
 
-use super::super::data::data;
+use super::super::data::{Form, data};
 use super::*;
 
 /// The history of a ReplicaSet, which stands for any owner of revisions.
@@ -97,7 +97,10 @@ async fn a_revision_is_made_as_upstream_makes_it_and_found_again() {
     assert_eq!(stored["metadata"]["labels"], labels);
     assert_eq!(stored["metadata"]["annotations"], json!({"note": "web"}));
     assert_eq!(stored["metadata"]["ownerReferences"][0]["uid"], set.meta.uid.to_string());
-    assert_eq!(stored["data"], serde_json::from_str::<Value>(&data(&set.template).unwrap()).unwrap());
+    assert_eq!(
+        stored["data"],
+        serde_json::from_str::<Value>(&data(Form::DaemonSet, &set.template).unwrap()).unwrap()
+    );
 
     let seen = rig.observe(&set).await;
     assert_eq!(names(&seen), ["web-6fc8c9d6d6"]);
@@ -116,7 +119,8 @@ async fn a_taken_name_leads_to_the_next_one() {
     let rig = Rig::start().await;
     let set = rig.set("web", &nginx()).await;
     for taken in [0, 1] {
-        let name = super::super::name::stateful_set_hash(&data(&set.template).unwrap(), taken);
+        let name =
+            super::super::name::stateful_set_hash(&data(Form::DaemonSet, &set.template).unwrap(), taken);
         let object = json!({
             "apiVersion": "apps/v1", "kind": "ControllerRevision",
             "metadata": {"name": format!("web-{name}")}, "data": {"spec": {"other": 1}}, "revision": 1,
@@ -125,7 +129,7 @@ async fn a_taken_name_leads_to_the_next_one() {
     }
     let (made, collisions) = rig.create(&set, 1, 0).await;
     assert_eq!(collisions, 2);
-    let hash = super::super::name::stateful_set_hash(&data(&set.template).unwrap(), 2);
+    let hash = super::super::name::stateful_set_hash(&data(Form::DaemonSet, &set.template).unwrap(), 2);
     assert_eq!(made.meta().key.name, format!("web-{hash}"));
     // As upstream's, which does not make the label anew.
     assert_eq!(made.meta().labels.get("controller.kubernetes.io/hash").unwrap(), "6fc8c9d6d6");

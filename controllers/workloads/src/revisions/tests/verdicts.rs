@@ -1,15 +1,15 @@
-use super::super::data::data;
+use super::super::data::{Form, data};
 use super::super::verdicts::Verdicts;
 use super::*;
 
 /// The data of the revision of a template, as Kubernetes 1.33 wrote it.
 fn old(template: &Value) -> String {
-    let data = data(&protobuf_of(template)).unwrap();
+    let data = data(Form::StatefulSet, &protobuf_of(template)).unwrap();
     data.replace(r#""metadata":{"#, r#""metadata":{"creationTimestamp":null,"#)
 }
 
 fn new(template: &Value) -> String {
-    data(&protobuf_of(template)).unwrap()
+    data(Form::StatefulSet, &protobuf_of(template)).unwrap()
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn revisions_have_the_template_by_their_data_or_the_last_one_by_meaning() {
         let set = Set::new("set", &a);
         let revisions: Vec<_> =
             (0_i64..).zip(&datas).map(|(at, data)| revision(&format!("r{at}"), 1, at, data)).collect();
-        let verdicts = Verdicts::default();
+        let verdicts = Verdicts::new(Form::StatefulSet);
         for look in ["first look", "remembered"] {
             assert_eq!(verdicts.of(&set.owner(), revisions.iter()).unwrap(), expected, "{case}, {look}");
         }
@@ -39,7 +39,7 @@ fn revisions_have_the_template_by_their_data_or_the_last_one_by_meaning() {
 #[test]
 fn a_changed_template_or_revision_or_owner_is_judged_anew() {
     let (a, b) = (Set::new("set", &image("a")), Set::new("set", &image("b")));
-    let verdicts = Verdicts::default();
+    let verdicts = Verdicts::new(Form::StatefulSet);
     let of =
         |set: &Set, revision: &ControllerRevision| verdicts.of(&set.owner(), [revision].into_iter()).unwrap();
     let first = revision("r", 1, 1, &new(&image("a")));
@@ -56,7 +56,7 @@ fn a_changed_template_or_revision_or_owner_is_judged_anew() {
 #[test]
 fn a_template_that_cannot_be_read_is_an_error() {
     let set = Set { template: Opaque::Protobuf([0x0a, 5].into()), ..Set::new("set", &nginx()) };
-    let verdicts = Verdicts::default();
+    let verdicts = Verdicts::new(Form::StatefulSet);
     let revision = revision("r", 1, 1, "{}");
     assert!(verdicts.of(&set.owner(), [&revision].into_iter()).is_err());
     assert!(verdicts.of(&set.owner(), [].into_iter()).unwrap().is_empty());
