@@ -80,27 +80,41 @@ pub(crate) fn pick<'de, D: Deserializer<'de>, T: Default>(
     key: &'static str,
     parse: fn(&str) -> T,
 ) -> Result<T, D::Error> {
-    struct Pick<T> {
-        key: &'static str,
-        parse: fn(&str) -> T,
+    let mut picked = T::default();
+    pick_each(deserializer, &[key], |_, value| picked = parse(value))?;
+    Ok(picked)
+}
+
+/// Calls `take` with the key and the value of each annotation in the JSON of `metadata.annotations` whose key is in `keys`.
+/// Allocates nothing for the other annotations.
+///
+/// # Errors
+/// If the JSON is not a map of texts.
+pub(crate) fn pick_each<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    keys: &[&str],
+    take: impl FnMut(&str, &str),
+) -> Result<(), D::Error> {
+    struct Pick<'a, F> {
+        keys: &'a [&'a str],
+        take: F,
     }
-    impl<'de, T: Default> Visitor<'de> for Pick<T> {
-        type Value = T;
+    impl<'de, F: FnMut(&str, &str)> Visitor<'de> for Pick<'_, F> {
+        type Value = ();
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a map of texts")
         }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-            let mut picked = T::default();
+        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
             while let Some(key) = map.next_key::<Key<'de>>()? {
-                if *key == *self.key {
+                if self.keys.contains(&&*key) {
                     let value = map.next_value::<Option<Key<'de>>>()?;
-                    picked = (self.parse)(value.as_deref().unwrap_or_default());
+                    (self.take)(&key, value.as_deref().unwrap_or_default());
                 } else {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
-            Ok(picked)
+            Ok(())
         }
     }
-    deserializer.deserialize_map(Pick { key, parse })
+    deserializer.deserialize_map(Pick { keys, take })
 }

@@ -26,16 +26,66 @@ projection! {
         pub completion_mode: Option<Interned> = 9 "completionMode",
         /// Whether the job is suspended, so that it has no pods.
         pub suspend: bool = 10 "suspend",
-        /// Cached only to tell whether it is set.
-        pub pod_failure_policy: Option<Opaque> = 11 "podFailurePolicy",
+        /// What the controller does about failed pods. `None`: it counts and replaces each of them.
+        pub pod_failure_policy: Option<PodFailurePolicy> = 11 "podFailurePolicy",
         /// The number of failed pods that the job tolerates for each index.
         pub backoff_limit_per_index: Option<i32> = 12 "backoffLimitPerIndex",
+        /// The number of failed indexes that the job tolerates. `None`: it runs all indexes, however many fail.
+        pub max_failed_indexes: Option<i32> = 13 "maxFailedIndexes",
         /// `TerminatingOrFailed` or `Failed`.
         pub pod_replacement_policy: Option<Interned> = 14 "podReplacementPolicy",
         /// The name of the controller that manages the job. `None`: the job controller.
         pub managed_by: Option<ArcStr> = 15 "managedBy",
-        /// Cached only to tell whether it is set.
-        pub success_policy: Option<Opaque> = 16 "successPolicy",
+        /// When the job succeeds before all indexes have.
+        pub success_policy: Option<SuccessPolicy> = 16 "successPolicy",
+    }
+
+    /// What the controller does about failed pods.
+    pub struct PodFailurePolicy {
+        /// The rules. The first one that matches a failed pod decides.
+        pub rules: Vec<PodFailurePolicyRule> = 1 "rules",
+    }
+
+    /// What the controller does about failed pods that match. A rule has either `on_exit_codes` or `on_pod_conditions`.
+    pub struct PodFailurePolicyRule {
+        /// `FailJob`, `FailIndex`, `Ignore` or `Count`.
+        pub action: Interned = 1 "action",
+        /// Matches pods by the exit codes of their containers.
+        pub on_exit_codes: Option<OnExitCodes> = 2 "onExitCodes",
+        /// Matches pods that have one of these conditions.
+        pub on_pod_conditions: Vec<OnPodCondition> = 3 "onPodConditions",
+    }
+
+    /// Matches a container that ended with an exit code other than zero.
+    pub struct OnExitCodes {
+        /// The container's name. `None`: any container or init container.
+        pub container_name: Option<ArcStr> = 1 "containerName",
+        /// `In` or `NotIn`.
+        pub operator: Interned = 2 "operator",
+        /// The exit codes that `operator` compares with.
+        pub values: Vec<i32> = 3 "values",
+    }
+
+    /// Matches a pod's condition.
+    pub struct OnPodCondition {
+        /// The condition's type.
+        pub kind: ArcStr = 1 "type",
+        /// The condition's status.
+        pub status: condition::ConditionStatus = 2 "status",
+    }
+
+    /// When an indexed job succeeds before all of its indexes have.
+    pub struct SuccessPolicy {
+        /// The rules. The job succeeds once one of them holds.
+        pub rules: Vec<SuccessPolicyRule> = 1 "rules",
+    }
+
+    /// The indexes that must succeed. At least one of the two fields is set.
+    pub struct SuccessPolicyRule {
+        /// The indexes that count, such as `0-2,5`. `None`: all of them.
+        pub succeeded_indexes: Option<ArcStr> = 1 "succeededIndexes",
+        /// How many of them must succeed. `None`: all of them.
+        pub succeeded_count: Option<i32> = 2 "succeededCount",
     }
 
     /// The fields of a pod template that policy reads.
@@ -82,6 +132,8 @@ projection! {
         pub uncounted_terminated_pods: Option<UncountedTerminatedPods> = 8 "uncountedTerminatedPods",
         /// The number of active pods that are ready.
         pub ready: Option<i32> = 9 "ready",
+        /// The indexes that failed, if the job limits the failures of each index.
+        pub failed_indexes: Option<ArcStr> = 10 "failedIndexes",
         /// The number of pods that are being deleted and have not finished.
         pub terminating: Option<i32> = 11 "terminating",
     }

@@ -7,7 +7,9 @@ use super::claim_volumes::ClaimVolumes;
 use super::condition::{DisruptionTarget, Picked, Ready, ReasonOf};
 use super::containers::{CompletionIndex, ContainerStatus, ContainerSummary, SidecarNames};
 use super::deletion_cost::Cost;
+use super::index_failures::IndexFailures;
 use super::ip::{FamilyOf, IpPair};
+use super::pod_failure::PodFailure;
 use super::ports::{NamedPorts, SidecarPorts};
 use super::scheduling::PinnedNode;
 
@@ -90,6 +92,12 @@ projection! {
         pub index: CompletionIndex = 12 "annotations",
     }
 
+    /// The failures of earlier pods of the same index.
+    pub struct EarlierFailures {
+        /// Their numbers.
+        pub of_index: IndexFailures = 12 "annotations",
+    }
+
     /// The cost of deleting the pod, which its users set.
     pub struct DeletionCost {
         /// When an owner scales down, it deletes pods of lower cost first.
@@ -126,5 +134,7 @@ kind! {
         deletion_cost: DeletionCost = 1 "metadata",
         claims: Claims = 2 "spec",
         pinning: Pinning = 2 "spec",
+        failure: PodFailure = 3 "status",
+        earlier_failures: EarlierFailures = 1 "metadata",
     }
 }
