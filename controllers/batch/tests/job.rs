@@ -85,6 +85,17 @@ impl Jobs {
         self.pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     }
 
+    /// Lets a pod's container end with that exit code.
+    async fn fail(&self, pod: &Value, code: i32) {
+        let now = self.cluster.server.clock().now();
+        let status = json!({"status": {"phase": "Failed", "containerStatuses": [{
+            "name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"terminated": {"exitCode": code, "finishedAt": format!("{now:.0}")}},
+        }]}});
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        self.pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    }
+
     async fn end_all(&self, phase: &str) {
         for pod in self.active().await {
             self.end(&pod, phase).await;
@@ -425,24 +436,134 @@ async fn an_orphan_with_the_right_labels_is_adopted_in_place_of_a_new_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn jobs_that_are_not_ours_or_beyond_us_get_no_pods() {
+async fn a_job_of_another_manager_gets_no_pods_and_is_counted() {
     let jobs = Jobs::start().await;
     jobs.create(&job("theirs", &json!({"managedBy": "example.com/other"}))).await;
     jobs.create(&job("ours", &json!({"managedBy": "kubernetes.io/job-controller"}))).await;
-    let rules = json!({"rules": [{"succeededIndexes": "0"}]});
-    let beyond = json!({"completions": 2, "completionMode": "Indexed", "successPolicy": rules});
-    jobs.create(&job("beyond", &beyond)).await;
     let controller = jobs.cluster.run(job_controller);
     settle().await;
     let pods = jobs.active().await;
     assert_eq!(pods.len(), 1);
     assert_eq!(pods[0]["metadata"]["ownerReferences"][0]["name"], "ours");
-    for name in ["theirs", "beyond"] {
-        let status = jobs.peek(name)["status"].clone();
-        assert!(status.is_null() || status == json!({}), "{name}: {status}");
+    let status = jobs.peek("theirs")["status"].clone();
+    assert!(status.is_null() || status == json!({}), "{status}");
+    let of_others =
+        r#"job_controller_jobs_by_external_controller_total{controller_name="example.com/other"}"#;
+    assert_eq!(counted(&controller, of_others), 1);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn indexes_and_failures_are_counted_by_the_policies_that_decide_about_them() {
+    let jobs = Jobs::start().await;
+    let codes = |action: &str, code: i32| json!({"action": action, "onExitCodes": {"operator": "In", "values": [code]}});
+    let spec = json!({
+        "completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 1,
+        "podFailurePolicy": {"rules": [codes("Ignore", 2), codes("FailIndex", 3), codes("Count", 4)]},
+    });
+    jobs.create(&job("pi", &spec)).await;
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    let mut first = jobs.active().await;
+    first.sort_by_key(|pod| pod["metadata"]["labels"][INDEX].to_string());
+    for (pod, code) in first.iter().zip(2..) {
+        jobs.fail(pod, code).await;
     }
-    let refusal = "Skipped Job sync because this controller does not support successPolicy";
-    assert_eq!(jobs.events("UnsupportedJobPolicy").await, [refusal]);
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let mut second = jobs.active().await;
+    second.sort_by_key(|pod| pod["metadata"]["labels"][INDEX].to_string());
+    let failures: Vec<_> = second
+        .iter()
+        .map(|pod| {
+            let annotations = &pod["metadata"]["annotations"];
+            let of = |name: &str| annotations[format!("batch.kubernetes.io/{name}")].clone();
+            (of("job-completion-index"), of("job-index-failure-count"), of("job-index-ignored-failure-count"))
+        })
+        .collect();
+    assert_eq!(failures, [(json!("0"), json!("0"), json!("1")), (json!("2"), json!("1"), Value::Null)]);
+    let ended = jobs.drive("pi", "Succeeded").await;
+    assert_eq!(conditions(&ended), ["FailureTarget", "Failed"]);
+    assert_eq!(
+        (&ended["status"]["completedIndexes"], &ended["status"]["failedIndexes"], &ended["status"]["failed"]),
+        (&json!("0,2"), &json!("1"), &json!(2))
+    );
+    let policy = "job_controller_pod_failures_handled_by_failure_policy_total";
+    let indexes = "job_controller_job_finished_indexes_total";
+    let jobs_finished = "job_controller_jobs_finished_total";
+    for (series, number) in [
+        (format!(r#"{policy}{{action="Ignore"}}"#), 1),
+        (format!(r#"{policy}{{action="FailIndex"}}"#), 1),
+        (format!(r#"{policy}{{action="Count"}}"#), 1),
+        (format!(r#"{indexes}{{backoffLimit="perIndex",status="succeeded"}}"#), 2),
+        (format!(r#"{indexes}{{backoffLimit="perIndex",status="failed"}}"#), 1),
+        (
+            format!(r#"{jobs_finished}{{completion_mode="Indexed",reason="FailedIndexes",result="failed"}}"#),
+            1,
+        ),
+        (r#"job_controller_job_pods_creation_total{reason="new",status="succeeded"}"#.to_owned(), 3),
+        (
+            r#"job_controller_job_pods_creation_total{reason="recreate_failed",status="succeeded"}"#
+                .to_owned(),
+            2,
+        ),
+    ] {
+        assert_eq!(counted(&controller, &series), number, "{series}");
+    }
+    assert_eq!(jobs.events("FailedIndexes").await, ["Job has failed indexes"]);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_in_which_pods_are_counted_writes_the_status_once_while_others_run() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({"parallelism": 10, "completions": 40}))).await;
+    let recording = jobs.cluster.server.record();
+    let controller = jobs.cluster.run(job_controller);
+    // Half of the pods end each second: ten rounds, and one for the last pods.
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for pod in jobs.active().await.iter().take(5) {
+            jobs.end(pod, "Succeeded").await;
+        }
+        if conditions(&jobs.peek("pi")).contains(&"Complete") {
+            break;
+        }
+    }
+    assert_eq!(jobs.peek("pi")["status"]["succeeded"], 40);
+    let calls = |calls: Calls| recording.count(&calls.user_agent("job-controller"));
+    let (created, released) =
+        (calls(Calls::to("pods").verb(Verb::Create)), calls(Calls::to("pods").verb(Verb::Patch)));
+    assert_eq!((created, released), (40, 40));
+    let writes = calls(Calls::to("jobs").subresource("status"));
+    assert!(writes <= 13, "{writes} writes of the status");
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_on_its_way_to_its_end_wakes_its_job_only_where_that_changes_something() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let tracking =
+        r#"job_controller_job_syncs_total{action="tracking",completion_mode="NonIndexed",result="success"}"#;
+    let pod = jobs.active().await.remove(0);
+    let key = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
+    let ready = |status: &str| json!([{"type": "Ready", "status": status}]);
+    let running = json!({"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {}}});
+    for (status, wakes) in [
+        (json!({"conditions": [{"type": "PodScheduled", "status": "True"}]}), 0),
+        (json!({"phase": "Running", "podIP": "10.0.0.1", "containerStatuses": [running]}), 0),
+        (json!({"conditions": ready("True")}), 1),
+        (json!({"hostIP": "10.0.0.2"}), 0),
+    ] {
+        let before = counted(&controller, tracking);
+        jobs.cluster.patch_status("Pod", &key, status.clone()).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let syncs = counted(&controller, tracking) - before;
+        // The echo of a status that a sync writes wakes the job once more.
+        assert_eq!(syncs, 2 * wakes, "{status}");
+    }
     controller.stop().await;
 }
 

@@ -43,6 +43,11 @@ impl Backoff {
         Self::default().after(&succeeded, &failed)
     }
 
+    /// The back-off of an index with that many failures, of which the last one was at this time.
+    pub(super) fn of_index(failures: u32, last_failure: Time) -> Self {
+        Self { failures, last_failure: Some(last_failure) }
+    }
+
     /// The back-off after pods have succeeded and failed at these times.
     pub(super) fn after(self, succeeded: &[Time], failed: &[Time]) -> Self {
         let last_success = succeeded.iter().max();

@@ -9,18 +9,18 @@ use steersman_client::events::{EventType, Recorder};
 use steersman_informer::wire::Object;
 
 use super::backoff::Backoffs;
+use super::failure_policy::FailureAction;
 use super::metrics::{Action, Metrics, Success};
-use super::observed::{Observed, group};
+use super::observed::{Observed, Suspension, group};
 use super::plan::{CreationReason, Outcome, Step, decide};
 use super::pods::{Pod, TRACKING_FINALIZER};
 use super::status::{Announcement, Status, StatusWrite};
-use super::wanted::{Completions, Wanted};
+use super::wanted::Wanted;
 use super::{SyncedJob, TrackedPod};
 use steersman_controller::children::{Children, Claim, Family, Owns, Sight};
 use steersman_controller::client::{
     Changed, Created, Deleted, StatusWriter, controller_reference, event_reference,
 };
-use steersman_controller::context::Clock;
 use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
 use steersman_controller::plan::Plan;
 use steersman_controller::pod_control::{PodControl, PodRef};
@@ -28,6 +28,7 @@ use steersman_controller::pod_template::{
     FieldVariable, PodDraft, PodName, indexed_name_prefix, name_prefix,
 };
 use steersman_kinds::containers::COMPLETION_INDEX;
+use steersman_kinds::index_failures::{self, IndexFailures};
 use steersman_kinds::job::{Job as CachedJob, JobSpec, JobStatus};
 use steersman_kinds::pod::Pod as CachedPod;
 
@@ -39,7 +40,7 @@ pub struct JobController {
     pub(super) recorder: Recorder,
     pub(super) metrics: Metrics,
     pub(super) backoffs: Backoffs,
-    pub(super) clock: Clock,
+    pub(super) suspension: Suspension,
 }
 
 impl Owns for SyncedJob {
@@ -62,13 +63,13 @@ impl Owns for SyncedJob {
 
 impl JobController {
     fn observed(&self, family: &Family<SyncedJob>) -> Observed {
-        Observed::of(family, self.backoffs.get(family.owner.meta()))
+        Observed::of(family, self.backoffs.get(family.owner.meta()), self.suspension)
     }
 
-    /// How many pods of a job must succeed, if the cache has the job and the controller does not refuse it.
-    fn cached_completions(&self, key: &ObjectKey) -> Option<Completions> {
+    /// What a job's spec asks for, if the cache has the job and the controller does not refuse it.
+    fn cached_wanted(&self, key: &ObjectKey) -> Option<Wanted> {
         let job = self.children.owners().get(key).ok()??;
-        Wanted::of(job.get::<JobSpec>()).ok().map(|wanted| wanted.completions)
+        Wanted::of(job.get::<JobSpec>()).ok()
     }
 
     /// Forgets a job once the cache, too, shows that the controller will not decide on it again. As long as the cache shows an
@@ -90,11 +91,11 @@ impl JobController {
     async fn create(
         &self,
         observed: &Observed,
-        index: Option<u32>,
+        draft: PodDraft,
         reason: CreationReason,
     ) -> Result<Outcome, SyncError> {
         let job = &observed.job.meta;
-        let (owner, draft) = (event_reference::<CachedJob>(job), draft(job, index));
+        let owner = event_reference::<CachedJob>(job);
         let create = self.pod_control.create(&owner, &draft, &observed.job.template);
         match self.children.own_writes().write(&job.key, create).await {
             Ok(Created::Now(pod)) => {
@@ -142,8 +143,8 @@ impl JobController {
             return Err(SyncError::Failed(format!("{}: the job is gone", what())));
         };
         self.backoffs.set(job, write.backoff);
-        if let Some(completions) = observed.counted_completions() {
-            self.metrics.status_written(completions, write);
+        if observed.counts() {
+            self.metrics.status_written(&observed.job.wanted, write);
         }
         let involved = event_reference::<CachedJob>(job);
         write.announcements.iter().for_each(|announcement| self.announce(&involved, announcement));
@@ -193,7 +194,11 @@ impl Controller for JobController {
     }
 
     fn plan(&self, observed: &Observed, now: Time) -> Plan<Step> {
-        decide(observed, now).plan
+        let decision = decide(observed, now);
+        if let Some(action) = decision.action {
+            observed.action.get_or_init(|| action);
+        }
+        decision.plan
     }
 
     async fn act(&self, key: &ObjectKey, observed: &Observed, step: &Step) -> Result<Outcome, SyncError> {
@@ -221,7 +226,9 @@ impl Controller for JobController {
             Step::Disown(pod) => {
                 outcome(self.children.release(job, &meta(pod), &[TRACKING_FINALIZER]).await?, what)
             }
-            Step::Create { index, reason } => self.create(observed, *index, *reason).await,
+            Step::Create { index, earlier, reason } => {
+                self.create(observed, draft(job, *index, *earlier), *reason).await
+            }
             Step::Discard(pod) => match self.remove_finalizer(key, pod).await? {
                 Outcome::Gone => Ok(Outcome::Gone),
                 _ => self.delete(job, pod).await,
@@ -229,6 +236,11 @@ impl Controller for JobController {
             Step::Delete(pod) => self.delete(job, pod).await,
             Step::WriteStatus(write) => self.write_status(observed, write).await,
             Step::Release(pod) => self.remove_finalizer(key, pod).await,
+            Step::Ignore(pod) => {
+                let ignored = self.remove_finalizer(key, pod).await?;
+                self.metrics.handled_by_policy(FailureAction::Ignore);
+                Ok(ignored)
+            }
         }
     }
 
@@ -242,16 +254,13 @@ impl Controller for JobController {
 
     fn finished(&self, key: &ObjectKey, sync: FinishedSync<'_, Observed>) {
         let completions = match &sync.observed {
-            Some(observed) => observed.counted_completions(),
+            Some(observed) => observed.counts().then_some(observed.job.wanted.completions),
             // The job is gone.
             None if sync.result.is_ok() => None,
-            None => self.cached_completions(key),
+            None => self.cached_wanted(key).map(|wanted| wanted.completions),
         };
         if let Some(completions) = completions {
-            // A sync without steps has only decided.
-            let decided = |observed: &Observed| decide(observed, self.clock.now()).action;
-            let action =
-                sync.observed.as_ref().and_then(|observed| observed.action.or_else(|| decided(observed)));
+            let action = sync.observed.as_ref().and_then(|observed| observed.action.get().copied());
             let action = action.unwrap_or(Action::Reconciling);
             self.metrics.synced(completions.mode(), Success::of(&sync.result), action, sync.took);
         }
@@ -262,16 +271,20 @@ impl Controller for JobController {
 }
 
 /// What a pod of the job has beside its template.
-pub(super) fn draft(job: &Meta, index: Option<u32>) -> PodDraft {
+pub(super) fn draft(job: &Meta, index: Option<u32>, earlier: Option<IndexFailures>) -> PodDraft {
     let name = &job.key.name;
-    let numbered = index.map(|index| (ArcStr::from(COMPLETION_INDEX), ArcStr::from(index.to_string())));
+    let number = |key: &str, number: u32| (ArcStr::from(key), ArcStr::from(number.to_string()));
+    let numbered = index.map(|index| number(COMPLETION_INDEX, index));
+    let counted = earlier.map(|failures| number(index_failures::COUNTED, failures.counted));
+    let ignored = earlier.filter(|failures| failures.ignored > 0);
+    let ignored = ignored.map(|failures| number(index_failures::IGNORED, failures.ignored));
     PodDraft {
         name: PodName::Generated(
             index.map_or_else(|| name_prefix(name), |index| indexed_name_prefix(name, index)),
         ),
         owner: controller_reference::<CachedJob>(job),
         labels: numbered.iter().cloned().collect(),
-        annotations: numbered.into_iter().collect(),
+        annotations: numbered.into_iter().chain(counted).chain(ignored).collect(),
         finalizers: vec![TRACKING_FINALIZER.into()],
         hostname: index.map(|index| format!("{name}-{index}").into()),
         variables: index.map(|_| index_variable()).into_iter().collect(),

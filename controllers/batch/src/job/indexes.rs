@@ -49,6 +49,32 @@ impl Indexes {
         Self::of(self.0.iter().copied().chain(more).collect())
     }
 
+    /// The union of this set and `other`.
+    pub(super) fn union(&self, other: &Self) -> Self {
+        Self::of(self.0.iter().chain(&other.0).copied().collect())
+    }
+
+    /// The number of indexes that both sets contain.
+    pub(super) fn common(&self, other: &Self) -> usize {
+        let (mut ours, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let mut common = 0;
+        while let (Some(a), Some(b)) = (ours.peek(), theirs.peek()) {
+            let (first, last) = (a.first.max(b.first), a.last.min(b.last));
+            common += last.checked_sub(first).map_or(0, |more| more as usize + 1);
+            if a.last < b.last {
+                ours.next()
+            } else {
+                theirs.next()
+            };
+        }
+        common
+    }
+
+    /// Whether the set contains no index.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The number of indexes.
     pub(super) fn total(&self) -> usize {
         self.0.iter().map(|interval| (interval.last - interval.first) as usize + 1).sum()
@@ -131,6 +157,10 @@ mod tests {
             let indexes = Indexes::default().with(first.clone()).with(second.clone());
             let all: BTreeSet<u32> = first.union(&second).copied().collect();
             prop_assert_eq!(indexes.total(), all.len());
+            let [one, two] = [&first, &second].map(|set| Indexes::default().with(set.iter().copied()));
+            prop_assert_eq!(&one.union(&two), &indexes);
+            prop_assert_eq!(one.common(&two), first.intersection(&second).count());
+            prop_assert_eq!(one.is_empty(), first.is_empty());
             prop_assert_eq!((0..60).filter(|i| indexes.has(*i)).collect::<BTreeSet<_>>(), all.clone());
             prop_assert_eq!(Indexes::parse(&indexes.to_string(), 60), indexes.clone());
             let missing: Vec<u32> =

@@ -18,13 +18,14 @@ use arcstr::literal;
 use steersman_api::condition::ConditionStatus;
 use steersman_api::{Time, Uid};
 
-use super::observed::Observed;
+use super::failure_policy::FailureAction;
+use super::observed::{Observed, Suspension};
+use super::plan::Step;
 use super::pods::{Phase, Pod};
 use super::status::{Announcement, Status, Uncounted, conditions};
 use super::tally::{Tally, has_place};
 use super::verdict::{End, Verdict};
-use super::wanted::Completions;
-use steersman_controller::pod_control::PodRef;
+use super::wanted::{Completions, Wanted};
 
 /// Maximum number of finished pods in the status at once, so that their uids take at most some 20 KB. Upstream:
 /// `MaxUncountedPods`.
@@ -36,9 +37,11 @@ pub(super) struct Ledger {
     pub(super) status: Status,
     /// The events to record once `status` is written.
     pub(super) announcements: Vec<Announcement>,
-    /// The pods in `status` that still have their finalizers. The controller must not remove the finalizers before `status`
-    /// is written.
-    pub(super) release: Vec<PodRef>,
+    /// For each pod that `status` newly counts by a rule of the pod failure policy: the rule's action.
+    pub(super) handled: Vec<FailureAction>,
+    /// Removes the finalizers of the pods that `status` accounts for, which the controller must not do before `status` is
+    /// written, and of the pods that count for nothing.
+    pub(super) release: Vec<Step>,
     /// Whether more pods have finished than fit into `status`.
     pub(super) more: bool,
 }
@@ -56,7 +59,10 @@ pub(super) enum Managed {
 enum Entry {
     Succeeded,
     Index(u32),
-    Failed,
+    /// Among the failed pods, by this rule of the pod failure policy if there is one.
+    Failed(Option<FailureAction>),
+    /// Nowhere: the pod failure policy ignores the pod.
+    Ignored,
     /// Nowhere: the pod loses its finalizer without being counted.
     None,
 }
@@ -72,6 +78,7 @@ impl Ledger {
         let mut ledger = Self {
             status: observed.job.status.clone(),
             announcements: Vec::new(),
+            handled: Vec::new(),
             release: Vec::new(),
             more: false,
         };
@@ -87,7 +94,7 @@ impl Ledger {
         ledger.enter_finished(observed, tally, verdict);
         match verdict {
             Some(verdict) => ledger.end(observed, tally, verdict, now),
-            None if managed == Managed::BySpec => ledger.suspend_or_resume(wanted.suspended, now),
+            None if managed == Managed::BySpec => ledger.suspend_or_resume(observed, now),
             None => {}
         }
         ledger
@@ -95,13 +102,16 @@ impl Ledger {
 
     /// Prepares the third write: moves pods without finalizer from the list of uids to the counters.
     fn count_released(&mut self, observed: &Observed) {
+        let uncounted = self.status.uncounted.get_or_insert_default();
+        if *uncounted == Uncounted::default() {
+            return;
+        }
         let held: HashSet<&Uid> = observed.owned().filter(|pod| pod.tracked).map(|pod| &pod.uid).collect();
         let count = |uids: &mut Vec<Uid>| {
             let before = uids.len();
             uids.retain(|uid| held.contains(uid));
             super::count(before - uids.len())
         };
-        let uncounted = self.status.uncounted.get_or_insert_default();
         let (succeeded, failed) = (count(&mut uncounted.succeeded), count(&mut uncounted.failed));
         self.status.succeeded = self.status.succeeded.saturating_add(succeeded);
         self.status.failed = self.status.failed.saturating_add(failed);
@@ -110,30 +120,29 @@ impl Ledger {
     /// Prepares the first write: adds finished pods to the status while it has room. Does so once for each sync, so that
     /// the sync of a job with many pods comes to an end.
     fn enter_finished(&mut self, observed: &Observed, tally: &Tally<'_>, verdict: Option<&Verdict>) {
-        let completions = observed.job.wanted.completions;
+        let wanted = &observed.job.wanted;
+        let completions = wanted.completions;
         let (succeeded, failed) = self.status.uncounted();
         let known: HashSet<Uid> = succeeded.iter().chain(failed).cloned().collect();
         let mut indexes = tally.known_indexes.clone();
         let mut new_indexes = Vec::new();
         let Uncounted { succeeded, failed } = self.status.uncounted.get_or_insert_default();
-        let mut pods: Vec<&Pod> = observed.owned().filter(|pod| pod.tracked).collect();
+        let all_go = observed.job.meta.is_deleting() || verdict.is_some();
+        let may_go = |pod: &&Pod| {
+            let waits = || tally.predecessors.has(pod);
+            all_go || pod.phase == Phase::Succeeded || pod.has_failed(wanted.replacement) && !waits()
+        };
+        let mut pods: Vec<&Pod> = observed.owned().filter(|pod| pod.tracked).filter(may_go).collect();
         if completions.are_indexed() {
             pods.sort_by_key(|pod| pod.index);
         }
         for pod in pods {
-            let let_go = observed.job.meta.is_deleting()
-                || verdict.is_some()
-                || pod.phase == Phase::Succeeded
-                || pod.has_failed();
-            if !let_go {
-                continue;
-            }
-            let entry = match entry(pod, completions, verdict) {
-                Entry::Index(index) if indexes.has(index) => Entry::None,
+            let entry = match entry(pod, wanted, verdict) {
+                Entry::Index(index) if indexes.has(index) || tally.failed_indexes.has(index) => Entry::None,
                 _ if known.contains(&pod.uid) => Entry::None,
                 entry => entry,
             };
-            if !matches!(entry, Entry::None) {
+            if !matches!(entry, Entry::None | Entry::Ignored) {
                 let entered = new_indexes.len() + succeeded.len() + failed.len();
                 if observed.done.entered || entered >= MAX_UNCOUNTED {
                     self.more = true;
@@ -142,11 +151,18 @@ impl Ledger {
             }
             match entry {
                 Entry::Succeeded => succeeded.push(pod.uid.clone()),
-                Entry::Failed => failed.push(pod.uid.clone()),
-                Entry::Index(index) if !new_indexes.contains(&index) => new_indexes.push(index),
-                Entry::Index(_) | Entry::None => {}
+                Entry::Failed(action) => {
+                    failed.push(pod.uid.clone());
+                    self.handled.extend(action);
+                }
+                // The pods are in the order of their indexes.
+                Entry::Index(index) if new_indexes.last() != Some(&index) => new_indexes.push(index),
+                Entry::Index(_) | Entry::Ignored | Entry::None => {}
             }
-            self.release.push(pod.reference());
+            self.release.push(match entry {
+                Entry::Ignored => Step::Ignore(pod.reference()),
+                _ => Step::Release(pod.reference()),
+            });
         }
         if completions.are_indexed() {
             indexes = indexes.with(new_indexes);
@@ -154,6 +170,10 @@ impl Ledger {
             let text = indexes.to_string();
             if self.status.completed_indexes != text {
                 self.status.completed_indexes = text.into();
+            }
+            let failed = wanted.per_index.map(|_| tally.failed_indexes.to_string());
+            if self.status.failed_indexes.as_deref() != failed.as_deref() {
+                self.status.failed_indexes = failed.map(Into::into);
             }
         }
     }
@@ -193,14 +213,17 @@ impl Ledger {
     }
 
     /// Sets the condition `Suspended` as the spec asks. The time that a job is suspended does not count against its
-    /// deadline, so the start time is cleared at suspension and set at resumption.
-    fn suspend_or_resume(&mut self, suspended: bool, now: Time) {
+    /// deadline, so the start time is set at resumption. Before that it is cleared, for the API server lets the scheduling
+    /// directives of the template change only while a suspended job has none.
+    fn suspend_or_resume(&mut self, observed: &Observed, now: Time) {
         let kind = conditions::SUSPENDED;
         let status = &mut self.status;
-        if suspended {
+        if observed.job.wanted.suspended {
             let words = (&literal!("JobSuspended"), &literal!("Job suspended"));
             if status.ensure(kind, ConditionStatus::True, words, now) {
-                status.start_time = None;
+                if observed.suspension == Suspension::ClearsStartTime {
+                    status.start_time = None;
+                }
                 self.announcements.push(Announcement::Suspended);
             }
         } else {
@@ -213,16 +236,21 @@ impl Ledger {
     }
 }
 
-fn entry(pod: &Pod, completions: Completions, verdict: Option<&Verdict>) -> Entry {
+fn entry(pod: &Pod, wanted: &Wanted, verdict: Option<&Verdict>) -> Entry {
+    let completions = wanted.completions;
     if !has_place(completions, pod) {
         return Entry::None;
     }
     // A failing job counts its unfinished pods as failed. A successful one does not count them.
-    let fails = || pod.has_failed() || verdict.is_some_and(|verdict| verdict.end == End::Failure);
+    let fails =
+        || pod.has_failed(wanted.replacement) || verdict.is_some_and(|verdict| verdict.end == End::Failure);
     match pod.index.filter(|_| completions.are_indexed()) {
         Some(index) if pod.phase == Phase::Succeeded => Entry::Index(index),
         None if pod.phase == Phase::Succeeded => Entry::Succeeded,
-        _ if fails() => Entry::Failed,
+        _ if fails() => match wanted.action_on(pod) {
+            Some(FailureAction::Ignore) => Entry::Ignored,
+            action => Entry::Failed(action),
+        },
         _ => Entry::None,
     }
 }

@@ -9,7 +9,7 @@ use steersman_informer::{Change, View};
 
 use super::metrics::Metrics;
 use super::orphans::{OrphanKey, Owning};
-use super::pods::TRACKING_FINALIZER;
+use super::pods::{self, TRACKING_FINALIZER};
 use super::{SyncedJob, TrackedPod};
 use steersman_controller::children::Children;
 use steersman_kinds::job::{JobSpec, JobStatus};
@@ -61,8 +61,15 @@ impl Mapping {
     pub(super) fn pod_changed(&self, change: &Change<TrackedPod>) {
         let Some(children) = self.children.upgrade() else { return };
         self.count_tracked(change);
+        let matters = match change {
+            Change::Updated { old, new } => pods::matters(old, new),
+            Change::Added { .. } | Change::Deleted { .. } | Change::Resync { .. } => true,
+        };
         children.child_changed(change, &|job| {
-            if is_unfinished(&children, job) {
+            if !matters {
+                // The change may still be the one that a sync waits to see.
+                self.queue.wake(job);
+            } else if is_unfinished(&children, job) {
                 self.soon(job);
             }
         });

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
 
+use super::failure_policy::FailureAction;
 use super::indexes::Indexes;
 use super::plan::CreationReason;
-use super::status::{Announcement, StatusWrite};
-use super::wanted::Completions;
+use super::status::{Announcement, Status, StatusWrite};
+use super::wanted::{Completions, Wanted};
 
 /// The families `job_controller_*`. Clones share their counts. They count whether or not they are registered.
 #[derive(Clone, Debug)]
@@ -168,6 +169,7 @@ impl Metrics {
         let reason = match reason {
             CreationReason::New => "new",
             CreationReason::RecreateTerminatingOrFailed => "recreate_terminating_or_failed",
+            CreationReason::RecreateFailed => "recreate_failed",
         };
         self.pods_created.with_label_values(&[reason, success.ended()]).inc();
     }
@@ -186,22 +188,37 @@ impl Metrics {
         self.terminated_pods_tracked.with_label_values(&["delete"]).inc();
     }
 
+    /// Counts a pod about whose failure a rule of the pod failure policy decided. Each pod counts once; upstream's controller
+    /// counts it again if the write that follows fails.
+    pub(super) fn handled_by_policy(&self, action: FailureAction) {
+        self.pod_failures_by_policy.with_label_values(&[action.name()]).inc();
+    }
+
     /// Counts the pods, indexes and ends of jobs that a written status has and the one before did not.
-    pub(super) fn status_written(&self, completions: Completions, write: &StatusWrite) {
+    pub(super) fn status_written(&self, wanted: &Wanted, write: &StatusWrite) {
+        let completions = wanted.completions;
         let mode = completions.mode();
         let (was, is) = (&write.was, &write.is);
+        write.handled.iter().for_each(|action| self.handled_by_policy(*action));
         let more = |was: i32, is: i32| u64::try_from(i64::from(is) - i64::from(was)).unwrap_or(0);
         let succeeded = match completions {
-            Completions::Indexes(count) if was.completed_indexes != is.completed_indexes => {
-                let total = |text: &str| super::count(Indexes::parse(text, count).total());
-                more(total(&was.completed_indexes), total(&is.completed_indexes))
+            Completions::Indexes(count) => {
+                let more_indexes = |was: &str, is: &str| {
+                    let total = |text| super::count(Indexes::parse(text, count).total());
+                    if was == is { 0 } else { more(total(was), total(is)) }
+                };
+                let succeeded = more_indexes(&was.completed_indexes, &is.completed_indexes);
+                let limit = if wanted.per_index.is_some() { "perIndex" } else { "global" };
+                self.finished_indexes.with_label_values(&["succeeded", limit]).inc_by(succeeded);
+                if wanted.per_index.is_some() && was.failed_indexes != is.failed_indexes {
+                    let text = |status: &Status| status.failed_indexes.clone().unwrap_or_default();
+                    let failed = more_indexes(&text(was), &text(is));
+                    self.finished_indexes.with_label_values(&["failed", limit]).inc_by(failed);
+                }
+                succeeded
             }
-            Completions::Indexes(_) => 0,
             Completions::Any | Completions::Count(_) => more(was.succeeded, is.succeeded),
         };
-        if completions.are_indexed() {
-            self.finished_indexes.with_label_values(&["succeeded", "global"]).inc_by(succeeded);
-        }
         let finished = |success: Success, count| {
             self.pods_finished.with_label_values(&[mode, success.ended()]).inc_by(count);
         };

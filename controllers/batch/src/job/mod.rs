@@ -5,16 +5,22 @@
 //!                                    └──> queue "job_orphan_pod" ──> OrphanController
 //!
 //! plan: claims ─> tally ─> verdict ─> manage (which pods) ─> ledger (which status, which finalizers)
+//!                  failure_policy, success_policy, per_index: what a job's policies say about its pods and indexes
 //! ```
 //!
 //! Policy is in `plan`, and in one file for each part of it. It is a function of the state of a job and its pods alone, so
 //! that a sync goes on where another one broke off, in this process or in another; see `ledger` for what that means for
 //! pods that have finished. Observations come from [`Children`], which knows what the caches may not show yet.
 //!
-//! As upstream's, in the form of Kubernetes 1.36, without `podFailurePolicy`, `successPolicy`, `backoffLimitPerIndex` and
-//! `podReplacementPolicy: Failed`: the controller leaves a job with one of these alone, and records an event that says so.
+//! Supports all of batch/v1, as upstream's controller of Kubernetes 1.36 with the gate `WorkloadWithJob` off (its default).
 //! Unlike upstream's:
 //! - a sync deletes at most 500 pods also when a job is suspended or ends;
+//! - while other pods are active, a sync that enters finished pods into the status leaves it to the next sync to count them, so
+//!   that it writes the status once and not twice;
+//! - an index that has failed can't succeed any more, nor the reverse: the API server would refuse the status;
+//! - a pod about which a rule of the pod failure policy decides counts in `pod_failures_handled_by_failure_policy_total` once,
+//!   and not again if its finalizer could not be removed;
+//! - a change of a pod that the controller does not read wakes no sync;
 //! - after a change of leaders the controller makes sure, before it acts on a job, that its caches show what the leader before
 //!   has written (see [`Grounds`](steersman_controller::children::Grounds)), and recalls the job's back-off from the pods that
 //!   still exist;
@@ -38,10 +44,14 @@ use steersman_controller::rbac::Rule;
 use steersman_controller::registry::{BoxError, Construction, Descriptor};
 use steersman_controller::runner::{GiveUp, QueueLoop};
 use steersman_kinds::job::{Job, JobSpec, JobStatus, JobTemplate};
-use steersman_kinds::pod::{Completion, Containers, Phase, Placement, Pod, Readiness, Sidecars};
+use steersman_kinds::pod::{
+    Completion, Containers, EarlierFailures, Phase, Placement, Pod, Readiness, Sidecars,
+};
+use steersman_kinds::pod_failure::PodFailure;
 
 mod backoff;
 mod controller;
+mod failure_policy;
 mod indexes;
 mod ledger;
 mod manage;
@@ -49,9 +59,11 @@ mod mapping;
 mod metrics;
 mod observed;
 mod orphans;
+mod per_index;
 mod plan;
 mod pods;
 mod status;
+mod success_policy;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -60,11 +72,17 @@ mod wanted;
 
 pub use controller::JobController;
 pub use metrics::Metrics;
+use observed::Suspension;
 pub use orphans::{OrphanController, OrphanKey};
 
 /// The row of the job controller.
-pub const DESCRIPTOR: Descriptor =
-    Descriptor::new("job-controller", &["job"], construct).options::<JobOptions>().rules(RULES);
+pub const DESCRIPTOR: Descriptor = Descriptor::new("job-controller", &["job"], construct)
+    .options::<JobOptions>()
+    .rules(RULES)
+    .gates(&[SCHEDULING_DIRECTIVES]);
+
+/// The gate by which the suspension of a job clears its start time.
+const SCHEDULING_DIRECTIVES: &str = "MutableSchedulingDirectivesForSuspendedJobs";
 
 options! {
     /// Settings of the job controller.
@@ -93,7 +111,8 @@ keep! {
 
 keep! {
     /// What the job controller reads of a pod.
-    pub struct TrackedPod: Pod => Placement, Phase, Readiness, Containers, Sidecars, Completion
+    pub struct TrackedPod: Pod =>
+        Placement, Phase, Readiness, Containers, Sidecars, Completion, EarlierFailures, PodFailure
 }
 
 /// The controller's name: of its client, and of the source of its events.
@@ -137,7 +156,11 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         recorder,
         metrics,
         backoffs: backoff::Backoffs::default(),
-        clock: context.clock.clone(),
+        suspension: if context.gates.enabled(SCHEDULING_DIRECTIVES) {
+            Suspension::ClearsStartTime
+        } else {
+            Suspension::KeepsStartTime
+        },
     };
     let workers = options.concurrent_syncs.0;
     Ok(Construction::new(

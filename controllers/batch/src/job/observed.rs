@@ -1,15 +1,18 @@
 //! What a sync knows of a job and its pods.
 
-use steersman_api::{ArcStr, Meta};
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use steersman_api::{ArcStr, Meta, Uid};
 use steersman_informer::wire::{Group, Object, Opaque};
 
 use super::SyncedJob;
 use super::backoff::Backoff;
 use super::metrics::Action;
-use super::plan::{Outcome, Step};
+use super::plan::{Outcome, Rest, Step};
 use super::pods::{Deletion, Pod};
 use super::status::Status;
-use super::wanted::{Completions, Refusal, Wanted};
+use super::wanted::{Refusal, Wanted};
 use steersman_controller::children::{Claim, Family, Grounds};
 use steersman_controller::controller::StepResult;
 use steersman_kinds::job::{Job as CachedJob, JobSpec, JobStatus, JobTemplate};
@@ -27,10 +30,52 @@ pub struct Observed {
     pub backoff: Backoff,
     /// Whether the controller may act on this.
     pub grounds: Grounds,
+    /// What the suspension of a job does to its start time.
+    pub suspension: Suspension,
     /// What this sync has done already.
     pub done: Done,
-    /// The metrics' label for this sync. `None` until a step tells it.
-    pub(super) action: Option<Action>,
+    /// What is left of this sync since it wrote a status.
+    pub rest: Option<Rest>,
+    /// The metrics' label for this sync: that of its first decision about the number of pods.
+    pub(super) action: OnceLock<Action>,
+    /// Where in `pods` each pod is.
+    pub(super) places: Places,
+}
+
+/// What the suspension of a job does to its start time, by the gate `MutableSchedulingDirectivesForSuspendedJobs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suspension {
+    /// Clears it. The API server then lets the template's scheduling directives change.
+    ClearsStartTime,
+    /// Keeps it.
+    KeepsStartTime,
+}
+
+/// Finds pods by their uids, so that a sync of many pods takes in the results of its steps in linear time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places(HashMap<Uid, usize>);
+
+impl Places {
+    fn find(&mut self, pods: &[Pod], uid: &Uid) -> Option<usize> {
+        let is_there = |place: &usize| pods.get(*place).is_some_and(|pod| pod.uid == *uid);
+        if let Some(place) = self.0.get(uid).copied().filter(is_there) {
+            return Some(place);
+        }
+        if self.0.len() != pods.len() {
+            self.0 = pods.iter().enumerate().map(|(place, pod)| (pod.uid.clone(), place)).collect();
+        }
+        self.0.get(uid).copied().filter(is_there)
+    }
+
+    /// Removes a pod. The last pod takes its place.
+    fn remove(&mut self, pods: &mut Vec<Pod>, uid: &Uid) {
+        let Some(place) = self.find(pods, uid) else { return };
+        pods.swap_remove(place);
+        self.0.remove(uid);
+        if let Some(moved) = pods.get(place) {
+            self.0.insert(moved.uid.clone(), place);
+        }
+    }
 }
 
 /// A job.
@@ -77,7 +122,11 @@ pub(super) fn group<G: Group<Kind = CachedJob>>(job: &CachedJob) -> &G {
 
 impl Observed {
     /// What was found of a job. `remembered` is the job's back-off, if this process has counted any of its pods.
-    pub(super) fn of(family: &Family<SyncedJob>, remembered: Option<Backoff>) -> Self {
+    pub(super) fn of(
+        family: &Family<SyncedJob>,
+        remembered: Option<Backoff>,
+        suspension: Suspension,
+    ) -> Self {
         let (job, spec) = (&family.owner, group::<JobSpec>(&family.owner));
         let (wanted, refusal) = match Wanted::of(spec) {
             Ok(wanted) => (wanted, None),
@@ -99,8 +148,11 @@ impl Observed {
             refusal,
             pods,
             grounds: family.grounds,
+            suspension,
             done: Done::default(),
-            action: None,
+            rest: None,
+            action: OnceLock::new(),
+            places: Places::default(),
         }
     }
 
@@ -115,19 +167,16 @@ impl Observed {
         self.job.managed_by_other.is_some() || self.job.status.is_finished() && !self.done.entered
     }
 
-    /// How many pods must succeed, for the metrics. `None` if no metric counts the sync: the controller refuses the job, or
-    /// the job is settled.
-    pub(super) fn counted_completions(&self) -> Option<Completions> {
-        (self.refusal.is_none() && !self.is_settled()).then_some(self.job.wanted.completions)
+    /// Whether the metrics count the sync: not if the controller refuses the job, nor if the job is settled.
+    pub(super) fn counts(&self) -> bool {
+        self.refusal.is_none() && !self.is_settled()
     }
 
     /// Adds the result of a step.
     pub(super) fn absorb(&mut self, step: Step, result: StepResult<Outcome>) {
-        // Pods are managed once a sync: the first step tells what the sync did about them.
-        self.action = self.action.or(step.action());
         match &step {
             Step::Create { .. } | Step::Discard(_) | Step::Delete(_) => self.done.pods = true,
-            Step::Release(_) => self.done.released = true,
+            Step::Release(_) | Step::Ignore(_) => self.done.released = true,
             Step::Refuse(_) => self.done.all = true,
             _ => {}
         }
@@ -146,24 +195,36 @@ impl Observed {
                 self.job.status = write.is;
                 self.job.meta.resource_version = version;
                 self.backoff = write.backoff;
+                self.rest = Some(write.rest);
                 self.done.entered = true;
             }
             (Step::Disown(pod), _)
             | (Step::Adopt(pod) | Step::Discard(pod) | Step::Delete(pod), Outcome::Gone) => {
-                self.pods.retain(|other| other.uid != pod.uid);
+                self.places.remove(&mut self.pods, &pod.uid);
             }
-            (step @ (Step::Adopt(_) | Step::Discard(_) | Step::Delete(_) | Step::Release(_)), _) => {
-                self.change(&step);
-            }
+            (
+                step @ (Step::Adopt(_)
+                | Step::Discard(_)
+                | Step::Delete(_)
+                | Step::Release(_)
+                | Step::Ignore(_)),
+                _,
+            ) => self.change(&step),
             (Step::Create { .. } | Step::Refuse(_) | Step::WriteStatus(_), _) => {}
         }
     }
 
     fn change(&mut self, step: &Step) {
-        let (Step::Adopt(pod) | Step::Discard(pod) | Step::Delete(pod) | Step::Release(pod)) = step else {
+        let (Step::Adopt(pod)
+        | Step::Discard(pod)
+        | Step::Delete(pod)
+        | Step::Release(pod)
+        | Step::Ignore(pod)) = step
+        else {
             return;
         };
-        let Some(pod) = self.pods.iter_mut().find(|other| other.uid == pod.uid) else { return };
+        let Some(place) = self.places.find(&self.pods, &pod.uid) else { return };
+        let pod = &mut self.pods[place];
         match step {
             Step::Adopt(_) => (pod.claim, pod.tracked) = (Claim::Owned, true),
             Step::Discard(_) => (pod.deletion, pod.tracked) = (Deletion::JustAsked, false),

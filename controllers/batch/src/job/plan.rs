@@ -16,6 +16,7 @@ use super::wanted::Refusal;
 use steersman_controller::children::{Claim, Grounds};
 use steersman_controller::plan::{Batch, OnFailure, Pace, Plan};
 use steersman_controller::pod_control::PodRef;
+use steersman_kinds::index_failures::IndexFailures;
 
 /// An action of the controller.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,8 @@ pub enum Step {
     Create {
         /// The pod's index in an indexed job.
         index: Option<u32>,
+        /// The failures of the index so far, if the job limits the failures of each index.
+        earlier: Option<IndexFailures>,
         /// The reason, for the metrics.
         reason: CreationReason,
     },
@@ -45,25 +48,8 @@ pub enum Step {
     WriteStatus(Box<StatusWrite>),
     /// Remove the finalizer of a pod that the status accounts for.
     Release(PodRef),
-}
-
-impl Step {
-    /// What a sync counts as whose first step this is, once its pods are claimed. `None`: the step does not tell.
-    pub(super) fn action(&self) -> Option<Action> {
-        match self {
-            Self::Create { .. } => Some(Action::PodsCreated),
-            Self::Discard(_) => Some(Action::PodsDeleted),
-            // Only the end of a job deletes pods that still count.
-            Self::Delete(_) => Some(Action::Reconciling),
-            Self::WriteStatus(write) => Some(write.action),
-            Self::Refuse(_)
-            | Self::Confirm
-            | Self::CheckAlive
-            | Self::Adopt(_)
-            | Self::Disown(_)
-            | Self::Release(_) => None,
-        }
-    }
+    /// Remove the finalizer of a failed pod that the pod failure policy ignores.
+    Ignore(PodRef),
 }
 
 /// Why a pod is created: upstream's values of the label `reason`.
@@ -73,6 +59,35 @@ pub enum CreationReason {
     New,
     /// Other pods are being deleted, or have failed.
     RecreateTerminatingOrFailed,
+    /// Other pods have failed, in a job that replaces no other pods.
+    RecreateFailed,
+}
+
+/// The rest of a sync once its status is written, as far as it is known then: so a sync looks at all pods but once or twice.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rest {
+    /// Removes the finalizers of pods that the status accounts for.
+    release: Vec<Step>,
+    /// Nothing else is to do: what is left is for the next sync. If other pods are active, that includes the counting of the
+    /// pods that `release` releases, since the write that counts them can enter the next pods as well.
+    ends: Option<Later>,
+}
+
+/// When the next sync must come, even if nothing changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Later {
+    /// At this time. Pods may be created again, or the job reaches its deadline.
+    at: Option<Time>,
+    /// Soon, since work is left.
+    portion: bool,
+}
+
+impl Later {
+    fn plan(self, observed: &Observed, now: Time) -> Plan<Step> {
+        // After a failed step the sync comes again after the key's back-off, and no sooner.
+        let portion = (self.portion && !observed.done.failed).then_some(BATCH_PERIOD);
+        Plan::Done { requeue_after: self.at.map(|at| at.since(now)).into_iter().chain(portion).min() }
+    }
 }
 
 /// The result of a step.
@@ -119,7 +134,8 @@ impl From<Plan<Step>> for Decision {
 /// 1. the job adopts and releases pods;
 /// 2. pods are created or deleted, as the spec wants it, or because the job is at its end;
 /// 3. the status is written, if anything in it has changed: it enters finished pods, and counts those without a finalizer;
-/// 4. pods that the status accounts for lose their finalizers; back to 3.
+/// 4. pods that the status accounts for lose their finalizers. If other pods are active, the next sync counts them; else back
+///    to 3.
 ///
 /// The controller leaves a job alone that has finished, or that another controller manages. It creates and counts no pods of a
 /// job that it refuses; once such a job is being deleted, its pods lose their finalizers, since the deletion may wait for them.
@@ -127,6 +143,14 @@ pub(super) fn decide(observed: &Observed, now: Time) -> Decision {
     let job = &observed.job;
     if observed.done.all || job.managed_by_other.is_some() || job.status.is_finished() {
         return Plan::done().into();
+    }
+    if let Some(rest) = &observed.rest {
+        if !rest.release.is_empty() && !observed.done.released {
+            return together(rest.release.clone(), OnFailure::PlanAgain).into();
+        }
+        if let Some(later) = rest.ends {
+            return later.plan(observed, now).into();
+        }
     }
     let next = match observed.refusal {
         Some(_) if job.meta.is_deleting() => let_go(observed).into(),
@@ -160,9 +184,8 @@ fn next(observed: &Observed, now: Time) -> Decision {
         None if observed.job.meta.is_deleting() => (Managed::Otherwise, Work::Nothing),
         None => (Managed::BySpec, manage(observed, &tally, now)),
     };
-    let label = action(managed, &work, observed.job.wanted.suspended);
-    let action = Some(label);
-    let (mut left, mut wait_over) = (false, None);
+    let action = Some(action(managed, &work, observed.job.wanted.suspended));
+    let mut later = Later::default();
     match work {
         Work::Create(steps) if !observed.done.pods => {
             let plan = Plan::Act(Batch { steps, pace: Pace::SlowStart, on_failure: OnFailure::PlanAgain });
@@ -172,47 +195,50 @@ fn next(observed: &Observed, now: Time) -> Decision {
             return Decision { plan: together(steps, OnFailure::PlanAgain), action };
         }
         // The rest is for the next sync. In a namespace that is being deleted there will be none.
-        Work::Create(_) => left = !observed.done.namespace_ends,
-        Work::Delete(_) => left = true,
-        Work::Wait(wait) => wait_over = Some(wait.max(BATCH_PERIOD)),
-        Work::Nothing => {}
+        Work::Create(_) => later.portion = !observed.done.namespace_ends,
+        Work::Delete(_) => later.portion = true,
+        Work::Wait(wait) => later.at = Some(now + wait.max(BATCH_PERIOD)),
+        Work::Nothing | Work::NoIndex => {}
     }
     let deadline = verdict::time_left(observed, now).filter(|_| early.is_none());
     let verdict = match early {
         Some(verdict) => tally.active.is_empty().then_some(verdict),
         None => verdict::complete(observed, &tally),
     };
+    let deadline = deadline.filter(|_| verdict.is_none()).map(|left| now + left);
+    later.at = later.at.into_iter().chain(deadline).min();
     let ledger = Ledger::of(observed, &tally, verdict.as_ref(), managed, now);
+    later.portion |= ledger.more;
     if ledger.status != observed.job.status {
-        let plan = Plan::step(Step::WriteStatus(Box::new(StatusWrite {
+        let goes_on = ledger.release.is_empty() || !tally.active.is_empty();
+        let ends = verdict.is_none() && goes_on;
+        let (succeeded, failed) = ledger.status.uncounted();
+        later.portion |= !ledger.release.is_empty() && !(succeeded.is_empty() && failed.is_empty());
+        let write = StatusWrite {
             was: observed.job.status.clone(),
             is: ledger.status,
             backoff: tally.backoff,
             announcements: ledger.announcements,
-            action: label,
-        })));
-        return Decision { plan, action };
+            handled: ledger.handled,
+            rest: Rest { release: ledger.release, ends: ends.then_some(later) },
+        };
+        return Decision { plan: Plan::step(Step::WriteStatus(Box::new(write))), action };
     }
     if !ledger.release.is_empty() && !observed.done.released {
-        let releases = ledger.release.into_iter().map(Step::Release).collect();
-        return Decision { plan: together(releases, OnFailure::PlanAgain), action };
+        return Decision { plan: together(ledger.release, OnFailure::PlanAgain), action };
     }
-    left |= ledger.more || !ledger.release.is_empty();
-    // After a failed step the sync comes again after the key's back-off, and no sooner.
-    let next_portion = (left && !observed.done.failed).then_some(BATCH_PERIOD);
-    let deadline = deadline.filter(|_| verdict.is_none());
-    let plan = Plan::Done { requeue_after: [wait_over, next_portion, deadline].into_iter().flatten().min() };
-    Decision { plan, action }
+    later.portion |= !ledger.release.is_empty();
+    Decision { plan: later.plan(observed, now), action }
 }
 
-/// The metrics' label for a sync, as upstream's `manageJob` chooses it. A sync that waits before it creates pods counts as
-/// creating them, and a sync of a suspended job counts as deleting them, even if there are none.
+/// The metrics' label for a sync, as upstream's `manageJob` chooses it. A sync that waits before it creates pods, or
+/// finds no index for them, counts as creating them. A sync of a suspended job counts as deleting them, even if there are none.
 fn action(managed: Managed, work: &Work, suspended: bool) -> Action {
     match (managed, work) {
         (Managed::Otherwise, _) => Action::Reconciling,
         (Managed::BySpec, Work::Delete(_)) => Action::PodsDeleted,
         (Managed::BySpec, _) if suspended => Action::PodsDeleted,
-        (Managed::BySpec, Work::Create(_) | Work::Wait(_)) => Action::PodsCreated,
+        (Managed::BySpec, Work::Create(_) | Work::Wait(_) | Work::NoIndex) => Action::PodsCreated,
         (Managed::BySpec, Work::Nothing) => Action::Tracking,
     }
 }

@@ -4,13 +4,19 @@ use std::cmp::Reverse;
 
 use steersman_api::condition::ConditionStatus;
 use steersman_api::{ArcStr, Time, Uid};
+use steersman_informer::View;
 use steersman_informer::wire::{Group, Object};
 
+use super::TrackedPod;
+use super::wanted::Replacement;
 use steersman_controller::children::Claim;
 use steersman_controller::pod_control::PodRef;
+use steersman_kinds::index_failures::IndexFailures;
 use steersman_kinds::pod::{
-    Completion, Containers, Phase as PhaseGroup, Placement, Pod as CachedPod, Readiness, Sidecars,
+    Completion, Containers, EarlierFailures, Phase as PhaseGroup, Placement, Pod as CachedPod, Readiness,
+    Sidecars,
 };
+use steersman_kinds::pod_failure::PodFailure;
 
 /// The finalizer of pods that the job's status has not counted yet.
 pub(super) const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
@@ -44,6 +50,10 @@ pub struct Pod {
     pub finished_at: Time,
     /// The completion index.
     pub index: Option<u32>,
+    /// The failures of earlier pods of the same index.
+    pub earlier: IndexFailures,
+    /// How the pod failed. The pod failure policy reads it.
+    pub failure: PodFailure,
 }
 
 /// The phase of a pod, in upstream's order of deletion of active pods.
@@ -110,6 +120,8 @@ impl Pod {
             created: meta.created,
             finished_at: finished_at(pod),
             index: group::<Completion>(pod).index.0,
+            earlier: group::<EarlierFailures>(pod).of_index,
+            failure: group::<PodFailure>(pod).clone(),
         }
     }
 
@@ -133,9 +145,21 @@ impl Pod {
         !self.is_terminal() && self.deletion != Deletion::No
     }
 
-    /// Whether the pod counts as failed. One that is being deleted does, since a pod whose node is gone may never fail.
-    pub(super) fn has_failed(&self) -> bool {
-        self.phase == Phase::Failed || self.deletion == Deletion::Asked && self.phase != Phase::Succeeded
+    /// Whether the pod counts as failed. Unless the job waits for the ends of its pods, one that is being deleted does, since a
+    /// pod whose node is gone may never fail. Upstream: `isPodFailed`.
+    pub(super) fn has_failed(&self, replacement: Replacement) -> bool {
+        let is_lost = || self.deletion == Deletion::Asked && self.phase != Phase::Succeeded;
+        self.phase == Phase::Failed || replacement == Replacement::TerminatingOrFailed && is_lost()
+    }
+
+    /// Whether policy decides about this state of the pod as it does about `other`. The order in which active pods would be
+    /// deleted may differ: a sync that deletes pods looks at their latest states.
+    fn is_decided_like(&self, other: &Self) -> bool {
+        let counts = |pod: &Self| {
+            let end = pod.is_terminal().then_some((pod.phase, pod.finished_at));
+            (end, pod.deletion, pod.tracked, pod.ready.is_some(), pod.restarts, pod.index, pod.earlier)
+        };
+        counts(self) == counts(other) && (!self.is_terminal() || self.failure == other.failure)
     }
 
     /// The order in which active pods are deleted: the pod that has got least far first. Upstream's `ActivePods`, except that
@@ -148,6 +172,19 @@ impl Pod {
             (Reverse(self.max_restarts), self.created.map(Reverse), self.name.clone()),
         )
     }
+}
+
+/// Whether a change of a pod can change what the controller decides. Most changes on a pod's way to its end do not.
+pub(super) fn matters(old: &View<TrackedPod>, new: &View<TrackedPod>) -> bool {
+    let (before, after) = (old.meta(), new.meta());
+    before.uid != after.uid
+        || before.labels != after.labels
+        || before.controller() != after.controller()
+        || !Pod::of(old.object(), Claim::Owned, false).is_decided_like(&Pod::of(
+            new.object(),
+            Claim::Owned,
+            false,
+        ))
 }
 
 /// When the last of a pod's containers ended; else when the pod ceased to be ready; else when it was deleted; else when it was

@@ -5,7 +5,8 @@ use steersman_api::condition::{self, ConditionStatus, is_true};
 use steersman_api::{ArcStr, Meta, Time, Uid};
 
 use super::backoff::Backoff;
-use super::metrics::Action;
+use super::failure_policy::FailureAction;
+use super::plan::Rest;
 use steersman_controller::client::StatusChange;
 use steersman_kinds::job::{JobStatus, UncountedTerminatedPods};
 
@@ -40,6 +41,9 @@ pub struct Status {
     /// The indexes that succeeded, as `Indexes` formats them.
     #[serde(skip_serializing_if = "ArcStr::is_empty")]
     pub completed_indexes: ArcStr,
+    /// The indexes that failed, as `Indexes` formats them. `None` unless the job limits the failures of each index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_indexes: Option<ArcStr>,
     /// Finished pods that are not in the counters, because they may still have their finalizers.
     #[serde(rename = "uncountedTerminatedPods", skip_serializing_if = "Option::is_none")]
     pub uncounted: Option<Uncounted>,
@@ -104,8 +108,10 @@ pub struct StatusWrite {
     pub backoff: Backoff,
     /// The events to record then.
     pub announcements: Vec<Announcement>,
-    /// What the sync counts as in the metrics, if this is its first step.
-    pub(super) action: Action,
+    /// For each pod that the status now counts by a rule of the pod failure policy: the rule's action.
+    pub(super) handled: Vec<FailureAction>,
+    /// The rest of the sync once the status is written.
+    pub(super) rest: Rest,
 }
 
 /// An event about the job.
@@ -162,6 +168,7 @@ impl Status {
             succeeded: status.succeeded,
             failed: status.failed,
             completed_indexes: status.completed_indexes.clone(),
+            failed_indexes: status.failed_indexes.clone(),
             uncounted: status.uncounted_terminated_pods.as_ref().map(uncounted),
         }
     }
@@ -252,7 +259,8 @@ mod tests {
             is,
             backoff: Backoff::default(),
             announcements: Vec::new(),
-            action: Action::Tracking,
+            handled: Vec::new(),
+            rest: Rest::default(),
         };
         let job = Meta { uid: "u".into(), resource_version: ResourceVersion(7), ..Meta::default() };
         assert_eq!(

@@ -5,8 +5,10 @@ use std::collections::HashSet;
 use steersman_api::Uid;
 
 use super::backoff::Backoff;
+use super::failure_policy::FailureAction;
 use super::indexes::Indexes;
 use super::observed::Observed;
+use super::per_index::{Predecessors, fails_index};
 use super::pods::{Phase, Pod};
 use super::wanted::Completions;
 
@@ -20,49 +22,86 @@ pub(super) struct Tally<'a> {
     pub(super) terminating: usize,
     /// Number of pods (of an indexed job: indexes) that have ever succeeded.
     pub(super) succeeded: usize,
-    /// Number of pods that have ever failed.
+    /// Number of pods that have ever failed, without those that the pod failure policy ignores.
     pub(super) failed: usize,
     /// The completed indexes of the status.
     pub(super) known_indexes: Indexes,
     /// `known_indexes`, and the indexes of pods that have succeeded since.
     pub(super) indexes: Indexes,
+    /// The failed indexes of the status, and the indexes that have failed since. No other than a job with
+    /// `backoffLimitPerIndex` has any.
+    pub(super) failed_indexes: Indexes,
+    /// The failed pods that wait for their successors. No other than a job with `backoffLimitPerIndex` has any.
+    pub(super) predecessors: Predecessors<'a>,
     /// The backoff after the failures and successes that the status does not count yet.
     pub(super) backoff: Backoff,
 }
 
 impl<'a> Tally<'a> {
     pub(super) fn of(observed: &'a Observed) -> Self {
-        let (status, completions) = (&observed.job.status, observed.job.wanted.completions);
+        let (status, wanted) = (&observed.job.status, &observed.job.wanted);
+        let completions = wanted.completions;
         let active: Vec<&Pod> = observed.owned().filter(|pod| pod.is_active()).collect();
         let (uncounted_succeeded, uncounted_failed) = status.uncounted();
         let uncounted: HashSet<&Uid> = uncounted_succeeded.iter().chain(uncounted_failed).collect();
         let fresh = |pod: &&Pod| pod.tracked && !uncounted.contains(&pod.uid) && has_place(completions, pod);
-        let succeeded: Vec<_> =
-            observed.owned().filter(fresh).filter(|pod| pod.phase == Phase::Succeeded).collect();
-        let failed: Vec<_> = observed.owned().filter(fresh).filter(|pod| pod.has_failed()).collect();
-        let (known_indexes, indexes) = match completions {
-            Completions::Indexes(count) => {
-                let known = Indexes::parse(&status.completed_indexes, count);
-                let new = succeeded.iter().filter_map(|pod| pod.index);
-                let all = known.with(new);
-                (known, all)
+        let (mut succeeded, mut failed) = (Vec::new(), Vec::new());
+        for pod in observed.owned().filter(fresh) {
+            match pod.phase {
+                Phase::Succeeded => succeeded.push(pod),
+                _ if pod.has_failed(wanted.replacement) => failed.push(pod),
+                _ => {}
             }
-            Completions::Any | Completions::Count(_) => Default::default(),
-        };
-        let times = |pods: &[&Pod]| pods.iter().map(|pod| pod.finished_at).collect::<Vec<_>>();
-        Self {
+        }
+        let mut tally = Self {
             ready: active.iter().filter(|pod| pod.ready.is_some()).count(),
             active,
             terminating: observed.owned().filter(|pod| pod.is_terminating()).count(),
-            succeeded: match completions {
-                Completions::Indexes(_) => indexes.total(),
-                _ => super::size(status.succeeded) + uncounted_succeeded.len() + succeeded.len(),
-            },
-            failed: super::size(status.failed) + uncounted_failed.len() + failed.len(),
-            known_indexes,
-            indexes,
-            backoff: observed.backoff.after(&times(&succeeded), &times(&failed)),
+            succeeded: super::size(status.succeeded) + uncounted_succeeded.len() + succeeded.len(),
+            failed: super::size(status.failed)
+                + uncounted_failed.len()
+                + failed.iter().filter(|pod| wanted.action_on(pod) != Some(FailureAction::Ignore)).count(),
+            known_indexes: Indexes::default(),
+            indexes: Indexes::default(),
+            failed_indexes: Indexes::default(),
+            predecessors: Predecessors::default(),
+            backoff: observed.backoff,
+        };
+        // The status that this sync has written counts them.
+        if !observed.done.entered {
+            let times = |pods: &[&Pod]| pods.iter().map(|pod| pod.finished_at).collect::<Vec<_>>();
+            tally.backoff = observed.backoff.after(&times(&succeeded), &times(&failed));
         }
+        if let Completions::Indexes(count) = completions {
+            tally.count_indexes(observed, count, &succeeded);
+        }
+        tally
+    }
+
+    /// Counts the indexes of a job with that many. An index never both succeeds and fails, which the API server refuses: what
+    /// comes first counts, should several pods of the index have run.
+    fn count_indexes(&mut self, observed: &'a Observed, count: usize, succeeded: &[&Pod]) {
+        let (status, wanted) = (&observed.job.status, &observed.job.wanted);
+        let failed_before = match (wanted.per_index, &status.failed_indexes) {
+            (Some(_), Some(text)) => Indexes::parse(text, count),
+            _ => Indexes::default(),
+        };
+        let new = succeeded.iter().filter_map(|pod| pod.index).filter(|index| !failed_before.has(*index));
+        self.known_indexes = Indexes::parse(&status.completed_indexes, count);
+        self.indexes = self.known_indexes.with(new);
+        self.succeeded = self.indexes.total();
+        let Some(limits) = wanted.per_index else { return };
+        let failing = observed.owned().filter(|pod| {
+            pod.tracked
+                && has_place(wanted.completions, pod)
+                && pod.has_failed(wanted.replacement)
+                && fails_index(wanted, limits, pod)
+        });
+        let new = failing.filter_map(|pod| pod.index).filter(|index| !self.indexes.has(*index));
+        self.failed_indexes = failed_before.with(new);
+        let active = self.active.iter().filter_map(|pod| pod.index);
+        let settled = self.indexes.union(&self.failed_indexes).with(active);
+        self.predecessors = Predecessors::of(wanted, observed.owned(), &settled);
     }
 }
 

@@ -6,6 +6,7 @@ use arcstr::literal;
 use steersman_api::condition::find;
 use steersman_api::{ArcStr, Time};
 
+use super::failure_policy::{Explained, FailureAction};
 use super::observed::Observed;
 use super::pods::Phase;
 use super::status::conditions;
@@ -47,8 +48,8 @@ impl End {
     }
 }
 
-/// The verdict that does not wait for running pods: one that the status already has, or a failure. The controller then
-/// deletes all active pods.
+/// The verdict that does not wait for running pods: one that the status already has, a failure, or a success by the job's
+/// success policy. The controller then deletes all active pods.
 pub(super) fn early(observed: &Observed, tally: &Tally<'_>, now: Time) -> Option<Verdict> {
     for end in [End::Success, End::Failure] {
         let kind = end.interim();
@@ -58,6 +59,9 @@ pub(super) fn early(observed: &Observed, tally: &Tally<'_>, now: Time) -> Option
         }
     }
     let failure = |reason, message| Some(Verdict { end: End::Failure, reason, message });
+    if let Some(message) = fail_job_message(observed) {
+        return failure(literal!("PodFailurePolicy"), message);
+    }
     if tally.failed > observed.job.wanted.backoff_limit || too_many_restarts(observed) {
         return failure(
             literal!("BackoffLimitExceeded"),
@@ -70,7 +74,42 @@ pub(super) fn early(observed: &Observed, tally: &Tally<'_>, now: Time) -> Option
             literal!("Job was active longer than specified deadline"),
         );
     }
-    None
+    of_indexes(observed, tally)
+}
+
+/// The message of the first failed pod for which the pod failure policy lets the whole job fail.
+fn fail_job_message(observed: &Observed) -> Option<ArcStr> {
+    let policy = observed.job.wanted.failure_policy.as_ref()?;
+    let mut failed = observed.owned().filter(|pod| pod.phase == Phase::Failed);
+    failed.find_map(|pod| {
+        let matched = policy.matching(&pod.failure)?;
+        let namespace = &observed.job.meta.key.namespace;
+        let explained = Explained { matched: &matched, namespace, pod: &pod.name };
+        (matched.action == FailureAction::FailJob).then(|| explained.to_string().into())
+    })
+}
+
+/// The verdict on an indexed job that follows from which of its indexes have failed, and which have succeeded.
+fn of_indexes(observed: &Observed, tally: &Tally<'_>) -> Option<Verdict> {
+    let wanted = &observed.job.wanted;
+    let Completions::Indexes(completions) = wanted.completions else { return None };
+    let failure = |reason, message| Some(Verdict { end: End::Failure, reason, message });
+    let failed = tally.failed_indexes.total();
+    if wanted.per_index.and_then(|limits| limits.max_failed).is_some_and(|most| failed > most) {
+        return failure(
+            literal!("MaxFailedIndexesExceeded"),
+            literal!("Job has exceeded the specified maximal number of failed indexes"),
+        );
+    }
+    if failed > 0 && failed + tally.indexes.total() >= completions {
+        return failure(literal!("FailedIndexes"), literal!("Job has failed indexes"));
+    }
+    let rule = wanted.success_policy.as_ref()?.met(&tally.indexes)?;
+    Some(Verdict {
+        end: End::Success,
+        reason: literal!("SuccessPolicy"),
+        message: format!("Matched rules at index {rule}").into(),
+    })
 }
 
 /// The verdict of success: enough pods have succeeded, and none is active.

@@ -79,7 +79,7 @@ fn an_indexed_job_is_complete_when_every_index_is() {
 fn a_pod_knows_its_index_by_annotation_label_variable_and_host_name() {
     let meta = job().job.meta;
     let key = "batch.kubernetes.io/job-completion-index";
-    let pod = draft(&meta, Some(7));
+    let pod = draft(&meta, Some(7), None);
     assert_eq!(pod.labels, [(key.into(), "7".into())]);
     assert_eq!(pod.annotations, pod.labels);
     assert_eq!(pod.hostname.as_deref(), Some("pi-7"));
@@ -87,7 +87,7 @@ fn a_pod_knows_its_index_by_annotation_label_variable_and_host_name() {
     assert_eq!(pod.variables[0].name, "JOB_COMPLETION_INDEX");
     assert_eq!(pod.variables[0].field_path, format!("metadata.labels['{key}']"));
     assert_eq!(pod.finalizers, ["batch.kubernetes.io/job-tracking"]);
-    let plain = draft(&meta, None);
+    let plain = draft(&meta, None, None);
     assert_eq!(plain.name, PodName::Generated("pi-".into()));
     assert!(plain.labels.is_empty() && plain.variables.is_empty() && plain.hostname.is_none());
 }

@@ -1,6 +1,7 @@
 //! Objects in, plan out. A whole sync is told as a list of lines, one for each batch of steps, under the assumption that all
 //! of them succeed.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use steersman_api::condition::ConditionStatus;
@@ -8,7 +9,7 @@ use steersman_api::{Meta, ObjectKey, ResourceVersion, Time, Uid};
 use steersman_informer::wire::Opaque;
 
 use super::backoff::Backoff;
-use super::observed::{Done, Job, Observed};
+use super::observed::{Done, Job, Observed, Places, Suspension};
 use super::plan::{Outcome, Step, decide};
 use super::pods::{Deletion, Phase, Pod};
 use super::status::{Condition, Status, Uncounted};
@@ -16,15 +17,21 @@ use super::wanted::{Completions, Restarts, Wanted};
 use steersman_controller::children::{Claim, Grounds};
 use steersman_controller::controller::StepResult;
 use steersman_controller::plan::Plan;
+use steersman_kinds::index_failures::IndexFailures;
+use steersman_kinds::pod_failure::PodFailure;
 
 mod actions;
 mod claims;
 mod ending;
+mod failure_policy;
 mod indexed;
 mod making_pods;
 mod observing;
+mod per_index;
 mod refusals;
+mod replacing;
 mod simulation;
+mod success_policy;
 mod suspending;
 mod tracking;
 
@@ -57,9 +64,7 @@ fn job() -> Observed {
                 parallelism: 1,
                 completions: Completions::Count(1),
                 backoff_limit: 6,
-                restarts: Restarts::Never,
-                active_deadline: None,
-                suspended: false,
+                ..Wanted::default()
             },
             status: Status {
                 start_time: Some(start()),
@@ -74,8 +79,11 @@ fn job() -> Observed {
         pods: Vec::new(),
         backoff: Backoff::default(),
         grounds: Grounds::Sure,
+        suspension: Suspension::ClearsStartTime,
         done: Done::default(),
-        action: None,
+        rest: None,
+        action: OnceLock::new(),
+        places: Places::default(),
     }
 }
 
@@ -140,6 +148,8 @@ fn pod(name: &str) -> Pod {
         created: Some(start()),
         finished_at: start(),
         index: None,
+        earlier: IndexFailures::default(),
+        failure: PodFailure::default(),
     }
 }
 
@@ -176,13 +186,33 @@ impl Pod {
         Self { index: Some(index), ..self }
     }
 
+    /// As a pod of an index that has failed that often before, and of those failures that many were ignored.
+    fn after(self, counted: u32, ignored: u32) -> Self {
+        Self { earlier: IndexFailures { counted, ignored }, ..self }
+    }
+
+    fn exit_code(mut self, container: &str, code: i32) -> Self {
+        self.failure.add_exit_code(container, code);
+        self.failed()
+    }
+
+    fn condition(mut self, kind: &str, status: ConditionStatus) -> Self {
+        self.failure.add_condition(kind, status);
+        self
+    }
+
     fn claim(self, claim: Claim) -> Self {
         Self { claim, ..self }
     }
 }
 
+/// Plans as the controller does.
 fn plan(observed: &Observed, now: Time) -> Plan<Step> {
-    decide(observed, now).plan
+    let decision = decide(observed, now);
+    if let Some(action) = decision.action {
+        observed.action.get_or_init(|| action);
+    }
+    decision.plan
 }
 
 /// Carries a sync out, and tells of it.
@@ -217,9 +247,10 @@ fn seconds(time: Duration) -> String {
 
 fn success(step: &Step, observed: &Observed, at: usize) -> Outcome {
     match step {
-        Step::Create { index, .. } => {
+        Step::Create { index, earlier, .. } => {
             let name = format!("new-{}-{at}", observed.pods.len());
-            Outcome::Created(Box::new(Pod { index: *index, ..pod(&name).phase(Phase::Pending) }))
+            let earlier = earlier.unwrap_or_default();
+            Outcome::Created(Box::new(Pod { index: *index, earlier, ..pod(&name).phase(Phase::Pending) }))
         }
         Step::WriteStatus(_) => Outcome::Written(ResourceVersion(observed.job.meta.resource_version.0 + 1)),
         Step::Confirm => {
@@ -229,7 +260,7 @@ fn success(step: &Step, observed: &Observed, at: usize) -> Outcome {
     }
 }
 
-/// `discard a b`, `create 3`, `create 0 2` (indexes), `write active=1 +Suspended=True(JobSuspended)`.
+/// `discard a b`, `create 3`, `create 0 2(1+0)` (indexes, with earlier failures that count and that do not), `write active=1 +Suspended=True(JobSuspended)`.
 fn describe(steps: &[Step]) -> String {
     let names = |steps: &[Step]| -> Vec<String> {
         let name = |step: &Step| match step {
@@ -238,6 +269,10 @@ fn describe(steps: &[Step]) -> String {
             | Step::Discard(pod)
             | Step::Delete(pod)
             | Step::Release(pod) => pod.name.to_string(),
+            Step::Ignore(pod) => format!("{}(ignored)", pod.name),
+            Step::Create { index: Some(index), earlier: Some(earlier), .. } if earlier.total() > 0 => {
+                format!("{index}({}+{})", earlier.counted, earlier.ignored)
+            }
             Step::Create { index: Some(index), .. } => index.to_string(),
             _ => String::new(),
         };
@@ -254,7 +289,7 @@ fn describe(steps: &[Step]) -> String {
         Step::Disown(_) => "disown",
         Step::Discard(_) => "discard",
         Step::Delete(_) => "delete",
-        Step::Release(_) => "release",
+        Step::Release(_) | Step::Ignore(_) => "release",
     };
     if steps.len() > 9 {
         return format!("{verb} {} of them", steps.len());

@@ -44,7 +44,10 @@ fn a_pod_is_seen_as_it_is_cached() {
         created: Some(second(1)),
         finished_at: second(1),
         index: Some(3),
-    };
+        earlier: IndexFailures::default(),
+        failure: PodFailure::default(),
+    }
+    .condition("Ready", ConditionStatus::True);
     assert_eq!(observe(&cached), expected);
     let condemned = Pod::of(View::<TrackedPod>::from_json(&cached).object(), Claim::Owned, true);
     assert_eq!(condemned, expected.untracked());
@@ -107,7 +110,81 @@ fn a_status_that_is_read_and_not_changed_is_not_written() {
         is: status,
         backoff: Backoff::default(),
         announcements: Vec::new(),
-        action: super::super::metrics::Action::Tracking,
+        handled: Vec::new(),
+        rest: super::super::plan::Rest::default(),
     };
     assert_eq!(write.change(&Meta::default()), None);
+}
+
+#[test]
+fn a_change_matters_only_if_policy_reads_what_changes() {
+    let base = json!({
+        "metadata": {"name": "a", "uid": "u", "labels": {"app": "pi"}, "finalizers": ["batch.kubernetes.io/job-tracking"]},
+        "spec": {"containers": [{"name": "c"}]},
+        "status": {"phase": "Pending"},
+    });
+    let condition = |kind: &str| json!({"conditions": [{"type": kind, "status": "True"}]});
+    let failed = json!({"phase": "Failed"});
+    for (name, before, after, expected) in [
+        ("nothing", json!({}), json!({}), false),
+        ("the node", json!({}), json!({"spec": {"nodeName": "n"}}), false),
+        ("it runs", json!({}), json!({"status": {"phase": "Running"}}), false),
+        (
+            "a condition of a pod that runs",
+            json!({}),
+            json!({"status": condition("DisruptionTarget")}),
+            false,
+        ),
+        ("an annotation", json!({}), json!({"metadata": {"annotations": {"x": "y"}}}), false),
+        ("it is ready", json!({}), json!({"status": condition("Ready")}), true),
+        ("it fails", json!({}), json!({"status": failed}), true),
+        (
+            "a condition of a pod that has failed",
+            json!({"status": failed}),
+            json!({"status": condition("DisruptionTarget")}),
+            true,
+        ),
+        (
+            "a restart",
+            json!({}),
+            json!({"status": {"containerStatuses": [{"name": "c", "restartCount": 1}]}}),
+            true,
+        ),
+        ("its deletion", json!({}), json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), true),
+        ("the finalizer", json!({}), json!({"metadata": {"finalizers": []}}), true),
+        ("a label", json!({}), json!({"metadata": {"labels": {"app": "other"}}}), true),
+        (
+            "the owner",
+            json!({}),
+            json!({"metadata": {"ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": "pi", "uid": "j", "controller": true},
+            ]}}),
+            true,
+        ),
+        (
+            "the index",
+            json!({}),
+            json!({"metadata": {"annotations": {"batch.kubernetes.io/job-completion-index": "1"}}}),
+            true,
+        ),
+    ] {
+        let old = merged(base.clone(), &before);
+        let new = merged(old.clone(), &after);
+        let [old, new] = [old, new].map(|pod| View::<TrackedPod>::from_json(&pod));
+        assert_eq!(super::super::pods::matters(&old, &new), expected, "{name}");
+    }
+}
+
+/// Merges objects, as a JSON merge patch without nulls does.
+fn merged(mut value: Value, patch: &Value) -> Value {
+    match (&mut value, patch) {
+        (Value::Object(value), Value::Object(patch)) => {
+            for (name, patch) in patch {
+                let member = value.remove(name).unwrap_or(Value::Null);
+                value.insert(name.clone(), merged(member, patch));
+            }
+        }
+        (value, patch) => *value = patch.clone(),
+    }
+    value
 }

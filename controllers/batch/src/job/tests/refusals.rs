@@ -1,10 +1,10 @@
-//! Jobs that ask for what this program does not have.
+//! What a job's spec asks for, and jobs that the controller leaves alone.
 
 use serde_json::json;
 use steersman_informer::View;
 
 use super::super::SyncedJob;
-use super::super::wanted::Refusal;
+use super::super::wanted::{PerIndex, Refusal, Replacement};
 use super::*;
 use steersman_kinds::job::JobSpec;
 
@@ -14,36 +14,19 @@ fn wanted(spec: serde_json::Value) -> Result<Wanted, Refusal> {
 }
 
 #[test]
-fn policies_that_are_not_there_are_refused_in_so_many_words() {
-    for (spec, named) in [
-        (json!({"podFailurePolicy": {"rules": []}}), "podFailurePolicy"),
-        (json!({"podFailurePolicy": {}}), "podFailurePolicy"),
-        (json!({"successPolicy": {"rules": []}}), "successPolicy"),
-        (json!({"backoffLimitPerIndex": 0}), "backoffLimitPerIndex"),
-        (json!({"podReplacementPolicy": "Failed"}), "podReplacementPolicy Failed"),
-    ] {
-        assert_eq!(wanted(spec.clone()), Err(Refusal::Unsupported(named)), "{spec}");
-    }
+fn a_job_of_an_unknown_completion_mode_is_left_alone_and_an_event_says_so() {
     assert_eq!(wanted(json!({"completionMode": "Newer"})), Err(Refusal::UnknownCompletionMode));
-    let refused = Observed { refusal: Some(Refusal::Unsupported("successPolicy")), ..job() };
+    let refused = Observed { refusal: Some(Refusal::UnknownCompletionMode), ..job() };
     assert_eq!(
         told(refused.with([pod("a").failed()])),
-        [
-            "refuse UnsupportedJobPolicy: Skipped Job sync because this controller does not support successPolicy"
-        ]
+        ["refuse UnknownCompletionMode: Skipped Job sync because completion mode is unknown"]
     );
 }
 
 #[test]
 fn a_spec_is_read_with_the_api_servers_defaults() {
-    let plain = Wanted {
-        parallelism: 1,
-        completions: Completions::Any,
-        backoff_limit: 6,
-        restarts: Restarts::Never,
-        active_deadline: None,
-        suspended: false,
-    };
+    let plain = Wanted { parallelism: 1, backoff_limit: 6, ..Wanted::default() };
+    let per_index = |max_failed| Some(PerIndex { backoff_limit: 2, max_failed });
     for (spec, expected) in [
         (json!({"podReplacementPolicy": "TerminatingOrFailed"}), plain.clone()),
         (
@@ -60,6 +43,31 @@ fn a_spec_is_read_with_the_api_servers_defaults() {
                 backoff_limit: 0,
                 restarts: Restarts::OnFailure,
                 active_deadline: Some(Duration::from_secs(5)),
+                ..plain.clone()
+            },
+        ),
+        (
+            json!({"podReplacementPolicy": "Failed"}),
+            Wanted { replacement: Replacement::Failed, ..plain.clone() },
+        ),
+        (
+            json!({"completions": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 2}),
+            Wanted {
+                completions: Completions::Indexes(3),
+                backoff_limit: 2_147_483_647,
+                per_index: per_index(None),
+                ..plain.clone()
+            },
+        ),
+        (
+            json!({
+                "completions": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 2, "backoffLimit": 4,
+                "maxFailedIndexes": 1,
+            }),
+            Wanted {
+                completions: Completions::Indexes(3),
+                backoff_limit: 4,
+                per_index: per_index(Some(1)),
                 ..plain
             },
         ),
@@ -70,7 +78,7 @@ fn a_spec_is_read_with_the_api_servers_defaults() {
 
 #[test]
 fn a_refused_job_that_is_being_deleted_lets_its_pods_go_uncounted() {
-    let mut refused = Observed { refusal: Some(Refusal::Unsupported("podFailurePolicy")), ..job() };
+    let mut refused = Observed { refusal: Some(Refusal::UnknownCompletionMode), ..job() };
     refused.job.meta.deleted = Some(now());
     let pods = || [pod("a").succeeded(), pod("b").deleting(), pod("c"), pod("d").untracked()];
     assert_eq!(told(refused.clone().with(pods())), ["release a b c"]);
@@ -91,7 +99,7 @@ fn a_job_that_another_controller_manages_or_that_has_finished_is_left_alone_and_
     let finished = || job().condition("Complete", ConditionStatus::True, "CompletionsReached");
     for (name, settled) in [("managed by another", theirs()), ("finished", finished())] {
         let observed = settled.with([pod("a").failed(), pod("b").claim(Claim::Orphan)]);
-        assert!(observed.is_settled() && observed.counted_completions().is_none(), "{name}");
+        assert!(observed.is_settled() && !observed.counts(), "{name}");
         let decision = decide(&observed, now());
         assert_eq!((decision.plan, decision.action), (Plan::done(), None), "{name}");
         assert_eq!(told(observed), [""; 0], "{name}");

@@ -12,14 +12,19 @@ use futures::FutureExt;
 use proptest::prelude::*;
 use steersman_api::ObjectKey;
 
+use super::super::SyncedJob;
 use super::super::backoff::Backoffs;
+use super::super::failure_policy::FailurePolicy;
 use super::super::indexes::Indexes;
+use super::super::wanted::{PerIndex, Replacement};
 use super::*;
+use serde_json::json;
 use steersman_controller::client::{WriteOutcome, Wrote, resource};
 use steersman_controller::controller::SyncError;
 use steersman_controller::own_writes::{Freshness, Listing, OwnWrites};
 use steersman_controller::plan::{OnFailure, Pace};
-use steersman_kinds::job::Job as CachedJob;
+use steersman_informer::View;
+use steersman_kinds::job::{Job as CachedJob, JobSpec};
 use steersman_kinds::pod::Pod as CachedPod;
 
 type Pods = BTreeMap<Uid, Pod>;
@@ -35,8 +40,10 @@ struct Server {
     succeeded: BTreeSet<Uid>,
     /// The pods that ended about when they were deleted: they may count either way, but once.
     either_way: BTreeSet<Uid>,
-    /// The pods that were one too many, and count for nothing.
+    /// The pods that count for nothing: they were one too many, or the failure policy ignores them.
     discarded: BTreeSet<Uid>,
+    /// How many pods each index has had, if each index has a limit of its own.
+    of_index: BTreeMap<u32, u32>,
 }
 
 /// One process that leads, and what it knows.
@@ -83,6 +90,8 @@ enum Event {
     },
     Succeeds(usize),
     Fails(usize),
+    /// A pod fails because its node is drained. The failure policy, if there is one, ignores that.
+    Disrupted(usize),
     /// Somebody deletes a pod.
     Deleted(usize),
     /// A pod that is being deleted ends, one way or the other.
@@ -104,6 +113,7 @@ impl Server {
             succeeded: BTreeSet::new(),
             either_way: BTreeSet::new(),
             discarded: BTreeSet::new(),
+            of_index: BTreeMap::new(),
         }
     }
 
@@ -157,6 +167,8 @@ impl Server {
         assert_eq!(uncounted.len(), succeeded.len() + failed.len(), "entered twice: {is:?}");
         assert!(is.failed >= was.failed && is.succeeded >= was.succeeded, "counted back: {is:?}");
         assert!(is.ready <= Some(is.active), "{is:?}");
+        let failed = Indexes::parse(is.failed_indexes.as_deref().unwrap_or_default(), 100);
+        assert_eq!(failed.common(&Indexes::parse(&is.completed_indexes, 100)), 0, "both ways: {is:?}");
         if is.is_finished() {
             assert!(uncounted.is_empty() && is.active == 0 && is.terminating == Some(0), "too early: {is:?}");
             assert!(was.holds("SuccessCriteriaMet") || was.holds("FailureTarget"), "without notice: {is:?}");
@@ -173,10 +185,16 @@ impl Server {
         step: &Step,
     ) -> Result<(Outcome, Option<(usize, ResourceVersion)>), SyncError> {
         let uid = match step {
-            Step::Discard(pod) | Step::Delete(pod) | Step::Release(pod) => &pod.uid,
-            Step::Create { index, .. } => {
+            Step::Discard(pod) | Step::Delete(pod) | Step::Release(pod) | Step::Ignore(pod) => &pod.uid,
+            Step::Create { index, earlier, .. } => {
                 let uid = Uid::from(format!("p{}", self.made.len()).as_str());
                 let new = Pod { index: *index, uid: uid.clone(), ..pod("new").phase(Phase::Pending) };
+                let new = Pod { earlier: earlier.unwrap_or_default(), ..new };
+                if let (Some(index), Some(earlier)) = (index, earlier) {
+                    let before = self.of_index.entry(*index).or_default();
+                    assert_eq!(earlier.total(), *before, "the failures of index {index}");
+                    *before += 1;
+                }
                 let version = self.change(|pods| _ = pods.insert(uid.clone(), new.clone()));
                 self.made.insert(uid);
                 return Ok((Outcome::Created(Box::new(new)), Some((1, version))));
@@ -192,7 +210,9 @@ impl Server {
         }
         match step {
             Step::Delete(_) => _ = self.either_way.insert(uid.clone()),
-            Step::Discard(_) if self.pods()[uid].tracked => _ = self.discarded.insert(uid.clone()),
+            Step::Discard(_) | Step::Ignore(_) if self.pods()[uid].tracked => {
+                self.discarded.insert(uid.clone());
+            }
             _ => {}
         }
         let before = self.pods.last().unwrap().0;
@@ -201,7 +221,7 @@ impl Server {
             if !matches!(step, Step::Delete(_)) {
                 pod.tracked = false;
             }
-            if !matches!(step, Step::Release(_)) && pod.deletion == Deletion::No {
+            if !matches!(step, Step::Release(_) | Step::Ignore(_)) && pod.deletion == Deletion::No {
                 pod.deletion = Deletion::Asked;
             }
         });
@@ -276,7 +296,7 @@ impl World {
             status: status.clone(),
             template: Opaque::default(),
         };
-        Observed { job, refusal: None, pods, backoff, grounds, done: Done::default(), action: None }
+        Observed { job, pods, backoff, grounds, ..super::job() }
     }
 
     fn observe(&self) -> Option<Observed> {
@@ -330,7 +350,7 @@ impl World {
         let Self { key, server, process: Process { own_writes, backoffs, .. }, .. } = self;
         let version = job.resource_version;
         let released = match step {
-            Step::Discard(pod) | Step::Release(pod) => Some(&pod.uid),
+            Step::Discard(pod) | Step::Release(pod) | Step::Ignore(pod) => Some(&pod.uid),
             _ => None,
         };
         let answer = match fate {
@@ -403,6 +423,15 @@ impl World {
             Event::Fails(nth) => {
                 server.nth_active(*nth).into_iter().for_each(|uid| server.finish(&uid, Phase::Failed, now));
             }
+            Event::Disrupted(nth) => {
+                if let Some(uid) = server.nth_active(*nth) {
+                    server.change(|pods| {
+                        let failure = &mut pods.get_mut(&uid).unwrap().failure;
+                        failure.add_condition("DisruptionTarget", ConditionStatus::True);
+                    });
+                    server.finish(&uid, Phase::Failed, now);
+                }
+            }
             Event::Deleted(nth) => {
                 if let Some(uid) = server.nth_active(*nth) {
                     server.change(|pods| pods.get_mut(&uid).unwrap().deletion = Deletion::Asked);
@@ -433,6 +462,10 @@ impl World {
     fn check(&self) {
         let active: Vec<_> = self.server.pods().values().filter(|pod| pod.is_active()).collect();
         assert!(active.len() <= self.wanted.parallelism, "{} pods run", active.len());
+        if self.wanted.replacement == Replacement::Failed {
+            let ending = self.server.pods().values().filter(|pod| pod.is_terminating()).count();
+            assert!(active.len() + ending <= self.wanted.parallelism, "a pod was replaced before its end");
+        }
         let indexes: BTreeSet<_> = active.iter().filter_map(|pod| pod.index).collect();
         assert!(
             !self.wanted.completions.are_indexed() || indexes.len() == active.len(),
@@ -504,6 +537,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => (0_usize..3, 0_usize..6).prop_map(|(jobs, pods)| Event::Caches { jobs, pods }),
         3 => (0_usize..8).prop_map(Event::Succeeds),
         2 => (0_usize..8).prop_map(Event::Fails),
+        1 => (0_usize..8).prop_map(Event::Disrupted),
         1 => (0_usize..8).prop_map(Event::Deleted),
         2 => ((0_usize..8), any::<bool>()).prop_map(|(nth, well)| Event::Ends(nth, well)),
         6 => proptest::collection::vec(fate(), 0..12).prop_map(Event::Sync),
@@ -514,12 +548,32 @@ fn event() -> impl Strategy<Value = Event> {
 fn wanted() -> impl Strategy<Value = Wanted> {
     let completions =
         prop_oneof![(1_usize..8).prop_map(Completions::Count), (1_usize..8).prop_map(Completions::Indexes)];
-    (1_usize..5, completions, 0_usize..6).prop_map(|(parallelism, completions, backoff_limit)| Wanted {
-        parallelism,
-        completions,
-        backoff_limit,
-        ..job().job.wanted
-    })
+    let replacement = prop_oneof![Just(Replacement::TerminatingOrFailed), Just(Replacement::Failed)];
+    let limits = proptest::option::of((0_u32..3, proptest::option::of(0_usize..3)));
+    (1_usize..5, completions, 0_usize..6, replacement, limits, any::<bool>()).prop_map(
+        |(parallelism, completions, backoff_limit, replacement, limits, ignores_drains)| {
+            let limits = limits.filter(|_| completions.are_indexed());
+            Wanted {
+                parallelism,
+                completions,
+                backoff_limit: if limits.is_some() { usize::MAX } else { backoff_limit },
+                per_index: limits.map(|(backoff_limit, max_failed)| PerIndex { backoff_limit, max_failed }),
+                failure_policy: ignores_drains.then(ignoring_drains),
+                replacement: if ignores_drains { Replacement::Failed } else { replacement },
+                ..job().job.wanted
+            }
+        },
+    )
+}
+
+fn ignoring_drains() -> FailurePolicy {
+    let job = View::<SyncedJob>::from_json(&json!({
+        "metadata": {"name": "pi"},
+        "spec": {"podFailurePolicy": {"rules": [
+            {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        ]}},
+    }));
+    FailurePolicy::of(job.get::<JobSpec>().pod_failure_policy.as_ref().unwrap())
 }
 
 proptest! {

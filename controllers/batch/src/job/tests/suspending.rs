@@ -21,6 +21,12 @@ fn a_suspended_job_loses_its_pods_uncounted_and_its_start_time() {
 }
 
 #[test]
+fn a_suspended_job_keeps_its_start_time_where_the_gate_is_off() {
+    let keeps = Observed { suspension: Suspension::KeepsStartTime, ..suspended() };
+    assert_eq!(told(keeps), ["write Suspended=True(JobSuspended) say Suspended"]);
+}
+
+#[test]
 fn a_job_that_begins_suspended_does_not_start() {
     let observed = suspended().status(|status| *status = Status::default());
     assert_eq!(told(observed), ["write Suspended=True(JobSuspended) ready=0 terminating=0 say Suspended"]);
