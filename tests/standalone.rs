@@ -12,11 +12,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Event, Namespace, Node, Pod, Secret, Service};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, LogParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, LogParams, Patch, PatchParams,
+    PostParams, PropagationPolicy,
+};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -424,42 +427,47 @@ async fn the_example_is_rolled_out_and_its_deletion_takes_all_that_belongs_to_it
 }
 
 #[tokio::test]
-async fn the_revisions_and_pods_of_a_deleted_stateful_set_go_with_it() {
+async fn the_revisions_and_pods_of_a_deleted_set_go_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut all = Standalone::start(&data).await;
     let client = client(&data).await;
-    let stateful_sets = Api::<StatefulSet>::default_namespaced(client.clone());
     let revisions = Api::<ControllerRevision>::default_namespaced(client.clone());
-    let pods = Api::<Pod>::default_namespaced(client);
-    let labels = json!({"app": "db"});
-    let set = json!({
-        "metadata": {"name": "db"},
-        "spec": {
-            "replicas": 2, "serviceName": "db", "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "a", "image": "busybox"}]},
-            },
-        },
-    });
-    let set: StatefulSet = serde_json::from_value(set).unwrap();
-    for policy in [PropagationPolicy::Background, PropagationPolicy::Foreground] {
-        stateful_sets.create(&PostParams::default(), &set).await.unwrap();
-        eventually("both pods are ready", || async {
-            (stateful_sets.get("db").await.ok()?.status?.ready_replicas == Some(2)).then_some(())
-        })
-        .await;
-        assert_eq!(revisions.list(&ListParams::default()).await.unwrap().items.len(), 1);
-        let params = DeleteParams { propagation_policy: Some(policy.clone()), ..DeleteParams::default() };
-        stateful_sets.delete("db", &params).await.unwrap();
-        eventually(&format!("{policy:?}: the set, its revision and its pods are gone"), || async {
-            let set = stateful_sets.get_opt("db").await.ok()?;
-            let revisions = revisions.list(&ListParams::default()).await.ok()?.items;
-            let pods = pods.list(&ListParams::default()).await.ok()?.items;
-            (set.is_none() && revisions.is_empty() && pods.is_empty()).then_some(())
-        })
-        .await;
+    let pods = Api::<Pod>::default_namespaced(client.clone());
+    for (kind, own, ready) in [
+        ("StatefulSet", json!({"replicas": 2, "serviceName": "db"}), json!({"readyReplicas": 2})),
+        // One for the only node.
+        ("DaemonSet", json!({}), json!({"numberReady": 1})),
+    ] {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", kind));
+        let sets = Api::<DynamicObject>::default_namespaced_with(client.clone(), &resource);
+        let mut set = json!({
+            "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "db"}, "spec": own,
+        });
+        set["spec"]["selector"] = json!({"matchLabels": {"app": "db"}});
+        set["spec"]["template"] = json!({
+            "metadata": {"labels": {"app": "db"}},
+            "spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "a", "image": "busybox"}]},
+        });
+        let set: DynamicObject = serde_json::from_value(set).unwrap();
+        let (field, count) = ready.as_object().unwrap().iter().next().unwrap();
+        for policy in [PropagationPolicy::Background, PropagationPolicy::Foreground] {
+            sets.create(&PostParams::default(), &set).await.unwrap();
+            eventually(&format!("the pods of the {kind} are ready"), || async {
+                (sets.get("db").await.ok()?.data["status"][field] == *count).then_some(())
+            })
+            .await;
+            assert_eq!(revisions.list(&ListParams::default()).await.unwrap().items.len(), 1);
+            let params = DeleteParams { propagation_policy: Some(policy.clone()), ..DeleteParams::default() };
+            sets.delete("db", &params).await.unwrap();
+            eventually(&format!("{policy:?}: the {kind}, its revision and its pods are gone"), || async {
+                let set = sets.get_opt("db").await.ok()?;
+                let revisions = revisions.list(&ListParams::default()).await.ok()?.items;
+                let pods = pods.list(&ListParams::default()).await.ok()?.items;
+                (set.is_none() && revisions.is_empty() && pods.is_empty()).then_some(())
+            })
+            .await;
+        }
     }
     assert!(all.stop().await.success());
 }
