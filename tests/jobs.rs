@@ -1,4 +1,6 @@
 //! Jobs run to their ends by the manager, as a process, while a test plays the kubelet.
+//!
+//! `STEERSMAN_TEST_MANAGER` names a kube-controller-manager to be tested in place of steersman.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -194,4 +196,227 @@ async fn a_job_completes_with_the_rights_of_kubernetes_own_role() {
     jobs::create(&client, &job("two", json!({ "completions": 2, "parallelism": 2 }))).await;
     let job = jobs::wait_for(&client, "two", "Complete").await;
     assert_eq!(job.status.unwrap().succeeded, Some(2));
+}
+
+/// A rule of a pod failure policy about one exit code.
+fn on_code(action: &str, code: i32) -> serde_json::Value {
+    json!({ "action": action, "onExitCodes": { "operator": "In", "values": [code] } })
+}
+
+/// The reason and the message of a condition.
+fn condition(job: &Job, kind: &str) -> (String, String) {
+    let conditions = job.status.as_ref().unwrap().conditions.iter().flatten();
+    let found = conditions.clone().find(|condition| condition.type_ == kind).unwrap();
+    (found.reason.clone().unwrap_or_default(), found.message.clone().unwrap_or_default())
+}
+
+fn name(pod: &Pod) -> &str {
+    pod.metadata.name.as_deref().unwrap()
+}
+
+/// Waits until these are the indexes of the pods that have not ended, and returns the pods in the order of their indexes.
+async fn running(client: &kube::Client, indexes: &[&str]) -> Vec<Pod> {
+    let what = format!("pods of the indexes {indexes:?} run");
+    eventually(&what, || async {
+        let mut pods = jobs::pods(client).await;
+        pods.retain(|pod| phase(pod) == "Pending" && pod.metadata.deletion_timestamp.is_none());
+        pods.sort_by_key(jobs::index);
+        let are: Vec<_> = pods.iter().map(|pod| jobs::index(pod).unwrap_or_default()).collect();
+        (are == indexes).then_some(pods)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_pod_failure_policy_ignores_disruptions_and_ends_the_job_at_an_exit_code() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    let _manager = Manager::start(&cluster.kubeconfig(), JOB);
+    let disrupted = json!({
+        "action": "Ignore", "onPodConditions": [{ "type": "DisruptionTarget", "status": "True" }],
+    });
+    let spec = json!({
+        "backoffLimit": 0, "completions": 2, "parallelism": 2, "completionMode": "Indexed",
+        "podFailurePolicy": { "rules": [disrupted, on_code("FailJob", 42)] },
+    });
+    jobs::create(&client, &job("policy", spec)).await;
+    let first = running(&client, &["0", "1"]).await;
+    let drained = json!({ "status": { "conditions": [{
+        "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+    }] } });
+    let pods = Api::<Pod>::default_namespaced(client.clone());
+    pods.patch_status(name(&first[0]), &PatchParams::default(), &Patch::Merge(drained)).await.unwrap();
+    jobs::end(&client, name(&first[0]), 1).await;
+    let second = running(&client, &["0", "1"]).await;
+    assert_ne!(name(&second[0]), name(&first[0]));
+    jobs::end(&client, name(&second[1]), 42).await;
+    let job = jobs::wait_for(&client, "policy", "Failed").await;
+    let message = format!(
+        "Container main for pod {}/{} failed with exit code 42 matching FailJob rule at index 1",
+        second[1].metadata.namespace.as_deref().unwrap(),
+        name(&second[1])
+    );
+    assert_eq!(condition(&job, "Failed"), ("PodFailurePolicy".to_owned(), message.clone()));
+    assert_eq!(condition(&job, "FailureTarget"), ("PodFailurePolicy".to_owned(), message));
+    // The pod that was drained is not among them.
+    assert_eq!(job.status.unwrap().failed, Some(2));
+}
+
+#[tokio::test]
+async fn indexes_fail_independently_of_each_other() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    let _manager = Manager::start(&cluster.kubeconfig(), JOB);
+    let spec = json!({
+        "completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 1,
+        "podFailurePolicy": { "rules": [on_code("FailIndex", 42)] },
+    });
+    jobs::create(&client, &job("indexes", spec)).await;
+    let first = running(&client, &["0", "1", "2"]).await;
+    let failures = |pod: &Pod| {
+        let annotations = pod.metadata.annotations.clone().unwrap();
+        annotations["batch.kubernetes.io/job-index-failure-count"].clone()
+    };
+    assert!(first.iter().all(|pod| failures(pod) == "0"));
+    jobs::end(&client, name(&first[0]), 1).await;
+    jobs::end(&client, name(&first[1]), 42).await;
+    // Index 0 may try again; index 1 may not.
+    let second = running(&client, &["0", "2"]).await;
+    assert_eq!(failures(&second[0]), "1");
+    jobs::end(&client, name(&second[0]), 1).await;
+    jobs::mark(&client, name(&second[1]), "Succeeded").await.unwrap();
+    let job = jobs::wait_for(&client, "indexes", "Failed").await;
+    let words = ("FailedIndexes".to_owned(), "Job has failed indexes".to_owned());
+    assert_eq!(condition(&job, "Failed"), words);
+    let status = job.status.unwrap();
+    assert_eq!(status.failed_indexes.as_deref(), Some("0,1"));
+    assert_eq!((status.completed_indexes.as_deref(), status.failed), (Some("2"), Some(3)));
+}
+
+#[tokio::test]
+async fn a_job_in_which_too_many_indexes_fail_ends_early() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    let _manager = Manager::start(&cluster.kubeconfig(), JOB);
+    let spec = json!({
+        "completions": 4, "parallelism": 2, "completionMode": "Indexed",
+        "backoffLimitPerIndex": 0, "maxFailedIndexes": 1,
+    });
+    jobs::create(&client, &job("limited", spec)).await;
+    let first = running(&client, &["0", "1"]).await;
+    jobs::end(&client, name(&first[0]), 1).await;
+    let second = running(&client, &["1", "2"]).await;
+    jobs::end(&client, name(&second[0]), 1).await;
+    let job = jobs::wait_for(&client, "limited", "Failed").await;
+    let message = "Job has exceeded the specified maximal number of failed indexes";
+    assert_eq!(condition(&job, "Failed"), ("MaxFailedIndexesExceeded".to_owned(), message.to_owned()));
+    assert_eq!(job.status.unwrap().failed_indexes.as_deref(), Some("0,1"));
+}
+
+#[tokio::test]
+async fn a_job_succeeds_by_its_success_policy_before_all_indexes_have() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    let _manager = Manager::start(&cluster.kubeconfig(), JOB);
+    let rules = json!([{ "succeededIndexes": "3" }, { "succeededIndexes": "0-2", "succeededCount": 1 }]);
+    let spec = json!({
+        "completions": 4, "parallelism": 3, "completionMode": "Indexed", "successPolicy": { "rules": rules },
+    });
+    jobs::create(&client, &job("leader", spec)).await;
+    let pods = running(&client, &["0", "1", "2"]).await;
+    jobs::mark(&client, name(&pods[1]), "Succeeded").await.unwrap();
+    let job = jobs::wait_for(&client, "leader", "Complete").await;
+    let words = ("SuccessPolicy".to_owned(), "Matched rules at index 1".to_owned());
+    assert_eq!(condition(&job, "SuccessCriteriaMet"), words);
+    assert_eq!(condition(&job, "Complete"), words);
+    let status = job.status.unwrap();
+    assert_eq!((status.succeeded, status.failed, status.terminating), (Some(1), None, Some(0)));
+    assert_eq!(status.completed_indexes.as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn a_pod_is_replaced_once_it_has_failed_if_the_job_says_so() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    let _manager = Manager::start(&cluster.kubeconfig(), JOB);
+    jobs::create(&client, &job("patient", json!({ "podReplacementPolicy": "Failed" }))).await;
+    let first = running(&client, &[""]).await;
+    let pods = Api::<Pod>::default_namespaced(client.clone());
+    pods.delete(name(&first[0]), &DeleteParams::default()).await.unwrap();
+    let api = Api::<Job>::default_namespaced(client.clone());
+    eventually("the pod is counted as terminating", || async {
+        let status = api.get_status("patient").await.ok()?.status?;
+        (status.terminating == Some(1) && status.active.is_none()).then_some(())
+    })
+    .await;
+    assert_eq!(jobs::pods(&client).await.len(), 1, "the pod has no successor yet");
+    jobs::end(&client, name(&first[0]), 137).await;
+    let second = running(&client, &[""]).await;
+    assert_ne!(name(&second[0]), name(&first[0]));
+    eventually("the pod is counted as failed", || async {
+        let status = api.get_status("patient").await.ok()?.status?;
+        (status.terminating == Some(0) && status.failed == Some(1)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_suspended_job_may_be_sent_elsewhere_before_it_is_resumed() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    let _manager = Manager::start(&cluster.kubeconfig(), JOB);
+    jobs::create(&client, &job("moved", json!({}))).await;
+    running(&client, &[""]).await;
+    let api = Api::<Job>::default_namespaced(client.clone());
+    let patch = async |spec: serde_json::Value| {
+        api.patch("moved", &PatchParams::default(), &Patch::Merge(json!({ "spec": spec }))).await.unwrap()
+    };
+    patch(json!({ "suspend": true })).await;
+    let suspended = jobs::wait_for(&client, "moved", "Suspended").await;
+    assert_eq!(suspended.status.unwrap().start_time, None);
+    eventually("its pod is gone", || async { jobs::pods(&client).await.is_empty().then_some(()) }).await;
+    patch(json!({ "template": { "spec": { "nodeSelector": { "zone": "b" } } } })).await;
+    patch(json!({ "suspend": false })).await;
+    let resumed = running(&client, &[""]).await;
+    let selector = resumed[0].spec.clone().unwrap().node_selector.unwrap();
+    assert_eq!(selector["zone"], "b");
+    eventually("the job is no longer suspended", || async {
+        let job = api.get_status("moved").await.ok()?;
+        (!jobs::has_condition(&job, "Suspended")).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_indexed_job_is_scaled_down_and_up_again() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    let _manager = Manager::start(&cluster.kubeconfig(), JOB);
+    let spec = json!({ "completions": 3, "parallelism": 3, "completionMode": "Indexed" });
+    jobs::create(&client, &job("elastic", spec)).await;
+    let pods = running(&client, &["0", "1", "2"]).await;
+    jobs::mark(&client, name(&pods[2]), "Succeeded").await.unwrap();
+    let api = Api::<Job>::default_namespaced(client.clone());
+    let completed = async |indexes: Option<&str>| {
+        eventually(&format!("the completed indexes are {indexes:?}"), || async {
+            let status = api.get_status("elastic").await.ok()?.status?;
+            (status.completed_indexes.as_deref() == indexes).then_some(())
+        })
+        .await;
+    };
+    let scale = async |count: i32| {
+        let patch = Patch::Merge(json!({ "spec": { "completions": count, "parallelism": count } }));
+        api.patch("elastic", &PatchParams::default(), &patch).await.unwrap();
+    };
+    completed(Some("2")).await;
+    scale(1).await;
+    running(&client, &["0"]).await;
+    completed(None).await;
+    scale(2).await;
+    let pods = running(&client, &["0", "1"]).await;
+    for pod in &pods {
+        jobs::mark(&client, name(pod), "Succeeded").await.unwrap();
+    }
+    let job = jobs::wait_for(&client, "elastic", "Complete").await;
+    assert_eq!(job.status.unwrap().completed_indexes.as_deref(), Some("0,1"));
 }

@@ -63,8 +63,19 @@ pub async fn pods(client: &kube::Client) -> Vec<Pod> {
 }
 
 /// Marks a pod's phase as a kubelet does, with its container's end.
+///
+/// # Errors
+/// The API server refuses the change, or the pod is gone.
 pub async fn mark(client: &kube::Client, name: &str, phase: &str) -> Result<Pod, kube::Error> {
-    let code = i32::from(phase == "Failed");
+    mark_end(client, name, phase, i32::from(phase == "Failed")).await
+}
+
+/// Lets a pod's container fail with that exit code, as a kubelet reports it.
+pub async fn end(client: &kube::Client, name: &str, code: i32) -> Pod {
+    mark_end(client, name, "Failed", code).await.expect("a pod must fail")
+}
+
+async fn mark_end(client: &kube::Client, name: &str, phase: &str, code: i32) -> Result<Pod, kube::Error> {
     let now = steersman_api::Time::now();
     let ended = json!({ "exitCode": code, "startedAt": now, "finishedAt": now, "containerID": "test://1" });
     let status = json!({ "status": {
