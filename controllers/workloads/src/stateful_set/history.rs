@@ -14,7 +14,7 @@ use crate::revisions::{self, Created, History, Owner};
 
 use super::SyncedStatefulSet;
 use super::observed::{Observed, Set};
-use super::revisions::{Newest, Revision, RevisionOutcome, RevisionStep, Revisions};
+use super::revisions::{Revision, RevisionOutcome, RevisionStep, Revisions};
 
 /// Which caches an observation of the history may trust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +40,8 @@ pub(super) async fn observe(
         Look::Confirmed => history.confirm(&owner, own_writes).await?,
     };
     all.retain(|revision| revision.claim != Claim::Stray);
-    let newest = match all.iter().rposition(|revision| revision.has_template) {
-        None => Newest::Missing,
-        Some(at) if at + 1 == all.len() => Newest::Last,
-        Some(at) => Newest::Earlier(all[at].meta().key.name.clone()),
-    };
+    let newest = all.iter().rfind(|revision| revision.has_template);
+    let newest = newest.map(|revision| revision.meta().key.name.clone());
     let collision_count = set.status.collision_count.unwrap_or(0);
     let all = all.iter().map(|revision| read(&revision.object, revision.claim == Claim::Orphan)).collect();
     Ok(Revisions { all, newest, collision_count })

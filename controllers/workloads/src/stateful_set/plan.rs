@@ -153,9 +153,11 @@ fn report(observed: &Observed, now: Time) -> Plan<Step> {
     if status.must_replace(&set.status) {
         return Plan::step(Step::WriteStatus(Box::new(status)));
     }
-    let in_use = observed.numbered().map(Pod::revision).chain([current, update]);
-    if let Some(step) = revisions.truncate(in_use, set.history_limit) {
-        return Plan::step(Step::Revision(step));
+    let in_use = observed.pods.iter().map(Pod::revision).chain([current, update]);
+    let surplus = revisions.truncate(in_use, set.history_limit);
+    if !surplus.is_empty() {
+        let steps = surplus.into_iter().map(Step::Revision).collect();
+        return Plan::Act(Batch { steps, pace: Pace::InOrder, on_failure: OnFailure::Stop });
     }
     let min_ready = set.min_ready;
     let waits = observed.numbered().filter_map(|pod| pod.available_in(min_ready, now));

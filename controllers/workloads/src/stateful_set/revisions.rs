@@ -9,8 +9,8 @@ use steersman_api::{ArcStr, ObjectKey, Uid};
 pub(super) struct Revisions {
     /// The revisions that the set owns or may adopt, from the lowest number to the highest.
     pub all: Vec<Revision>,
-    /// The revision that has the set's template.
-    pub newest: Newest,
+    /// The name of the last revision that has the set's template. `None` if none has it.
+    pub newest: Option<ArcStr>,
     /// How often the name of a new revision was taken, in this sync included.
     pub collision_count: i32,
 }
@@ -26,18 +26,6 @@ pub(super) struct Revision {
     pub number: i64,
     /// Whether no controller manages the revision.
     pub is_orphan: bool,
-}
-
-/// The revision that has the set's template.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) enum Newest {
-    /// The last one has it.
-    Last,
-    /// An earlier one has it, so that it must become the last.
-    Earlier(ArcStr),
-    /// None has it.
-    #[default]
-    Missing,
 }
 
 /// A write to the history.
@@ -72,20 +60,19 @@ impl Revisions {
 
     /// The write that makes the last revision the one that has the set's template. `None` if it has.
     pub(super) fn settle(&self) -> Option<RevisionStep> {
-        let next = self.all.last().map_or(1, |last| last.number + 1);
-        match &self.newest {
-            Newest::Last => None,
-            Newest::Missing => Some(RevisionStep::Create(next)),
-            Newest::Earlier(name) => {
-                let equal = self.all.iter().find(|revision| revision.key.name == *name);
-                equal.map(|revision| RevisionStep::Raise(revision.clone(), next))
-            }
+        // Somebody may have created a revision with the highest number that there is.
+        let next = self.all.last().map_or(1, |last| last.number.saturating_add(1));
+        let newest = self.all.iter().find(|revision| Some(&revision.key.name) == self.newest.as_ref());
+        match newest {
+            None => Some(RevisionStep::Create(next)),
+            Some(_) if self.update().is_some() => None,
+            Some(newest) => Some(RevisionStep::Raise(newest.clone(), next)),
         }
     }
 
     /// The name of the revision that has the set's template. `None` until the history is settled.
     pub(super) fn update(&self) -> Option<&str> {
-        let last = self.all.last().filter(|_| self.newest == Newest::Last);
+        let last = self.all.last().filter(|last| Some(&last.key.name) == self.newest.as_ref());
         last.map(|last| last.key.name.as_str())
     }
 
@@ -105,42 +92,46 @@ impl Revisions {
         named.expect("a revision that policy names must exist").key.clone()
     }
 
-    /// Deletes the oldest of the revisions that are not in use, while there are more of these than `limit`.
+    /// Deletes the oldest of the revisions that are not in use, so that `limit` of these are left. No steps if it is negative.
     pub(super) fn truncate<'a>(
         &self,
         in_use: impl Iterator<Item = &'a str>,
         limit: i32,
-    ) -> Option<RevisionStep> {
-        let limit = usize::try_from(limit).ok()?;
+    ) -> Vec<RevisionStep> {
+        let Ok(limit) = usize::try_from(limit) else { return Vec::new() };
         let in_use: HashSet<&str> = in_use.collect();
-        let is_used = |revision: &Revision| in_use.contains(revision.key.name.as_str());
-        let mut unused = self.all.iter().filter(|revision| !is_used(revision));
-        let oldest = unused.next()?;
-        (unused.count() + 1 > limit).then(|| RevisionStep::Delete(oldest.clone()))
+        let is_unused = |revision: &&Revision| !in_use.contains(revision.key.name.as_str());
+        let unused: Vec<&Revision> = self.all.iter().filter(is_unused).collect();
+        let surplus = unused.len().saturating_sub(limit);
+        unused[..surplus].iter().map(|revision| RevisionStep::Delete((*revision).clone())).collect()
     }
 
     /// Adds the result of a write.
     pub(super) fn absorb(&mut self, step: &RevisionStep, outcome: RevisionOutcome) {
-        let changed = match step {
-            RevisionStep::Adopt(revision)
-            | RevisionStep::Raise(revision, _)
-            | RevisionStep::Delete(revision) => Some(&revision.uid),
-            RevisionStep::Create(_) => None,
-        };
-        self.all.retain(|revision| Some(&revision.uid) != changed);
-        let revision = match outcome {
-            RevisionOutcome::Gone => return,
-            RevisionOutcome::Is(revision) => revision,
-            RevisionOutcome::Created(revision, collisions) => {
-                self.collision_count = collisions;
-                revision
+        match (step, outcome) {
+            (RevisionStep::Adopt(old), RevisionOutcome::Is(new)) => {
+                if let Some(adopted) = self.all.iter_mut().find(|revision| revision.uid == old.uid) {
+                    *adopted = new;
+                }
             }
-        };
-        self.all.retain(|other| other.uid != revision.uid);
-        let at = self.all.partition_point(|other| other.number <= revision.number);
-        self.all.insert(at, revision);
-        if matches!(step, RevisionStep::Raise(..) | RevisionStep::Create(_)) {
-            self.newest = Newest::Last;
+            (
+                RevisionStep::Adopt(old) | RevisionStep::Raise(old, _) | RevisionStep::Delete(old),
+                RevisionOutcome::Gone,
+            ) => self.all.retain(|revision| revision.uid != old.uid),
+            (RevisionStep::Create(_), RevisionOutcome::Created(new, collisions)) => {
+                self.collision_count = collisions;
+                self.settle_on(new);
+            }
+            (RevisionStep::Raise(..), RevisionOutcome::Is(new)) => self.settle_on(new),
+            _ => {}
         }
+    }
+
+    /// Makes a revision the last one, whatever its number: a revision of another owner may have had the name and the data of
+    /// the one that was to be created. The next sync sees it in its place.
+    fn settle_on(&mut self, newest: Revision) {
+        self.newest = Some(newest.key.name.clone());
+        self.all.retain(|revision| revision.uid != newest.uid);
+        self.all.push(newest);
     }
 }

@@ -13,7 +13,7 @@ use super::identity::{POD_INDEX, POD_NAME, REVISION, ordinal};
 use super::observed::{Done, Observed, Set, Update};
 use super::plan::{Outcome, Step, plan};
 use super::pods::{Phase, Pod};
-use super::revisions::{Newest, Revision, RevisionOutcome, RevisionStep, Revisions};
+use super::revisions::{Revision, RevisionOutcome, RevisionStep, Revisions};
 use super::status::Status;
 use super::steps::{Did, Goal, Write};
 
@@ -99,7 +99,7 @@ fn set(replicas: i32, pods: Vec<Pod>) -> Observed {
     let update = Update { partition: Some(0), ..Update::default() };
     let set = Set { meta, replicas, update, status, history_limit: 10, ..Set::default() };
     let all = vec![revision(OLD, 1), revision(NEW, 2)];
-    let revisions = Revisions { all, newest: Newest::Last, collision_count: 0 };
+    let revisions = Revisions { all, newest: Some(NEW.into()), collision_count: 0 };
     let (claims, grounds, done) = (HashMap::new(), Grounds::Sure, Done::default());
     Observed { set, pods, claims, revisions, grounds, done }
 }

@@ -84,6 +84,7 @@ impl World {
                     self.revisions.all.retain(|revision| *revision.key.name != name);
                     let number = self.revisions.all.last().map_or(1, |last| last.number + 1);
                     self.revisions.all.push(revision(&name, number));
+                    self.revisions.newest = Some(name.as_str().into());
                 }
             }
             Event::Run(number) => self.change(number, |pod| {
