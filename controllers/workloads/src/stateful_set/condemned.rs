@@ -8,14 +8,10 @@ use super::pods::Pod;
 use super::steps::Goal;
 
 impl Observed {
-    /// Gives the claims of condemned pods their owners, before the pods go. Where pods are ordered, one pod after the other.
+    /// Gives the claims of condemned pods their owners, before the pods go.
     pub(super) fn claims_of_condemned(&self) -> Next {
-        let releases = self.condemned().into_iter().filter_map(|pod| Some(self.release(pod.ordinal?, pod)));
-        let mut steps = self.untried(releases);
-        if self.set.order == Order::Ready {
-            steps.truncate(1);
-        }
-        Next::steps(steps.into_iter())
+        let condemned = self.condemned().into_iter();
+        Next::steps(condemned.filter_map(|pod| self.once(self.release(pod.ordinal?, pod))))
     }
 
     /// Deletes condemned pods: where pods are ordered, the highest, once all others are available. Upstream's

@@ -94,18 +94,21 @@ impl StatefulSetController {
             Some(read)
         };
         let pods: Vec<Pod> = family.children.iter().filter_map(read).collect();
-        let claims = self.claims_of(&set, &pods);
-        Observed { set, pods, claims, revisions, grounds: family.grounds, done: Done::default() }
+        let (claims, grounds, done) = (HashMap::new(), family.grounds, Done::default());
+        let mut observed = Observed { set, pods, claims, revisions, grounds, done };
+        observed.claims = self.claims_of(&observed);
+        observed
     }
 
-    /// The existing claims of the pods that the set wants or has.
-    fn claims_of(&self, set: &Set, pods: &[Pod]) -> HashMap<ArcStr, super::claims::Claim> {
+    /// The existing claims of the pods that the set has, and of those that this sync may create.
+    fn claims_of(&self, observed: &Observed) -> HashMap<ArcStr, super::claims::Claim> {
+        let set = &observed.set;
         if set.claims.is_empty() {
             return HashMap::new();
         }
-        let condemned = pods.iter().filter_map(|pod| pod.ordinal).filter(|ordinal| !set.wants(*ordinal));
-        let ordinals = (set.start..set.end()).chain(condemned);
-        let names = ordinals.flat_map(|ordinal| set.storage(ordinal).map(|(_, name)| name));
+        let mut ordinals = observed.ordinals();
+        ordinals.extend(observed.pods.iter().filter_map(|pod| pod.ordinal));
+        let names = ordinals.into_iter().flat_map(|ordinal| set.storage(ordinal).map(|(_, name)| name));
         let existing = |name: ArcStr| {
             let meta = self.claims.meta(&ObjectKey::new(set.meta.key.namespace.clone(), name.clone()))?;
             Some((name, super::claims::Claim::of(&meta)))

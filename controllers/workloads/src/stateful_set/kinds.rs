@@ -59,7 +59,7 @@ pub(super) fn set(object: &StatefulSet, gate: MaxUnavailable) -> Set {
     Set {
         meta: object.meta().clone(),
         replicas: spec.replicas.unwrap_or(1).max(0),
-        start: spec.ordinals.as_ref().map_or(0, |ordinals| ordinals.start),
+        start: spec.ordinals.as_ref().map_or(0, |ordinals| ordinals.start.max(0)),
         order: if spec.pod_management_policy == "Parallel" { Order::Parallel } else { Order::Ready },
         update: Update {
             on_delete: spec.update_strategy.kind == "OnDelete",

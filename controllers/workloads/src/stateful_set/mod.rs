@@ -9,6 +9,8 @@
 //!   time once its cache shows them;
 //! - a claim is created with the owners that the retention policy demands, where upstream adds them afterwards;
 //! - a set is synced when one of its claims is gone, where upstream waits for another event;
+//! - a sync of a set whose pods are not ordered creates at most 500 pods, and the next sync goes on. Upstream plans all of them,
+//!   so that a set of two thousand million pods takes the memory of the whole manager;
 //! - pods of broken revisions are replaced if the set's user has asked for it by an annotation ([`repair`]).
 
 mod acts;

@@ -1,6 +1,6 @@
 //! What a sync knows of a StatefulSet, its pods, claims and revisions.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use steersman_api::meta::Labels;
@@ -109,27 +109,32 @@ pub(super) struct Done {
 impl Set {
     /// Whether the set wants the pod of an ordinal.
     pub(super) fn wants(&self, ordinal: i32) -> bool {
-        ordinal >= self.start && ordinal < self.end()
+        ordinal >= self.start && i64::from(ordinal) < self.end()
     }
 
-    /// The ordinal behind the last one that the set wants.
-    pub(super) fn end(&self) -> i32 {
-        self.start.saturating_add(self.replicas)
+    /// The ordinal behind the last one that the set wants, which may be greater than any valid ordinal.
+    pub(super) fn end(&self) -> i64 {
+        self.behind(self.replicas)
     }
 
     /// The first ordinal that a rolling update reaches.
-    pub(super) fn first_updated(&self) -> i32 {
-        self.start.saturating_add(self.update.partition.unwrap_or(0))
+    pub(super) fn first_updated(&self) -> i64 {
+        self.behind(self.update.partition.unwrap_or(0))
+    }
+
+    /// The ordinal behind the first `count` ones.
+    fn behind(&self, count: i32) -> i64 {
+        i64::from(self.start) + i64::from(count)
     }
 
     /// Whether a pod that is created now gets the current revision, and not the update revision.
     pub(super) fn starts_at_current(&self, ordinal: i32) -> bool {
-        match self.update.partition {
-            Some(partition) => ordinal < self.start.saturating_add(partition),
-            None => {
-                !self.update.on_delete && ordinal < self.start.saturating_add(self.status.current_replicas)
-            }
-        }
+        let current = match self.update.partition {
+            Some(partition) => partition,
+            None if self.update.on_delete => 0,
+            None => self.status.current_replicas,
+        };
+        i64::from(ordinal) < self.behind(current)
     }
 
     /// Maximum number of pods that may be unavailable during an update: at least one. Percentages are rounded down.
@@ -153,7 +158,26 @@ impl Set {
     }
 }
 
+/// Maximum number of pods that a sync creates where pods are not ordered. As many as upstream creates at a time.
+const BURST: usize = 500;
+
 impl Observed {
+    /// The wanted ordinals that this sync looks at, from the lowest: those whose pods exist, and the first few of the others.
+    /// There are only so many, however many pods the set wants.
+    pub(super) fn ordinals(&self) -> BTreeSet<i32> {
+        let mut ordinals: BTreeSet<i32> = self.pods.iter().filter_map(|pod| pod.ordinal).collect();
+        ordinals.retain(|ordinal| self.set.wants(*ordinal));
+        let created = self.done.tried.iter().filter(|(goal, _)| *goal == Goal::Create).count();
+        let at_most = match self.set.order {
+            Order::Ready => 1,
+            Order::Parallel => BURST.saturating_sub(created),
+        };
+        let wanted = (self.set.start..=i32::MAX).take_while(|ordinal| self.set.wants(*ordinal));
+        let missing: Vec<i32> = wanted.filter(|ordinal| !ordinals.contains(ordinal)).take(at_most).collect();
+        ordinals.extend(missing);
+        ordinals
+    }
+
     /// The pods that the set has and that have an ordinal.
     pub(super) fn numbered(&self) -> impl Iterator<Item = &Pod> {
         self.pods.iter().filter(|pod| pod.claim == PodClaim::Owned && pod.ordinal.is_some())
@@ -167,7 +191,7 @@ impl Observed {
         condemned
     }
 
-    /// Those who may own the claims of an ordinal, whose pod may not exist yet.
+    /// The set and the pod of an ordinal, as possible owners of the pod's claims. The pod may not exist yet.
     pub(super) fn holders(&self, ordinal: i32, pod: Option<&Pod>) -> Holders<'_> {
         let name = || super::identity::pod_key(&self.set.meta.key, ordinal).name;
         Holders {

@@ -35,7 +35,7 @@ impl Observed {
     /// pods. The current revision counts as broken only if no pod of it is ready.
     pub(super) fn may_be_broken(&self, ordinal: i32, pod: &Pod) -> bool {
         let set = &self.set;
-        let is_out_of_reach = set.update.on_delete || ordinal < set.first_updated();
+        let is_out_of_reach = set.update.on_delete || i64::from(ordinal) < set.first_updated();
         if !set.replaces_broken_pods || is_out_of_reach || pod.deleting || pod.ready.is_some() {
             return false;
         }

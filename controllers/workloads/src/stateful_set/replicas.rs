@@ -15,7 +15,9 @@ enum Verdict {
     Right,
     /// Nothing yet. Pods after it must wait, where pods are ordered.
     Wait,
-    /// This.
+    /// This. The pod is available meanwhile, so that the pods after it need not wait.
+    Amend(Step),
+    /// This. Pods after it must wait, where pods are ordered.
     Do(Step),
 }
 
@@ -25,24 +27,20 @@ impl Observed {
     pub(super) fn replicas(&self, now: Time) -> Next {
         let by_ordinal: HashMap<i32, &Pod> =
             self.numbered().filter_map(|pod| Some((pod.ordinal?, pod))).collect();
-        let wanted = self.set.start..self.set.end();
-        let verdicts = wanted.map(|ordinal| self.replica(ordinal, by_ordinal.get(&ordinal).copied(), now));
-        match self.set.order {
-            Order::Ready => {
-                for verdict in verdicts {
-                    match verdict {
-                        Verdict::Right => {}
-                        Verdict::Wait => return Next::Blocked,
-                        Verdict::Do(step) => return Next::Steps(vec![step]),
-                    }
-                }
-                Next::Nothing
+        let ordinals = self.ordinals().into_iter();
+        let verdicts = ordinals.map(|ordinal| self.replica(ordinal, by_ordinal.get(&ordinal).copied(), now));
+        let mut steps = Vec::new();
+        for verdict in verdicts {
+            match (self.set.order, verdict) {
+                (_, Verdict::Right) | (Order::Parallel, Verdict::Wait) => {}
+                (_, Verdict::Amend(step)) | (Order::Parallel, Verdict::Do(step)) => steps.push(step),
+                (Order::Ready, Verdict::Do(step)) if steps.is_empty() => return Next::Steps(vec![step]),
+                (Order::Ready, Verdict::Wait) if steps.is_empty() => return Next::Blocked,
+                // The earlier pods come first.
+                (Order::Ready, Verdict::Do(_) | Verdict::Wait) => break,
             }
-            Order::Parallel => Next::steps(verdicts.filter_map(|verdict| match verdict {
-                Verdict::Do(step) => Some(step),
-                Verdict::Right | Verdict::Wait => None,
-            })),
         }
+        Next::steps(steps.into_iter())
     }
 
     fn replica(&self, ordinal: i32, pod: Option<&Pod>, now: Time) -> Verdict {
@@ -52,16 +50,16 @@ impl Observed {
             }
             let current = self.set.starts_at_current(ordinal);
             let which = if current { Which::Current } else { Which::Update };
-            return self.once(self.create(ordinal, which)).unwrap_or(Verdict::Wait);
+            return self.once(self.create(ordinal, which)).map_or(Verdict::Wait, Verdict::Do);
         };
         if pod.has_ended() {
             let delete = (!pod.deleting).then(|| self.delete(ordinal, pod));
-            return delete.and_then(|step| self.once(step)).unwrap_or(Verdict::Wait);
+            return delete.and_then(|step| self.once(step)).map_or(Verdict::Wait, Verdict::Do);
         }
         if pod.phase == Phase::Pending
-            && let Some(verdict) = self.once(self.complete(ordinal, pod))
+            && let Some(step) = self.once(self.complete(ordinal, pod))
         {
-            return verdict;
+            return Verdict::Do(step);
         }
         if let Some(verdict) = self.repair(ordinal, pod) {
             return verdict;
@@ -71,13 +69,13 @@ impl Observed {
         if !is_ready && self.set.order == Order::Ready {
             return Verdict::Wait;
         }
-        self.once(self.update(ordinal, pod)).unwrap_or(Verdict::Right)
+        self.once(self.update(ordinal, pod)).map_or(Verdict::Right, Verdict::Amend)
     }
 
     /// A step, unless it has no writes or was tried in this sync.
-    fn once(&self, step: PodStep) -> Option<Verdict> {
-        let is_new = !step.writes.is_empty() && !self.done.tried.contains(&(step.goal, step.ordinal));
-        is_new.then(|| Verdict::Do(Step::Pod(step)))
+    pub(super) fn once(&self, step: PodStep) -> Option<Step> {
+        let is_new = !step.writes.is_empty() && !self.was_tried(step.goal, step.ordinal);
+        is_new.then_some(Step::Pod(step))
     }
 
     /// Deletes a pod of a broken revision that was never ready: see [`super::repair`].
@@ -88,15 +86,8 @@ impl Observed {
         match self.done.ever_ready.get(&pod.uid) {
             None => Some(Verdict::Do(Step::Inspect(PodRef::of(pod)))),
             Some(true) => None,
-            Some(false) => self.once(self.delete(ordinal, pod)),
+            Some(false) => self.once(self.delete(ordinal, pod)).map(Verdict::Do),
         }
-    }
-
-    /// The steps of these, each unless it has no writes or was tried in this sync.
-    pub(super) fn untried(&self, steps: impl Iterator<Item = PodStep>) -> Vec<Step> {
-        let is_new =
-            |step: &PodStep| !step.writes.is_empty() && !self.done.tried.contains(&(step.goal, step.ordinal));
-        steps.filter(is_new).map(Step::Pod).collect()
     }
 
     /// Whether a step of this goal was tried for the ordinal in this sync.

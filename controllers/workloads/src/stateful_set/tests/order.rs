@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use steersman_controller::plan::Pace;
+use steersman_informer::wire::IntOrString;
 
 use super::super::observed::Order;
 use super::*;
@@ -153,4 +154,44 @@ fn an_unsure_observation_is_confirmed_before_the_first_step_and_not_without_one(
     sync(&mut right);
     right.grounds = Grounds::Unsure;
     assert_eq!(steps(&right), []);
+}
+
+#[test]
+fn a_set_that_wants_as_many_pods_as_can_be_counted_gets_a_few_at_a_time() {
+    let many = || {
+        let mut observed = settled(i32::MAX, vec![pod(700)]);
+        observed.set.update.max_unavailable = Some(IntOrString::String("100%".into()));
+        observed.set.claims = vec![template("data")];
+        observed.pods[0] = pod(700).with_volume("data", "data-web-700");
+        observed
+    };
+    let created = sync(&mut parallel(many()));
+    assert_eq!((created.len(), &*created[0], &*created[499]), (500, "create web-0", "create web-499"));
+    assert_eq!(sync(&mut many()), ["create web-0"]);
+    assert_eq!(many().unavailable(now()), i32::MAX - 1);
+    let mut without_gate = parallel(many());
+    without_gate.set.update.max_unavailable = None;
+    assert_eq!(sync(&mut without_gate).len(), 500);
+}
+
+#[test]
+fn ordinals_end_with_the_greatest_number() {
+    let mut observed = parallel(settled(5, vec![]));
+    observed.set.start = i32::MAX - 1;
+    assert_eq!(sync(&mut observed), ["create web-2147483646", "create web-2147483647"]);
+    observed.set.update.partition = Some(i32::MIN);
+    assert_eq!(sync(&mut observed), [""; 0]);
+}
+
+#[test]
+fn many_ordered_pods_are_amended_in_one_round() {
+    let nameless = |number| Pod { labels: [(REVISION, NEW)].into_iter().collect(), ..pod(number) };
+    let mut observed = settled(151, (0..150).map(nameless).collect());
+    let planned = plan(&observed, now());
+    let Plan::Act(batch) = planned else { panic!("nothing planned") };
+    assert_eq!((batch.pace, batch.steps.len()), (Pace::InOrder, 150));
+    let all = sync(&mut observed);
+    assert_eq!((all.len(), &*all[150]), (151, "create web-150"));
+    let mut waits = settled(3, vec![nameless(0), pod(1).unready(), nameless(2)]);
+    assert_eq!(sync(&mut waits), ["update web-0"], "a pod that is not ready holds up those after it");
 }
