@@ -1,6 +1,5 @@
 //! The data of a revision: a patch that restores a pod template.
 
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use steersman_api::go_json;
 use steersman_informer::wire::Opaque;
@@ -40,18 +39,19 @@ pub(crate) fn data(form: Form, template: &Opaque) -> Result<String, Error> {
     })
 }
 
-/// The template that a revision's data restores.
+/// The template that a revision's data restores. [`Opaque::None`] if there is none in it: anybody who may create revisions can
+/// write any JSON.
 ///
 /// # Errors
 /// The data is not JSON.
 pub(crate) fn template(data: &[u8]) -> Result<Opaque, Error> {
     let mut data: Value = serde_json::from_slice(data)?;
-    let mut template = data["spec"]["template"].take();
-    if let Value::Object(template) = &mut template {
-        template.remove("$patch");
+    let Some(Value::Object(template)) = data.pointer_mut("/spec/template") else { return Ok(Opaque::None) };
+    if !template.get("spec").is_some_and(Value::is_object) {
+        return Ok(Opaque::None);
     }
-    let text = RawValue::from_string(template.to_string())?;
-    Ok(if template.is_null() { Opaque::None } else { Opaque::Json(text) })
+    template.remove("$patch");
+    Ok(Opaque::Json(serde_json::value::to_raw_value(template)?))
 }
 
 /// Whether a revision's data is that of a template, whose own data is `of_template`.

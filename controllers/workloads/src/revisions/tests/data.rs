@@ -79,7 +79,18 @@ fn names_are_upstreams() {
 fn the_data_restores_the_template() {
     let restored = template(NGINX.as_bytes()).unwrap();
     assert!(pod_template::equal(&restored, &protobuf_of(&nginx())).unwrap());
-    assert!(matches!(template(br#"{"spec":{}}"#).unwrap(), Opaque::None));
+    for none in [
+        "1",
+        "[]",
+        r#""x""#,
+        r#"{"spec":1}"#,
+        r#"{"spec":{}}"#,
+        r#"{"spec":{"template":"x"}}"#,
+        r#"{"spec":{"template":{"spec":[]}}}"#,
+    ] {
+        assert!(matches!(template(none.as_bytes()).unwrap(), Opaque::None), "{none}");
+        assert!(!restores(none.as_bytes(), &protobuf_of(&nginx())).unwrap(), "{none}");
+    }
     assert!(template(b"").is_err());
 }
 
