@@ -1,5 +1,6 @@
 //! What the controller reads of StatefulSets.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use steersman_api::LabelSelector;
@@ -8,7 +9,7 @@ use steersman_controller::children::Owns;
 use steersman_informer::keep;
 use steersman_informer::wire::{Group, IntOrString, Object};
 use steersman_kinds::stateful_set::{
-    Repair, StatefulSet, StatefulSetSpec, StatefulSetStatus, StatefulSetTemplates,
+    ClaimTemplate, Repair, StatefulSet, StatefulSetSpec, StatefulSetStatus, StatefulSetTemplates,
 };
 
 use super::StatefulPod;
@@ -47,6 +48,15 @@ pub(super) enum MaxUnavailable {
     Ignored,
 }
 
+/// The templates without those that a later one of the same name replaces: the API server accepts several of one name.
+fn distinct(templates: &[ClaimTemplate]) -> Vec<ClaimTemplate> {
+    let mut names = HashSet::new();
+    let from_last = templates.iter().rev();
+    let mut distinct: Vec<_> = from_last.filter(|template| names.insert(&template.name)).cloned().collect();
+    distinct.reverse();
+    distinct
+}
+
 /// What policy reads of a set.
 pub(super) fn set(object: &StatefulSet, gate: MaxUnavailable) -> Set {
     let (spec, status) = (group::<StatefulSetSpec>(object), group::<StatefulSetStatus>(object));
@@ -76,7 +86,7 @@ pub(super) fn set(object: &StatefulSet, gate: MaxUnavailable) -> Set {
             .map(|selector| selector.match_labels.clone())
             .unwrap_or_default(),
         template: templates.template.clone(),
-        claims: templates.claims.clone(),
+        claims: distinct(&templates.claims),
         replaces_broken_pods: group::<Repair>(object).broken_pods.0,
         status: Status {
             observed_generation: status.observed_generation,
@@ -89,5 +99,28 @@ pub(super) fn set(object: &StatefulSet, gate: MaxUnavailable) -> Set {
             collision_count: status.collision_count,
             available_replicas: status.available_replicas,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steersman_informer::wire::{FieldValue, Opaque};
+
+    use super::*;
+
+    #[test]
+    fn of_templates_of_one_name_the_last_counts() {
+        let template = |name: &str, size: i32| ClaimTemplate {
+            name: name.into(),
+            claim: Opaque::from_json(&serde_json::json!(size)).unwrap(),
+        };
+        let templates = distinct(&[template("data", 1), template("logs", 2), template("data", 3)]);
+        let size = |template: &ClaimTemplate| match &template.claim {
+            Opaque::Json(text) => text.get().to_owned(),
+            other => panic!("{other:?}"),
+        };
+        let read: Vec<_> =
+            templates.iter().map(|template| (template.name.as_str(), size(template))).collect();
+        assert_eq!(read, [("logs", "2".to_owned()), ("data", "3".to_owned())]);
     }
 }
