@@ -11,7 +11,7 @@ use steersman_kinds::stateful_set::StatefulSet;
 
 use crate::revisions::History;
 
-use super::{OwnedClaim, SyncedStatefulSet};
+use super::{OwnedClaim, SyncedStatefulSet, identity};
 
 /// How soon a set is synced. A set that changes does not wait for those that are only looked at again (k/k#68179).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,9 +55,8 @@ pub(super) fn map(
     let (family, to) = (Arc::downgrade(children), queue.clone());
     claims.map(move |change| {
         let Some(family) = family.upgrade() else { return };
-        let claim = change.newest().meta();
-        // A claim has the labels that the selector of its set demands.
-        for set in family.selecting(&claim.key.namespace, &claim.labels) {
+        // Not by its labels: a selector may demand more than those that a claim gets, and anybody may change them.
+        for set in by_name(change.key()).filter(|set| family.owners().meta(set).is_some()) {
             to.wake(&set);
             if matches!(change, Change::Deleted { .. }) {
                 to.add(set);
@@ -70,6 +69,12 @@ pub(super) fn map(
             family.dependent_changed(change, &|set| to.wake(set));
         }
     });
+}
+
+/// The sets to which a claim can belong by its name, which is `TEMPLATE-SET-ORDINAL`. Template and set may have dashes.
+fn by_name(claim: &ObjectKey) -> impl Iterator<Item = ObjectKey> + '_ {
+    let stem = identity::split(&claim.name).map_or("", |(stem, _)| stem);
+    stem.match_indices('-').map(|(at, _)| ObjectKey::new(claim.namespace.clone(), &stem[at + 1..]))
 }
 
 #[cfg(test)]
@@ -98,6 +103,22 @@ mod tests {
             (Change::Deleted { last: old() }, Urgency::Change),
         ] {
             assert_eq!(Urgency::of(&change), expected, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn a_claim_belongs_to_any_set_whose_name_is_in_its_own() {
+        for (claim, expected) in [
+            ("data-web-0", &["web"][..]),
+            ("data-web-1-0", &["web-1", "1"]),
+            ("my-data-web-10", &["data-web", "web"]),
+            ("web-0", &[]),
+            ("data-web", &[]),
+            ("data", &[]),
+        ] {
+            let claim = ObjectKey::new("ns", claim);
+            let expected: Vec<_> = expected.iter().map(|set| ObjectKey::new("ns", *set)).collect();
+            assert_eq!(by_name(&claim).collect::<Vec<_>>(), expected, "{claim}");
         }
     }
 
