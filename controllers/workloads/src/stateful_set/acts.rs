@@ -21,7 +21,7 @@ use super::observed::Observed;
 use super::pods::Pod;
 use super::steps::{Did, Goal, PodStep, Which, Write};
 
-/// Why a step failed, and whether a user is told so.
+/// Why a step failed, and the event about the pod that says so.
 struct Failure {
     error: SyncError,
     /// The verb in the event about the pod. `None` if there is none.
@@ -75,7 +75,7 @@ impl StatefulSetController {
 
     /// Stops early, without an error, where the namespace is being deleted.
     async fn write_all(&self, observed: &Observed, step: &PodStep) -> Result<Vec<Did>, Failure> {
-        let mut did = self.make_claims(observed, step).await?;
+        let Some(mut did) = self.make_claims(observed, step).await? else { return Ok(Vec::new()) };
         for write in &step.writes {
             did.push(match write {
                 Write::CreateClaim { .. } | Write::WaitForClaim(_) => continue,
@@ -114,15 +114,16 @@ impl StatefulSetController {
         Ok(did)
     }
 
-    /// Tries to create each claim, and fails if one of them can't be had.
-    async fn make_claims(&self, observed: &Observed, step: &PodStep) -> Result<Vec<Did>, Failure> {
+    /// Tries to create each claim, and fails if one of them can't be created. `None` if the namespace is being deleted.
+    async fn make_claims(&self, observed: &Observed, step: &PodStep) -> Result<Option<Vec<Did>>, Failure> {
         let (mut did, mut faults, mut first) = (Vec::new(), Vec::new(), None);
         for write in &step.writes {
             match write {
                 Write::CreateClaim { template, name, owners } => {
                     let made = self.create_claim(observed, step, *template, name, owners).await;
                     match made {
-                        Ok(claim) => did.push(Did::Claim(name.clone(), claim)),
+                        Ok(Some(claim)) => did.push(Did::Claim(name.clone(), claim)),
+                        Ok(None) => return Ok(None),
                         Err(error) => {
                             faults.push(format!("failed to create PVC {name}: {}", words(&error)));
                             first.get_or_insert(error);
@@ -134,7 +135,7 @@ impl StatefulSetController {
             }
         }
         let told = match &faults[..] {
-            [] => return Ok(did),
+            [] => return Ok(Some(did)),
             [one] => one.clone(),
             several => format!("[{}]", several.join(", ")),
         };
@@ -145,6 +146,7 @@ impl StatefulSetController {
         Err(Failure { error, verb: step.goal.verb() })
     }
 
+    /// `None` if the namespace is being deleted.
     async fn create_claim(
         &self,
         observed: &Observed,
@@ -152,7 +154,7 @@ impl StatefulSetController {
         template: usize,
         name: &str,
         owners: &[OwnerReference],
-    ) -> Result<Claim, SyncError> {
+    ) -> Result<Option<Claim>, SyncError> {
         let set = &observed.set;
         let key = &set.meta.key;
         let draft = ClaimDraft { name, namespace: &key.namespace, labels: &set.match_labels, owners };
@@ -166,13 +168,11 @@ impl StatefulSetController {
             Ok(Created::Now(claim)) => {
                 let message = format!("Create Claim {name} Pod {pod} in StatefulSet {} success", key.name);
                 self.tell(observed, EventType::Normal, "SuccessfulCreate", message);
-                Ok(Claim::of(claim.meta()))
+                Ok(Some(Claim::of(claim.meta())))
             }
             // The cache will show it.
             Ok(Created::Exists(status)) => Err(SyncError::Refused { what: what(), status }),
-            Ok(Created::NamespaceTerminating) => {
-                Err(SyncError::Failed(format!("namespace {} is being terminated", key.namespace)))
-            }
+            Ok(Created::NamespaceTerminating) => Ok(None),
             Err(error) => {
                 if !error.is_end_of_leadership() {
                     let message = format!(

@@ -72,7 +72,7 @@ impl Retention {
     }
 }
 
-/// Those who may own a claim: the set, and the pod whose claim it is.
+/// The possible owners of a claim: the set, and the pod whose claim it is.
 #[derive(Clone, Debug)]
 pub(super) struct Holders<'a> {
     /// The set.
@@ -98,7 +98,8 @@ impl Holders<'_> {
         (&*owner.api_version, &*owner.kind) == ("v1", "Pod") && owner.name == self.pod
     }
 
-    /// Whether the claim belongs to an earlier pod of the same name, and so goes with that pod. Upstream's `hasStaleOwnerRef`.
+    /// Whether an earlier pod of the same name owns the claim, so that the garbage collector deletes it. Upstream's
+    /// `hasStaleOwnerRef`.
     pub(super) fn is_of_earlier_pod(&self, claim: &Claim) -> bool {
         let named = claim.owners.iter().find(|owner| self.names_pod(owner));
         named.is_some_and(|owner| owner.uid != self.pod_uid)
