@@ -87,6 +87,12 @@ impl<O: Kind> History<O> {
         &self.informer
     }
 
+    /// Forgets what is remembered from an earlier term: owners may have gone since. Call this in
+    /// [`Controller::term_begins`](steersman_controller::controller::Controller::term_begins).
+    pub(crate) fn term_begins(&self) {
+        self.verdicts.clear();
+    }
+
     /// Forgets what is remembered of an owner that is gone.
     pub(crate) fn forget(&self, owner: &ObjectKey) {
         self.verdicts.forget(owner);

@@ -101,6 +101,11 @@ impl Verdicts {
         Ok(has)
     }
 
+    /// Forgets all owners.
+    pub(super) fn clear(&self) {
+        *self.owners.lock() = HashMap::new();
+    }
+
     /// Forgets an owner.
     pub(super) fn forget(&self, owner: &ObjectKey) {
         self.owners.lock().remove(owner);

@@ -170,6 +170,8 @@ impl Controller for StatefulSetController {
 
     fn term_begins(&self) {
         self.children.term_begins();
+        self.history.term_begins();
+        self.metrics.term_begins();
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {

@@ -65,6 +65,12 @@ impl Metrics {
         self.unavailable.with_label_values(&labels).set(observed.unavailable(now).into());
     }
 
+    /// Removes the series of an earlier term, whose sets may have gone since.
+    pub(super) fn term_begins(&self) {
+        self.max_unavailable.reset();
+        self.unavailable.reset();
+    }
+
     /// Removes the series of a set that is gone.
     pub(super) fn forget(&self, set: &ObjectKey) {
         for order in [Order::Ready, Order::Parallel] {
