@@ -20,7 +20,7 @@ use steersman_kinds::controller_revision::{ControllerRevision, RevisionData, Rev
 
 use super::data::{self, Form, data};
 use super::name::{HASH_LABEL, stateful_set_hash, stateful_set_name};
-use super::verdicts::{Verdicts, data_of};
+use super::verdicts::{Comparison, Verdicts, data_of};
 use super::{Owner, Revision, in_order};
 use crate::pod_template;
 
@@ -74,6 +74,12 @@ impl<O: Kind> History<O> {
             verdicts: Verdicts::new(Form::of_kind(O::KIND)),
             informer,
         })
+    }
+
+    /// The same history, which compares revisions with a template in this way.
+    #[must_use]
+    pub(crate) fn comparing(self, comparison: Comparison) -> Self {
+        Self { verdicts: self.verdicts.comparing(comparison), ..self }
     }
 
     /// The cache of revisions, which must sync before the controller starts.

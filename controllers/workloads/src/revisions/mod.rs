@@ -26,6 +26,7 @@ mod verdicts;
 
 pub(crate) use history::{Created, History};
 pub(crate) use name::daemon_set_name;
+pub(crate) use verdicts::Comparison;
 
 /// What a history must know of its owner.
 #[derive(Clone, Copy)]

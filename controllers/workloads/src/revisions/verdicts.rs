@@ -16,8 +16,18 @@ use super::data::{self, Form, data};
 /// longer than the rest of an observation, and hardly ever changes.
 pub(super) struct Verdicts {
     form: Form,
+    comparison: Comparison,
     hashes: RandomState,
     owners: Mutex<HashMap<ObjectKey, Known>>,
+}
+
+/// How revisions are compared with a template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    /// By their data, and the last one by meaning if no data is that of the template.
+    Meaning,
+    /// By their data only.
+    Data,
 }
 
 /// The verdicts on one template.
@@ -41,14 +51,20 @@ struct Verdict {
 impl Verdicts {
     /// Remembers nothing yet. `form` is that of the data of the owners' kind.
     pub(super) fn new(form: Form) -> Self {
-        Self { form, hashes: RandomState::new(), owners: Mutex::default() }
+        let comparison = Comparison::Meaning;
+        Self { form, comparison, hashes: RandomState::new(), owners: Mutex::default() }
+    }
+
+    /// The same verdicts, found by this comparison.
+    pub(super) fn comparing(self, comparison: Comparison) -> Self {
+        Self { comparison, ..self }
     }
 
     /// Whether each of these revisions has the owner's template. `revisions` are in the order of their numbers.
     ///
     /// A revision has the template if its data is the template's. If there is none, the last one has it if it restores a
-    /// template that is equal by meaning. That is upstream's rule for StatefulSets. For DaemonSets upstream lacks the second
-    /// part: their pods restart where a new version of Kubernetes writes data in another way.
+    /// template that is equal by meaning, unless only data counts. That is upstream's rule for StatefulSets. For DaemonSets
+    /// upstream lacks the second part: their pods restart where a new version of Kubernetes writes data in another way.
     ///
     /// # Errors
     /// The owner's template can't be read.
@@ -84,7 +100,8 @@ impl Verdicts {
             last = Some(revision);
         }
         let mut has: Vec<bool> = known.revisions.iter().map(|verdict| verdict.is_same).collect();
-        if !has.contains(&true)
+        if self.comparison == Comparison::Meaning
+            && !has.contains(&true)
             && let (Some(verdict), Some(last)) = (known.revisions.last_mut(), last)
         {
             let restores = match verdict.restores {

@@ -19,7 +19,7 @@ use steersman_kinds::persistent_volume_claim::PersistentVolumeClaim;
 use steersman_kinds::pod::Pod as CachedPod;
 use steersman_kinds::stateful_set::StatefulSet;
 
-use crate::revisions::History;
+use crate::revisions::{Comparison, History};
 
 use super::history::{self, Look};
 use super::kinds::{MaxUnavailable, set};
@@ -54,7 +54,11 @@ pub(super) fn construct(context: &ControllerContext) -> Result<Construction, Box
     let client = context.client_for(COMPONENT);
     let children = Arc::new(Children::<SyncedStatefulSet>::new(context, &client)?);
     let claims = context.informers.informer::<OwnedClaim>()?;
-    let history = History::new(context, &client)?;
+    let comparison = match context.gates.enabled("StatefulSetSemanticRevisionComparison") {
+        true => Comparison::Meaning,
+        false => Comparison::Data,
+    };
+    let history = History::new(context, &client)?.comparing(comparison);
     let metrics = Metrics::register(&context.metrics)?;
     children.own_writes().watch(&claims.any());
     children.own_writes().watch(&history.cache());

@@ -1,5 +1,5 @@
 use super::super::data::{Form, data};
-use super::super::verdicts::Verdicts;
+use super::super::verdicts::{Comparison, Verdicts};
 use super::*;
 
 /// The data of the revision of a template, as Kubernetes 1.33 wrote it.
@@ -33,6 +33,18 @@ fn revisions_have_the_template_by_their_data_or_the_last_one_by_meaning() {
         for look in ["first look", "remembered"] {
             assert_eq!(verdicts.of(&set.owner(), revisions.iter()).unwrap(), expected, "{case}, {look}");
         }
+    }
+}
+
+#[test]
+fn where_only_data_counts_a_revision_of_the_same_meaning_does_not_have_the_template() {
+    let a = image("a");
+    let set = Set::new("set", &a);
+    let verdicts = Verdicts::new(Form::StatefulSet).comparing(Comparison::Data);
+    for (data, expected) in [(new(&a), true), (old(&a), false)] {
+        let revision = revision("r", 1, 1, &data);
+        assert_eq!(verdicts.of(&set.owner(), [&revision].into_iter()).unwrap(), [expected], "{data}");
+        verdicts.clear();
     }
 }
 
