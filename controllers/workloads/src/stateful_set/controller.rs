@@ -156,8 +156,8 @@ impl StatefulSetController {
     }
 }
 
-/// What a pod is to a set that goes by names as well as labels: a pod of another name is none of the set's, and is released
-/// if the set manages it. `None` if the pod is no concern of the set.
+/// The relation of a pod to the set. Upstream selects pods by name as well as by labels: the set does not adopt a pod whose name
+/// is not `SET-NUMBER`, and releases it if it manages it. `None` if the set must leave the pod alone.
 fn claim_of_member(set: &Meta, pod: &Meta, claim: Claim) -> Option<Claim> {
     match claim {
         _ if identity::is_member(&set.key.name, &pod.key.name) => Some(claim),
