@@ -1,6 +1,7 @@
 //! A resource that is known only at run time.
 
 use http::Method;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Value, json};
 use steersman_api::{ArcStr, GroupVersionResource, Meta, ObjectKey, ResourceVersion, Uid};
 use steersman_client::Sender;
@@ -292,7 +293,10 @@ impl ResourceClient {
         let what = || format!("{doing} {} {key}{}", self.kind, suffix.split('?').next().unwrap_or_default());
         let mut path = self.resource.path(&key.namespace);
         path.push('/');
-        path.push_str(&key.name);
+        let name = path_segment(&key.name).map_err(|why| {
+            SyncError::Failed(format!("{}: invalid resource name {:?}: [{why}]", what(), key.name))
+        })?;
+        path.push_str(&name);
         path.push_str(suffix);
         self.send(what, method, path, accept, content).await
     }
@@ -306,6 +310,40 @@ impl ResourceClient {
         content: Option<Content>,
     ) -> Result<Answer, SyncError> {
         Call { what: what(), method, path, accept, content }.send(&self.sender).await
+    }
+}
+
+/// The ASCII characters of names that a path must not contain as they are.
+const ENCODED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// A name as a segment of a path. Names may come from users: an owner reference can name any owner.
+///
+/// # Errors
+/// What is wrong with a name that can't be a segment. Upstream's `IsPathSegmentName`.
+fn path_segment(name: &str) -> Result<String, String> {
+    if name.is_empty() {
+        return Err("may not be empty".to_owned());
+    }
+    if name == "." || name == ".." {
+        return Err(format!("may not be '{name}'"));
+    }
+    match ['/', '%'].into_iter().find(|bad| name.contains(*bad)) {
+        Some(bad) => Err(format!("may not contain '{bad}'")),
+        None => Ok(utf8_percent_encode(name, ENCODED).to_string()),
     }
 }
 

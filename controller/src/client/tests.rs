@@ -152,6 +152,29 @@ async fn a_status_is_written_by_patch_or_by_update_and_unknown_members_survive_b
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_never_leads_to_another_path() {
+    let (server, client) = server().await;
+    let sets = Client::<ReplicaSet>::new(client);
+    replica_set(&sets).await;
+    let recording = server.record();
+    for (name, why) in [
+        ("", "may not be empty"),
+        ("..", "may not be '..'"),
+        ("../replicasets/a", "may not contain '/'"),
+        ("%61", "may not contain '%'"),
+    ] {
+        let error = sets.get(&key(name)).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("invalid resource name {name:?}: [{why}]")), "{error}");
+    }
+    assert_eq!(recording.count(&Calls::to("replicasets")), 0);
+    for name in ["a?watch=true", "a#b", "a b", "é"] {
+        assert!(sets.get(&key(name)).await.unwrap().is_none(), "{name}");
+        assert!(sets.resource().scale(&key(name)).await.unwrap().is_none(), "{name}");
+    }
+    assert_eq!(recording.count(&Calls::to("replicasets").verb(Verb::Get)), 8);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_resource_without_a_type_has_metadata_scale_and_collections() {
     let (_server, client) = server().await;
     let sets = Client::<ReplicaSet>::new(client);
