@@ -69,8 +69,9 @@ fn protobuf_spec(spec: &[u8], node: &str) -> Result<Vec<u8>, Error> {
             number::TOLERATION => {
                 let mut toleration = Toleration::default();
                 toleration.merge(field)?;
-                match missing.iter().position(|default| default.is_same(&toleration)) {
-                    Some(at) => write_toleration(&mut completed, missing.remove(at)),
+                missing.retain(|default| !default.is_same(&toleration));
+                match DEFAULTS.iter().find(|default| default.is_same(&toleration)) {
+                    Some(default) => write_toleration(&mut completed, *default),
                     None => completed.field(field),
                 }
             }
@@ -145,8 +146,9 @@ fn complete(spec: &mut Value, node: &str) {
     };
     for toleration in &mut tolerations {
         let read = Toleration::from_json(&*toleration).unwrap_or_default();
-        if let Some(at) = missing.iter().position(|default| default.is_same(&read)) {
-            *toleration = missing.remove(at).json();
+        missing.retain(|default| !default.is_same(&read));
+        if let Some(default) = DEFAULTS.iter().find(|default| default.is_same(&read)) {
+            *toleration = default.json();
         }
     }
     let wanted = missing.into_iter().filter(|default| !default.host_network_only || host_network);

@@ -100,12 +100,13 @@ fn pods_get_the_tolerations_of_daemons_once() {
     });
     let other = json!({"key": "node.kubernetes.io/not-ready", "operator": "Exists"});
     for host_network in [false, true] {
-        let mut expected = vec![tolerations(host_network)[1].clone(), own.clone(), other.clone()];
+        let unreachable = &tolerations(host_network)[1];
+        let mut expected = vec![unreachable.clone(), own.clone(), other.clone(), unreachable.clone()];
         expected.extend(
             tolerations(host_network).into_iter().enumerate().filter(|(at, _)| *at != 1).map(|(_, one)| one),
         );
         let spec_before = json!({
-            "hostNetwork": host_network, "tolerations": [limited, own, other],
+            "hostNetwork": host_network, "tolerations": [limited, own, other, limited],
             "containers": [{"name": "main", "image": "i"}],
         });
         let template = json!({"spec": spec_before});
