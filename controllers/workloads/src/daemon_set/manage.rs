@@ -15,7 +15,9 @@ use super::sites::{Site, Sites};
 pub(super) struct Work<'a> {
     /// The nodes that need a pod.
     pub create: Vec<&'a ArcStr>,
-    /// The pods to delete.
+    /// The pods to delete because they have ended. An event tells of each.
+    pub ended: Vec<&'a Pod>,
+    /// The other pods to delete.
     pub delete: Vec<&'a Pod>,
     /// How long until a failed pod may be deleted that must wait now.
     pub wait: Option<Duration>,
@@ -35,7 +37,9 @@ pub(super) fn manage<'a>(observed: &'a Observed, sites: &Sites<'a>, hash: &str, 
     let unbound = sites.vanished.iter().flat_map(|(_, pods)| pods).filter(|pod| !pod.bound && !pod.deleting);
     work.delete.extend(unbound);
     work.create.sort();
-    work.delete.sort_by(|a, b| a.key.name.cmp(&b.key.name));
+    for pods in [&mut work.ended, &mut work.delete] {
+        pods.sort_by(|a, b| a.key.name.cmp(&b.key.name));
+    }
     work
 }
 
@@ -47,7 +51,7 @@ fn keep<'a>(work: &mut Work<'a>, observed: &'a Observed, site: &Site<'a>, hash: 
     let (ended, running): (Vec<&Pod>, Vec<&Pod>) = pods.into_iter().partition(|pod| pod.end.is_some());
     for pod in ended {
         match backoff.admit(pod) {
-            Ok(()) => work.delete.push(pod),
+            Ok(()) => work.ended.push(pod),
             Err(wait) => work.wait = work.wait.into_iter().chain([wait]).min(),
         }
     }

@@ -67,7 +67,7 @@ pub(super) enum Step {
         pod: PodRef,
         /// The name of the node that the pod is for.
         node: ArcStr,
-        /// How the pod has ended, if it has.
+        /// How the pod has ended, if that is why it is deleted.
         end: Option<End>,
         /// Why.
         cause: Cause,
@@ -185,10 +185,13 @@ fn steps(observed: &Observed, work: &Work<'_>, hash: &ArcStr, cause: Cause) -> O
         return None;
     }
     let batch = |steps, pace| Some(Plan::Act(Batch { steps, pace, on_failure: OnFailure::PlanAgain }));
-    if !done.deleted && !work.delete.is_empty() {
-        let delete =
-            |pod: &&Pod| Step::Delete { pod: pod.reference(), node: pod.node.clone(), end: pod.end, cause };
-        return batch(work.delete.iter().take(BURST).map(delete).collect(), Pace::Together(AT_ONCE));
+    let ended = work.ended.iter().map(|pod| (pod, pod.end));
+    let delete = ended.chain(work.delete.iter().map(|pod| (pod, None)));
+    let delete =
+        delete.map(|(pod, end)| Step::Delete { pod: pod.reference(), node: pod.node.clone(), end, cause });
+    let deletions: Vec<Step> = delete.take(BURST).collect();
+    if !done.deleted && !deletions.is_empty() {
+        return batch(deletions, Pace::Together(AT_ONCE));
     }
     if !done.created && !work.create.is_empty() {
         let create = |node: &&ArcStr| Step::Create { node: (*node).clone(), hash: hash.clone(), cause };

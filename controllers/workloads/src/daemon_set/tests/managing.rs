@@ -84,6 +84,18 @@ fn a_pod_that_ended_is_deleted_with_its_end_and_node_for_the_event() {
 }
 
 #[test]
+fn a_failed_pod_that_must_go_anyway_is_deleted_without_an_event_or_a_back_off() {
+    let unfit = set(&[], vec![failed(pod("a", "n"))]).node("n", Verdict::Unfit);
+    // An update need not wait for the back-off of the pods before.
+    let outdated = set(&["n"], vec![failed(old("a", "n"))])
+        .with(|o| _ = o.back_off.insert("n".into(), Duration::from_secs(40)));
+    for (observed, because) in [(unfit, Cause::Placement), (outdated, Cause::Update)] {
+        let [Step::Delete { end, cause, .. }] = &steps(&observed)[..] else { panic!("nothing is deleted") };
+        assert_eq!((*end, *cause), (None, because));
+    }
+}
+
+#[test]
 fn with_surge_a_node_keeps_an_old_pod_until_the_new_one_is_available() {
     let new = |name| Pod { created: Some(ago(10)), ..pod(name, "n") };
     let young = Pod { ready: Some(Some(ago(10))), ..new("new") };
