@@ -57,7 +57,7 @@ impl<'a> History<'a> {
             return Self::Unsettled(in_order(unlabelled));
         }
         let (same, old): (Vec<_>, Vec<_>) = owned().partition(|revision| revision.is_current);
-        let number = old.iter().map(|revision| revision.number).max().unwrap_or(0).max(0) + 1;
+        let number = old.iter().map(|revision| revision.number).max().unwrap_or(0).max(0).saturating_add(1);
         let Some(current) = same.iter().copied().max_by_key(|revision| (revision.number, &revision.key.name))
         else {
             return Self::Unsettled(Plan::step(Step::CreateRevision { number }));

@@ -17,6 +17,9 @@ fn a_template_without_a_revision_gets_the_next_one() {
     assert_eq!(steps(&with_revisions(vec![])), [Step::CreateRevision { number: 1 }]);
     let gap = vec![revision("x", 3, false), revision("y", 7, false)];
     assert_eq!(steps(&with_revisions(gap)), [Step::CreateRevision { number: 8 }]);
+    // Users may write revisions, too.
+    let last = vec![revision("x", i64::MAX, false)];
+    assert_eq!(steps(&with_revisions(last)), [Step::CreateRevision { number: i64::MAX }]);
 }
 
 #[test]
