@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
 use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 use steersman_api::GroupVersionResource;
 use steersman_apiserver::{Calls, Verb};
@@ -31,6 +32,17 @@ async fn create_node(cluster: &Cluster, name: &str) {
     cluster.patch("Node", name, json!({"spec": {"taints": []}})).await;
 }
 
+/// Waits until the status of a set says that this many nodes have a pod and must not have one.
+async fn misplaces(cluster: &Cluster, set: &str, nodes: usize) {
+    let resource = GroupVersionResource::new("apps", "v1", "daemonsets");
+    let key = format!("default/{set}").parse().unwrap();
+    eventually(&format!("{set} has pods out of place on {nodes} nodes"), || {
+        let set = cluster.server.peek(&resource, &key)?;
+        (set["status"]["numberMisscheduled"] == json!(nodes)).then_some(())
+    })
+    .await;
+}
+
 /// Waits until the status of a set says that this many nodes have the pod that they must have.
 async fn has(cluster: &Cluster, set: &str, nodes: usize) {
     let resource = GroupVersionResource::new("apps", "v1", "daemonsets");
@@ -55,6 +67,32 @@ async fn adds(controller: &Running) -> u64 {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a counter counts")]
     let adds = adds as u64;
     adds
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_vanishes_before_its_pod_is_counted_no_more() {
+    let cluster = Cluster::start().await;
+    create_node(&cluster, "node").await;
+    let controller = cluster.run(construct);
+    create_set(&cluster, "set", json!({})).await;
+    has(&cluster, "set", 1).await;
+    let held = json!({"metadata": {"finalizers": ["example.com/held"]}});
+    let pods = Api::<Pod>::namespaced(cluster.server.in_memory_client(), "default");
+    let pod = pods.list(&ListParams::default()).await.unwrap().items.remove(0).metadata.name.unwrap();
+    cluster.patch("Pod", &format!("default/{pod}"), held).await;
+    let taints = json!([{"key": "k", "effect": "NoExecute"}]);
+    cluster.patch("Node", "node", json!({"spec": {"taints": taints}})).await;
+    misplaces(&cluster, "set", 1).await;
+    cluster.delete("Node", "node").await;
+    misplaces(&cluster, "set", 0).await;
+    // The same node, as unfit as before.
+    cluster
+        .create(&json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}, "spec": {"taints": taints},
+        }))
+        .await;
+    misplaces(&cluster, "set", 1).await;
+    controller.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -243,6 +243,8 @@ impl Controller for DaemonSetController {
         }
         let set = read(&family)?;
         let revisions = self.revisions.observe(&set, self.pods.own_writes())?;
+        // A node that appears after the nodes are read must find the DaemonSet here.
+        self.nodes.note(key, true);
         let observed = self.observed(&family, set, revisions);
         self.nodes.note(key, observed.has_stranded_pods());
         Ok(Observation::Ready(observed))

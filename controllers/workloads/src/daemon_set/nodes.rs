@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use steersman_api::{ArcStr, ObjectKey};
 use steersman_informer::work_queue::WorkQueue;
 use steersman_informer::{Change, Informer, Lister, View};
-use steersman_kinds::daemon_set::TemplateRules;
+use steersman_kinds::daemon_set::{DaemonSetStatus, TemplateRules};
 use steersman_kinds::node::Taints;
 
 use super::kinds::{DaemonNode, SyncedDaemonSet};
@@ -17,7 +17,8 @@ use super::placement::{Placement, Verdict};
 pub(super) struct Nodes {
     cache: Lister<DaemonNode>,
     sets: Lister<SyncedDaemonSet>,
-    /// The DaemonSets that had pods for nodes which do not exist, when they were synced last.
+    /// The DaemonSets that had pods for nodes which do not exist, when they were synced last, and those that are being
+    /// observed.
     stranded: Mutex<HashSet<ObjectKey>>,
 }
 
@@ -39,6 +40,7 @@ impl Nodes {
     }
 
     /// Calls `enqueue` for each DaemonSet whose verdict about the node changes. Nothing else of a node plays a part in a sync.
+    /// If the node appears or vanishes, its pods may play a part though the DaemonSet does not want them.
     ///
     /// Upstream asks, for each DaemonSet and each change of labels or taints, whether a pod is missing or out of place. That
     /// finds no change of counts in the status; and it knows nothing of nodes that vanish.
@@ -57,7 +59,9 @@ impl Nodes {
             };
             let key = &set.meta().key;
             let concerns = match (verdict(old), verdict(new)) {
-                (None | Some(Verdict::Unfit), None) => false,
+                (None, None) => false,
+                // The status may count a pod that goes, but has not gone before its node.
+                (Some(Verdict::Unfit), None) => set.get::<DaemonSetStatus>().number_misscheduled > 0,
                 (None, Some(Verdict::Unfit)) => self.stranded.lock().contains(key),
                 (before, after) => before != after,
             };
