@@ -54,13 +54,18 @@ impl BackOff {
         (!remaining.is_zero()).then_some(remaining)
     }
 
-    /// Remembers that a failed pod is being deleted.
-    pub(super) fn failed(&self, failing: Failing) {
+    /// Removes expired entries, if that was not done recently.
+    pub(super) fn sweep(&self) {
         let (now, mut all) = (Instant::now(), self.0.lock());
         if all.swept.is_none_or(|swept| now.duration_since(swept) >= SWEEP) {
             all.entries.retain(|_, entry| !entry.is_over(now));
             all.swept = Some(now);
         }
+    }
+
+    /// Remembers that a failed pod is being deleted.
+    pub(super) fn failed(&self, failing: Failing) {
+        let (now, mut all) = (Instant::now(), self.0.lock());
         let before = all.entries.get(&failing).filter(|entry| !entry.is_over(now));
         let wait = before.map_or(FIRST, |entry| (entry.wait * 2).min(LONGEST));
         all.entries.insert(failing, Entry { wait, since: now });
@@ -103,6 +108,8 @@ mod tests {
         tokio::time::advance(FORGET + FIRST).await;
         back_off.failed(on("a"));
         assert_eq!(back_off.remaining(&on("a")), Some(FIRST));
+        assert_eq!(back_off.0.lock().entries.len(), 2);
+        back_off.sweep();
         assert_eq!(back_off.0.lock().entries.len(), 1, "what is over was removed");
     }
 }

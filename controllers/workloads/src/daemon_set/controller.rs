@@ -112,6 +112,8 @@ impl DaemonSetController {
 
     /// The nodes with a failed pod that must wait, and how long.
     fn waits(&self, set: &Set, pods: &[Pod]) -> HashMap<ArcStr, Duration> {
+        // Entries of deleted DaemonSets and nodes go in the syncs of others.
+        self.back_off.sweep();
         let failed = pods.iter().filter(|pod| pod.end == Some(End::Failed) && !pod.deleting);
         let wait = |pod: &Pod| Some((pod.node.clone(), self.back_off.remaining(&failing(set, &pod.node))?));
         failed.filter_map(wait).collect()
