@@ -418,7 +418,7 @@ async fn evicted_pods_do_not_count_until_they_should_have_been_deleted() {
     let pods = set.has(3).await;
     let budget = managed.budget("web", json!({ "minAvailable": 1 })).await;
     budget.reports([2, 3, 1, 3]).await;
-    let entries = json!({ &pods[0]: ago(115), &pods[1]: ago(0), "gone": ago(0) });
+    let entries = json!({ &pods[0]: ago(110), &pods[1]: ago(0), "gone": ago(0) });
     budget.patch_status(json!({ "disruptedPods": entries })).await;
     budget.reports([0, 1, 1, 3]).await;
     // Nothing changes when the first one's time is up, so that the controller must wake by itself.
