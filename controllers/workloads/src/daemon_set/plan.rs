@@ -156,10 +156,11 @@ fn claims(observed: &Observed) -> Option<Plan<Step>> {
     (!steps.is_empty()).then(|| Plan::Act(Batch { steps, pace, on_failure: OnFailure::Stop }))
 }
 
-/// A higher collision count gives the revision another name.
+/// A higher collision count gives the revision another name. Beyond the highest one, the API server refuses the status: the sync
+/// fails, where it would otherwise try the same name again.
 fn bump_collision_count(observed: &Observed) -> Plan<Step> {
     let mut status = observed.set.status.clone();
-    status.collision_count = Some(status.collision_count.unwrap_or(0).saturating_add(1));
+    status.collision_count = Some(status.collision_count.unwrap_or(0).wrapping_add(1));
     Plan::step(Step::WriteStatus(Box::new(status)))
 }
 

@@ -76,6 +76,10 @@ fn a_taken_name_raises_the_collision_count_once() {
     absorb(&mut observed, Outcome::Written(steersman_api::ResourceVersion::default()));
     assert_eq!(steps(&observed), [Step::CreateRevision { number: 1 }]);
     assert_eq!(observed.set.status.collision_count, Some(1));
+    let mut last = with_revisions(vec![]).with(|o| o.set.status.collision_count = Some(i32::MAX));
+    absorb(&mut last, Outcome::Collision);
+    let Step::WriteStatus(status) = steps(&last).remove(0) else { panic!("no status is written") };
+    assert_ne!(*status, last.set.status, "the same name is not tried forever");
 }
 
 #[test]
