@@ -42,8 +42,10 @@ impl Nodes {
     /// Calls `enqueue` for each DaemonSet whose verdict about the node changes. Nothing else of a node plays a part in a sync.
     /// If the node appears or vanishes, its pods may play a part though the DaemonSet does not want them.
     ///
-    /// Upstream asks, for each DaemonSet and each change of labels or taints, whether a pod is missing or out of place. That
-    /// finds no change of counts in the status; and it knows nothing of nodes that vanish.
+    /// Upstream puts changed nodes into a queue of their own, `daemonset-node-updates`, and asks for each of them and each
+    /// DaemonSet whether a pod is missing or out of place. That finds no change of counts in the status; and it knows nothing
+    /// of nodes that vanish. Here each change is compared by itself, without such a queue: it would merge a change with its
+    /// opposite, and a sync may have acted on the state between them.
     fn concerned(&self, change: &Change<DaemonNode>, enqueue: impl Fn(&ObjectKey)) {
         let (old, new) = match change {
             // Every DaemonSet is synced once all caches are filled.
