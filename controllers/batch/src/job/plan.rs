@@ -213,7 +213,8 @@ fn next(observed: &Observed, now: Time) -> Decision {
         let goes_on = ledger.release.is_empty() || !tally.active.is_empty();
         let ends = verdict.is_none() && goes_on;
         let (succeeded, failed) = ledger.status.uncounted();
-        later.portion |= !ledger.release.is_empty() && !(succeeded.is_empty() && failed.is_empty());
+        let has_uncounted = !succeeded.is_empty() || !failed.is_empty();
+        later.portion |= !ledger.release.is_empty() && has_uncounted;
         let write = StatusWrite {
             was: observed.job.status.clone(),
             is: ledger.status,
