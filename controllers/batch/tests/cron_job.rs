@@ -65,13 +65,19 @@ impl CronJobs {
     }
 }
 
+/// An hourly schedule whose first run is in 50 minutes. The server's clock begins at the present time.
+fn hourly() -> String {
+    let minutes = jiff::Timestamp::now().as_second() / 60;
+    format!("{} * * * *", (minutes + 50) % 60)
+}
+
 async fn hours(hours: u64) {
     tokio::time::sleep(Duration::from_hours(hours)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_run_has_its_job_within_the_second() {
-    let cron_jobs = CronJobs::start(json!({"schedule": "7 * * * *"})).await;
+    let cron_jobs = CronJobs::start(json!({"schedule": hourly(), "timeZone": "Etc/UTC"})).await;
     let controller = cron_jobs.cluster.run(construct);
     hours(48).await;
     let jobs = cron_jobs.jobs().await;
@@ -91,7 +97,7 @@ async fn each_run_has_its_job_within_the_second() {
 async fn a_lost_answer_makes_no_second_job() {
     for failure in [Failure::ResetAfterwards, Failure::TimeoutAfterwards, Failure::InternalError] {
         for calls in [Calls::to("jobs").verb(Verb::Create), Calls::to("cronjobs").subresource("status")] {
-            let cron_jobs = CronJobs::start(json!({"schedule": "0 * * * *"})).await;
+            let cron_jobs = CronJobs::start(json!({"schedule": hourly(), "timeZone": "Etc/UTC"})).await;
             cron_jobs.cluster.server.faults().fail(1, calls, failure.clone());
             let controller = cron_jobs.cluster.run(construct);
             hours(2).await;
@@ -117,14 +123,18 @@ async fn caches_that_lag_make_no_second_job_and_miss_none() {
     let controller = cron_jobs.cluster.run(construct);
     hours(1).await;
     let created = recording.count(&Calls::to("jobs").verb(Verb::Create));
-    assert_eq!((created, cron_jobs.jobs().await.len()), (60, 1));
+    // The last run may be due just when the hour ends.
+    assert!((59..=60).contains(&created), "{created}");
+    assert_eq!(cron_jobs.jobs().await.len(), 1);
     assert_eq!(cron_jobs.events("MissingJob").await + cron_jobs.events("UnexpectedJob").await, 0);
     controller.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_leader_goes_on_where_the_last_one_ended() {
-    let cron_jobs = CronJobs::start(json!({"schedule": "0 * * * *", "concurrencyPolicy": "Forbid"})).await;
+    let cron_jobs =
+        CronJobs::start(json!({"schedule": hourly(), "timeZone": "Etc/UTC", "concurrencyPolicy": "Forbid"}))
+            .await;
     let controller = cron_jobs.cluster.run(construct);
     hours(1).await;
     controller.stop().await;
