@@ -72,7 +72,7 @@ fn hourly() -> String {
 }
 
 async fn hours(hours: u64) {
-    tokio::time::sleep(Duration::from_hours(hours)).await;
+    tokio::time::sleep(Duration::from_secs(hours * 3600)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +142,7 @@ async fn a_new_leader_goes_on_where_the_last_one_ended() {
     assert_eq!(jobs.len(), 1);
     let recording = cron_jobs.cluster.server.record();
     let controller = cron_jobs.cluster.run(construct);
-    tokio::time::sleep(Duration::from_mins(30)).await;
+    tokio::time::sleep(Duration::from_secs(30 * 60)).await;
     let writes = recording.count(&Calls::to("jobs").verb(Verb::Create))
         + recording.count(&Calls::to("cronjobs").subresource("status"));
     assert_eq!((writes, cron_jobs.status()), (0, status));

@@ -15,7 +15,7 @@ fn the_policy_says_what_becomes_of_a_job_that_still_runs() {
         "event: Not starting job because prior execution is running and concurrency policy is Forbid";
     let (told, wait) = sync(active("Forbid"), now);
     assert_eq!(told, [forbidden]);
-    assert_eq!(wait, Some(Duration::from_hours(1)));
+    assert_eq!(wait, Some(Duration::from_secs(3600)));
     for policy in ["Allow", "Forbid", "Replace"] {
         assert_eq!(steps(active(policy), "2026-05-19T09:59:00Z"), NOTHING, "{policy}");
     }
@@ -55,7 +55,7 @@ fn a_job_that_could_not_be_created_leaves_the_status_as_it_was() {
         let mut observed = hourly().ran("2026-05-19T09:00:00Z");
         observed.absorb(Step::Create(at("2026-05-19T10:00:00Z")), outcome);
         let (steps, wait) = sync(observed, "2026-05-19T10:00:00.100Z");
-        assert_eq!((steps, wait), (Vec::new(), Some(Duration::from_hours(1))));
+        assert_eq!((steps, wait), (Vec::new(), Some(Duration::from_secs(3600))));
     }
 }
 
