@@ -53,7 +53,9 @@ impl Sender {
     /// No response came. The error is what `kube::Client::send` would return:
     /// [`surely_not_done`](crate::fault::surely_not_done) tells whether the server may have acted on the request.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<ResponseBody>, kube::Error> {
-        self.send_body(request.map(Body::from)).await.map_err(into_kube)
+        // On the heap, since the state of a call that waits, retries and connects takes kilobytes, and each caller's future
+        // would contain it.
+        Box::pin(self.send_body(request.map(Body::from))).await.map_err(into_kube)
     }
 
     /// A `kube::Client` that shares this sender's rate limit. It keeps a task of its own.
