@@ -127,6 +127,19 @@ impl FieldValue for Content {
     }
 }
 
+/// The subsets themselves, for controllers that read an object from the API server. A cache should hold the [`Content`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subsets(pub Vec<Subset>);
+
+impl FieldValue for Subsets {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        self.0.merge(field)
+    }
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::from_json(deserializer).map(Self)
+    }
+}
+
 impl Endpoints {
     /// The object's annotations.
     ///
@@ -143,6 +156,14 @@ impl Endpoints {
     pub fn content(&self) -> Content {
         *Content::of(self).expect("Endpoints must be decoded with their content")
     }
+
+    /// The object's subsets.
+    ///
+    /// # Panics
+    /// If the object was decoded without them.
+    pub fn subsets(&self) -> &[Subset] {
+        &Subsets::of(self).expect("Endpoints must be decoded with their subsets").0
+    }
 }
 
 kind! {
@@ -150,6 +171,7 @@ kind! {
     pub struct Endpoints("", "v1", "endpoints") {
         annotations: Annotations = 1 "metadata",
         content: Content = 2 "subsets",
+        subsets: Subsets = 2 "subsets",
     }
 }
 

@@ -11,6 +11,7 @@ pub mod cron_job;
 pub mod daemon_set;
 pub mod deletion_cost;
 pub mod deployment;
+pub mod endpoint_slice;
 pub mod endpoints;
 pub mod index_failures;
 pub mod ip;
@@ -28,6 +29,7 @@ pub mod scheduling;
 pub mod selector;
 pub mod service;
 pub mod stateful_set;
+pub mod topology_mode;
 
 #[cfg(test)]
 mod tests;

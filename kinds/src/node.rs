@@ -1,5 +1,12 @@
 //! The cached fields of nodes, in groups.
 
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use steersman_api::Quantity;
+use steersman_informer::serde::Deserializer;
+use steersman_informer::serde::de::Error;
+use steersman_informer::wire::{Field, FieldValue, WireError};
 use steersman_informer::{Interned, kind, projection};
 
 use super::condition::{Picked, Ready};
@@ -27,6 +34,12 @@ projection! {
         /// The condition `Ready`. A node without it is not ready.
         pub ready: Picked<Ready> = 4 "conditions",
     }
+
+    /// What the node has for pods.
+    pub struct Allocatable {
+        /// The processor time.
+        pub cpu: Cpu = 2 "allocatable",
+    }
 }
 
 impl Taints {
@@ -36,10 +49,39 @@ impl Taints {
     }
 }
 
+/// The processor time in a list of resources, in thousandths of a processor, rounded up. Zero if the list has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cpu(pub i64);
+
+impl FieldValue for Cpu {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        let (mut resource, mut quantity) = ("", Quantity::default());
+        let mut entry = field.message()?;
+        while let Some(field) = entry.field()? {
+            match field.number {
+                1 => resource = field.text()?,
+                2 if resource == "cpu" => quantity.merge(field)?,
+                _ => {}
+            }
+        }
+        if resource == "cpu" {
+            self.0 = quantity.milli_value();
+        }
+        Ok(())
+    }
+
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let quantities = BTreeMap::<String, serde_json::Value>::deserialize(deserializer)?;
+        let Some(cpu) = quantities.get("cpu") else { return Ok(Self::default()) };
+        Quantity::deserialize(cpu).map(|cpu| Self(cpu.milli_value())).map_err(D::Error::custom)
+    }
+}
+
 kind! {
     /// A node.
     pub struct Node("", "v1", "nodes") {
         taints: Taints = 2 "spec",
         readiness: Readiness = 3 "status",
+        allocatable: Allocatable = 3 "status",
     }
 }

@@ -6,6 +6,7 @@ use steersman_informer::wire::IntOrString;
 use steersman_informer::{Interned, kind, projection};
 
 use super::ip::IpFamily;
+use super::topology_mode::TopologyMode;
 
 projection! {
     /// The pods that a service leads to, and how clients reach them.
@@ -23,6 +24,14 @@ projection! {
         pub publish_not_ready_addresses: bool = 13 "publishNotReadyAddresses",
         /// The service's IP families, the primary one first.
         pub ip_families: Vec<IpFamily> = 19 "ipFamilies",
+        /// Which endpoints clients should prefer, such as `PreferSameZone`.
+        pub traffic_distribution: Option<Interned> = 23 "trafficDistribution",
+    }
+
+    /// Whether the service asks for topology aware hints.
+    pub struct Hinting {
+        /// The annotations that ask for them.
+        pub mode: TopologyMode = 12 "annotations",
     }
 
     /// A port of a service.
@@ -62,5 +71,6 @@ kind! {
     /// A service.
     pub struct Service("", "v1", "services") {
         routing: Routing = 2 "spec",
+        hinting: Hinting = 1 "metadata",
     }
 }

@@ -15,9 +15,10 @@ use super::deletion_cost::DELETION_COST;
 use super::deployment::{
     Deployment, DeploymentAnnotations, DeploymentSpec, DeploymentStatus, DeploymentTemplate,
 };
+use super::endpoint_slice::{AddressType, EndpointSlice};
 use super::endpoints::Endpoints;
 use super::job::{Job, JobTtl};
-use super::node::Node;
+use super::node::{Allocatable, Node};
 use super::persistent_volume_claim::PersistentVolumeClaim;
 use super::pod::{Claims, DeletionCost, DisruptionReason, Pod};
 use super::pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
@@ -26,10 +27,11 @@ use super::replication_controller::{
     self, ReplicationController, ReplicationControllerSpec, ReplicationControllerStatus,
     ReplicationControllerTemplate,
 };
-use super::service::Service;
+use super::service::{Hinting, Service};
 use super::stateful_set::{
     REPLACE_BROKEN_PODS, Repair, StatefulSet, StatefulSetSpec, StatefulSetStatus, StatefulSetTemplates,
 };
+use super::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE};
 
 /// The fields of all groups, decoded from an object's JSON and from its protobuf.
 fn kept<K: Kind>(object: &Value) -> [String; 2] {
@@ -105,7 +107,9 @@ proptest! {
         let [json, protobuf] = kept::<Pod>(&pod);
         prop_assert_eq!(json, protobuf);
         let taints = json!([{"key": hostname, "value": hostname, "effect": "NoExecute"}]);
-        let node = json!({"spec": {"taints": taints}, "status": {"conditions": conditions}});
+        let allocatable = json!({"cpu": format!("{}m", ips.len()), "memory": "1Gi"});
+        let node =
+            json!({"spec": {"taints": taints}, "status": {"conditions": conditions, "allocatable": allocatable}});
         let [json, protobuf] = kept::<Node>(&node);
         prop_assert_eq!(json, protobuf);
     }
@@ -114,8 +118,9 @@ proptest! {
     fn services_and_endpoints_are_the_same_in_both_encodings(
         subsets in subsets(), name in name(), number in 1..9_i32, families in vec("IPv[46]", 0..3), any_state in any::<bool>(),
     ) {
-        let service = json!({"spec": {
-            "type": "ClusterIP", "clusterIP": "None", "ipFamilies": families, "publishNotReadyAddresses": any_state,
+        let annotations = json!({TOPOLOGY_MODE: "Auto", TOPOLOGY_AWARE_HINTS: name});
+        let service = json!({"metadata": {"annotations": annotations}, "spec": {
+            "trafficDistribution": "PreferClose", "type": "ClusterIP", "clusterIP": "None", "ipFamilies": families, "publishNotReadyAddresses": any_state,
             "selector": {"app": name}, "ports": [
                 {"name": name, "protocol": "TCP", "targetPort": number},
                 {"name": "named", "targetPort": name, "appProtocol": name},
@@ -165,6 +170,61 @@ fn daemon_sets_are_the_same_in_both_encodings() {
         ["collision_count: Some(0)", "String(\"10%\")", "TemplateGeneration(Some(7))", "host_network: true"]
     {
         assert!(json.contains(value), "{value} in {json}");
+    }
+}
+
+#[test]
+fn endpoint_slices_are_the_same_in_both_encodings() {
+    let slice = json!({
+        "metadata": {"annotations": {"a": "b"}}, "addressType": "IPv6",
+        "ports": [{"name": "", "protocol": "TCP", "port": 80}, {"name": "b", "appProtocol": "h2c"}],
+        "endpoints": [
+            {
+                "addresses": ["fd00::2", "fd00::1"], "hostname": "h", "nodeName": "n1", "zone": "z1",
+                "conditions": {"ready": false, "serving": true, "terminating": true},
+                "hints": {"forZones": [{"name": "z1"}, {"name": "z2"}], "forNodes": [{"name": "n1"}]},
+                "targetRef": {"kind": "Pod", "namespace": "ns", "name": "a", "uid": "1"},
+                "deprecatedTopology": {"kubernetes.io/hostname": "n1"},
+            },
+            {"addresses": ["fd00::3"]},
+        ],
+    });
+    let [json, protobuf] = decoded::<EndpointSlice>(&slice, u64::MAX);
+    assert_eq!(format!("{json:?}"), format!("{protobuf:?}"));
+    assert_eq!((json.members().len(), json.address_type()), (2, AddressType::Ipv6));
+    assert_eq!(json.members()[0].hints.as_ref().unwrap().for_zones[1].name, "z2");
+    assert_eq!(json.ports()[0].name.as_deref(), Some(""));
+    assert_eq!((json.ports()[1].protocol.as_ref(), json.ports()[1].port), (None, None));
+}
+
+#[test]
+fn a_node_without_processors_has_none_to_allocate() {
+    for (allocatable, milli) in [
+        (json!({"cpu": "4", "memory": "1Gi"}), 4000),
+        (json!({"cpu": "2500m"}), 2500),
+        (json!({"memory": "1Gi"}), 0),
+        (Value::Null, 0),
+    ] {
+        for node in decoded::<Node>(&json!({"status": {"allocatable": allocatable}}), Allocatable::BIT) {
+            assert_eq!(Allocatable::of(&node).unwrap().cpu.0, milli, "{allocatable}");
+        }
+    }
+}
+
+#[test]
+fn the_old_name_of_the_topology_annotation_has_precedence() {
+    for (annotations, auto) in [
+        (json!({}), false),
+        (json!({TOPOLOGY_MODE: "Auto"}), true),
+        (json!({TOPOLOGY_MODE: "auto"}), true),
+        (json!({TOPOLOGY_MODE: "AUTO"}), false),
+        (json!({TOPOLOGY_AWARE_HINTS: "Auto"}), true),
+        (json!({TOPOLOGY_AWARE_HINTS: "Disabled", TOPOLOGY_MODE: "Auto"}), false),
+        (json!({TOPOLOGY_AWARE_HINTS: "auto", TOPOLOGY_MODE: "Disabled"}), true),
+    ] {
+        for service in decoded::<Service>(&json!({"metadata": {"annotations": annotations}}), Hinting::BIT) {
+            assert_eq!(Hinting::of(&service).unwrap().mode.is_auto(), auto, "{annotations}");
+        }
     }
 }
 
