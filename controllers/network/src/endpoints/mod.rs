@@ -1,7 +1,7 @@
 //! The endpoints controller: writes the addresses and ports of each service's pods into an Endpoints object.
 //!
 //! ```text
-//! pod ─> services that select it (index by one label of the selector) ─┐
+//! pod ─> services that select it (membership) ──────────────────────────┐
 //! service ─────────────────────────────────────────────────────────────┼─> queue `endpoint` ─> sync
 //! Endpoints deleted, or without service at the start ──────────────────┘
 //!
@@ -13,35 +13,29 @@
 
 pub mod capacity;
 pub mod manifest;
-pub mod membership;
 pub mod offers;
 pub mod plan;
 pub mod repack;
-pub mod trigger_time;
 
 mod canonical;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use steersman_api::meta::Labels;
-use steersman_api::{ArcStr, Meta, ObjectKey, ResourceVersion, Time, Uid};
+use steersman_api::{Meta, ObjectKey, ResourceVersion, Time, Uid};
 use steersman_client::events::{EventType, Recorder};
 use steersman_informer::Lister;
-use steersman_informer::Unreadable;
-use steersman_informer::index::{BY_NAMESPACE, Index, by_namespace};
 use steersman_informer::shared_informer::Change;
 use steersman_informer::work_queue::WorkQueue;
-use steersman_informer::{Object, View, keep};
+use steersman_informer::{Object, keep};
 
 use self::manifest::Manifest;
-use self::membership::{BY_SELECTOR, by_selector, entries, services_to_sync};
-use self::plan::{CONTROLLER_NAME, Observed, Step, is_served, plan};
-use self::trigger_time::Triggers;
+use self::plan::{CONTROLLER_NAME, Observed, Step, plan};
+use crate::membership::{Membership, RoutedService, ServedPod, Triggers, is_served, unreadable};
 use steersman_controller::call::{Content, PROTOBUF};
 use steersman_controller::client::{Changed, Client, Created, Delete, Wrote, event_reference};
 use steersman_controller::context::ControllerContext;
@@ -54,8 +48,6 @@ use steersman_controller::rbac::Rule;
 use steersman_controller::registry::{BoxError, Construction, Descriptor};
 use steersman_controller::runner::{QueueLoop, TaskLoop};
 use steersman_kinds::endpoints::{self, Endpoints};
-use steersman_kinds::pod::{Addresses, Offer, Phase, Placement, Pod, Readiness};
-use steersman_kinds::service::{Routing, Service};
 
 /// The registry's entry of the endpoints controller.
 pub const DESCRIPTOR: Descriptor =
@@ -83,14 +75,6 @@ const RULES: &[Rule] = &[
 ];
 
 keep! {
-    /// The fields of a pod that Endpoints depend on.
-    pub struct ServedPod: Pod => Placement, Phase, Readiness, Addresses, Offer
-}
-keep! {
-    /// The fields of a service that its Endpoints depend on.
-    pub struct RoutedService: Service => Routing
-}
-keep! {
     /// The fields of Endpoints that the controller compares, and those that an update must send back.
     pub struct WrittenEndpoints: Endpoints => endpoints::Annotations, endpoints::Content
 }
@@ -115,10 +99,8 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     let controller = Arc::new(EndpointsController {
         client: Client::keeping::<WrittenEndpoints>(context.client_for(CONTROLLER_NAME)),
         recorder: context.recorder(CONTROLLER_NAME),
-        pods: pods.lister(),
-        pods_by_namespace: pods.add_index(BY_NAMESPACE, by_namespace),
+        membership: Membership::new(&services, &pods),
         services: services.lister(),
-        services_by_selector: services.add_index(BY_SELECTOR, by_selector),
         endpoints: endpoints.lister(),
         own_writes: OwnWrites::new(PATIENCE).over(&endpoints.any()),
         triggers: Mutex::default(),
@@ -132,12 +114,8 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         let (controller, queue) = (Arc::clone(&controller), queue.clone());
         let batch_period = options.updates_batch_period;
         move |change| {
-            // Pods of the first list queue nothing: each service is queued when its own informer first shows it.
-            if !matches!(change, Change::Added { initial: true, .. }) {
-                let namespace = &change.key().namespace;
-                let concerned = services_to_sync(change, |labels| controller.selecting(namespace, labels));
-                concerned.into_iter().for_each(|service| queue.add_after(service, batch_period));
-            }
+            let concerned = controller.membership.services_to_sync(change);
+            concerned.into_iter().for_each(|service| queue.add_after(service, batch_period));
         }
     });
     endpoints.map({
@@ -171,10 +149,8 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
 pub struct EndpointsController {
     client: Client<Endpoints>,
     recorder: Recorder,
-    pods: Lister<ServedPod>,
-    pods_by_namespace: Index<ServedPod>,
+    membership: Membership,
     services: Lister<RoutedService>,
-    services_by_selector: Index<RoutedService>,
     endpoints: Lister<WrittenEndpoints>,
     own_writes: OwnWrites,
     /// The times of changes that the last successful sync of each service saw.
@@ -182,37 +158,6 @@ pub struct EndpointsController {
 }
 
 impl EndpointsController {
-    /// The services of a namespace that select pods with these labels.
-    fn selecting(&self, namespace: &ArcStr, labels: &Labels) -> BTreeSet<ObjectKey> {
-        let mut found = BTreeSet::new();
-        for entry in entries(namespace, labels) {
-            match self.services.by_index(&self.services_by_selector, &entry) {
-                Ok(services) => {
-                    let selecting =
-                        services.iter().filter(|service| service.get::<Routing>().selects(labels));
-                    found.extend(selecting.map(|service| service.meta().key.clone()));
-                }
-                // A service can't be read. So that the others are still synced, take all services of the namespace.
-                Err(_) => self.services.for_each_meta(|meta| {
-                    if meta.key.namespace == *namespace {
-                        found.insert(meta.key.clone());
-                    }
-                }),
-            }
-        }
-        found
-    }
-
-    /// The pods that a service selects. Fails if one of them can't be read; unreadable pods that it does not select do not
-    /// matter.
-    fn selected(&self, service: &View<RoutedService>) -> Result<Vec<View<ServedPod>>, SyncError> {
-        let (routing, namespace) = (service.get::<Routing>(), &service.meta().key.namespace);
-        let selects = |pod: &Meta| routing.selects(&pod.labels);
-        self.pods
-            .by_index_where(&self.pods_by_namespace, &namespace.clone().into(), selects)
-            .map_err(unreadable)
-    }
-
     /// The keys of all Endpoints except those that serve as locks. The syncs of these keys delete the Endpoints whose
     /// service was deleted while no controller ran.
     fn leftovers(&self) -> Vec<ObjectKey> {
@@ -326,7 +271,7 @@ impl Controller for EndpointsController {
         let (mut pods, mut trigger, mut triggers) = (Vec::new(), None, None);
         match &service {
             Some(service) if is_served(service) => {
-                pods = self.selected(service)?;
+                pods = self.membership.selected(service)?;
                 let seen = Triggers::of(service, &pods);
                 trigger = seen.since(self.triggers.lock().get(key));
                 triggers = Some(seen);
@@ -369,8 +314,4 @@ impl Controller for EndpointsController {
 
 fn content(manifest: &Manifest) -> Content {
     Content { media_type: PROTOBUF, bytes: manifest.to_protobuf().into() }
-}
-
-fn unreadable(error: Unreadable) -> SyncError {
-    SyncError::Unreadable(error.to_string())
 }

@@ -2,16 +2,13 @@
 
 use std::net::IpAddr;
 
-use steersman_api::ArcStr;
 use steersman_informer::View;
-use steersman_informer::wire::IntOrString;
 
 use super::repack::Offer;
-use super::{RoutedService, ServedPod};
+use crate::membership::{RoutedService, ServedPod, hostname, target_port};
 use steersman_kinds::endpoints::{Address, Port, TargetRef};
 use steersman_kinds::ip::{IpFamily, parse_sloppy};
 use steersman_kinds::pod::{self, Addresses, Phase, Placement, Readiness};
-use steersman_kinds::ports::NamedPort;
 use steersman_kinds::service::{Routing, ServicePort};
 
 /// The pod's offer to the service. `None` if the service's Endpoints must not list the pod.
@@ -58,30 +55,11 @@ fn address(routing: &Routing, addresses: &Addresses) -> Option<IpAddr> {
     addresses.ips.of(family)
 }
 
-/// The pod's hostname, if the pod names this service as its subdomain; else empty.
-fn hostname(service: &View<RoutedService>, pod: &View<ServedPod>) -> ArcStr {
-    let offer = pod.get::<pod::Offer>();
-    let meta = service.meta();
-    if offer.subdomain == meta.key.name.as_str() && pod.meta().key.namespace == meta.key.namespace {
-        offer.hostname.clone()
-    } else {
-        ArcStr::new()
-    }
-}
-
-/// The pod's port for a port of the service. Looks up a named target port in the containers, then in the sidecars. `None`
-/// if no container port has that name and protocol.
+/// The pod's port for a port of the service.
 fn resolve(port: &ServicePort, offer: &pod::Offer) -> Option<Port> {
-    let number = match &port.target_port {
-        IntOrString::Int(number) => *number,
-        IntOrString::String(name) => {
-            let fits = |named: &&NamedPort| named.name == name.as_str() && named.protocol == port.protocol;
-            offer.ports.iter().chain(offer.sidecar_ports.iter()).find(fits)?.port
-        }
-    };
     Some(Port {
         name: port.name.as_arc().clone(),
-        port: number,
+        port: target_port(port, offer)?,
         protocol: port.protocol.as_arc().clone(),
         app_protocol: port.app_protocol.as_ref().map(|protocol| protocol.as_arc().clone()),
     })

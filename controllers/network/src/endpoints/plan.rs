@@ -9,14 +9,11 @@ use super::capacity::{Fit, truncate};
 use super::manifest::Manifest;
 use super::offers::offer;
 use super::repack::repack;
-use super::trigger_time::Triggers;
-use super::{RoutedService, ServedPod};
+use crate::membership::{LAST_CHANGE_TRIGGER_TIME, RoutedService, ServedPod, Triggers, is_served};
 use steersman_controller::plan::Plan;
 use steersman_kinds::endpoints::{Content, Endpoints, Subset};
 use steersman_kinds::service::Routing;
 
-/// The annotation with the time of the change that led to the last write.
-pub const LAST_CHANGE_TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 /// The annotation of Endpoints from which addresses were left out.
 pub const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 /// The only value of [`OVER_CAPACITY`].
@@ -76,13 +73,6 @@ pub fn plan(observed: &Observed) -> Plan<Step> {
         (Some(service), current) => write(observed, service, current.as_deref()),
     };
     step.map_or_else(Plan::done, Plan::step)
-}
-
-/// Whether this controller writes the Endpoints of a service: not if its type is `ExternalName`, and not if it has no
-/// selector.
-pub fn is_served(service: &View<RoutedService>) -> bool {
-    let routing = service.get::<Routing>();
-    routing.kind != "ExternalName" && !routing.selector.is_empty()
 }
 
 /// The write that brings `current` up to date; `None` if it is.

@@ -4,9 +4,11 @@ use serde_json::{Value, json};
 use steersman_informer::wire::Encoding;
 use steersman_informer::wire::Selection;
 
-use super::plan::{IS_HEADLESS, LAST_CHANGE_TRIGGER_TIME, MANAGED_BY, OVER_CAPACITY};
+use super::plan::{IS_HEADLESS, MANAGED_BY, OVER_CAPACITY};
 use super::*;
+use crate::membership::LAST_CHANGE_TRIGGER_TIME;
 use steersman_controller::plan::Batch;
+use steersman_informer::View;
 use steersman_testing::{Pod, pod};
 
 /// A service `ns/web` that selects `app: web`, with one port, changed by `patch`.

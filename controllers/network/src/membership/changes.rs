@@ -3,41 +3,15 @@
 use std::collections::BTreeSet;
 
 use steersman_api::meta::Labels;
-use steersman_api::{ArcStr, ObjectKey, Uid};
+use steersman_api::{ObjectKey, Uid};
 use steersman_informer::View;
-use steersman_informer::index::IndexValue;
 use steersman_informer::shared_informer::Change;
 
-use super::{RoutedService, ServedPod};
+use super::ServedPod;
 use steersman_kinds::ip::{FamilyOf, IpPair};
 use steersman_kinds::pod::{Addresses, Offer, Phase, Placement, Readiness};
-use steersman_kinds::service::Routing;
 
-/// The index of services by namespace and by one label of their selector.
-pub const BY_SELECTOR: &str = "selectorLabel";
-
-/// The index function of [`BY_SELECTOR`].
-///
-/// A pod has all labels of the selectors that match it, so one label is enough to find the service. It should be a label
-/// that few services share. This function takes the label with the longest value: if a StatefulSet has a service for each
-/// pod, all of their selectors have the label of the set, but only one has the pod's name.
-pub fn by_selector(service: &View<RoutedService>) -> Vec<IndexValue> {
-    let by_length =
-        |a: &(&ArcStr, &ArcStr), b: &(&ArcStr, &ArcStr)| a.1.len().cmp(&b.1.len()).then(b.0.cmp(a.0));
-    let longest = service.get::<Routing>().selector.iter().max_by(by_length);
-    longest.map(|label| entry(&service.meta().key.namespace, label)).into_iter().collect()
-}
-
-/// The values of [`BY_SELECTOR`] under which to look for the services that select a pod with these labels.
-pub fn entries<'a>(namespace: &'a ArcStr, labels: &'a Labels) -> impl Iterator<Item = IndexValue> + 'a {
-    labels.iter().map(move |label| entry(namespace, label))
-}
-
-fn entry(namespace: &ArcStr, (key, value): (&ArcStr, &ArcStr)) -> IndexValue {
-    IndexValue::Triple(namespace.clone(), key.clone(), value.clone())
-}
-
-/// The fields of a pod that its entry in Endpoints depends on. `None` if no service lists the pod: it has ended or has no
+/// The fields of a pod that its endpoint depends on. `None` if no service lists the pod: it has ended or has no
 /// address.
 ///
 /// (The ports are not included: they can't change once the pod has an address.)
@@ -72,12 +46,12 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// The services whose Endpoints may depend on a pod's change. `selecting` returns the services of the pod's namespace that
+/// The services whose endpoints may depend on a pod's change. `selecting` returns the services of the pod's namespace that
 /// select these labels.
 ///
 /// If only the pod's labels changed, this leaves out the services that select the pod both before and after, as upstream's
 /// `GetServicesToUpdate` does. It returns no service if no service could list the pod before the change or after it.
-pub fn services_to_sync(
+pub(super) fn services_to_sync(
     change: &Change<ServedPod>,
     selecting: impl Fn(&Labels) -> BTreeSet<ObjectKey>,
 ) -> BTreeSet<ObjectKey> {
@@ -106,29 +80,6 @@ pub fn services_to_sync(
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-
-    fn service(selector: &Value) -> View<RoutedService> {
-        View::from_json(&json!({
-            "metadata": {"namespace": "ns", "name": "web"},
-            "spec": {"selector": selector},
-        }))
-    }
-
-    #[test]
-    fn a_service_is_indexed_by_the_longest_value_in_its_selector() {
-        let name = "statefulset.kubernetes.io/pod-name";
-        for (selector, expected) in [
-            (json!({"app": "db", name: "db-1"}), Some((name, "db-1"))),
-            (json!({"b": "xy", "a": "xy"}), Some(("a", "xy"))),
-            (json!({}), None),
-        ] {
-            let expected = expected.map(|(k, v)| IndexValue::Triple("ns".into(), k.into(), v.into()));
-            assert_eq!(by_selector(&service(&selector)), Vec::from_iter(expected), "{selector}");
-        }
-        let labels: Labels = [("app", "db"), (name, "db-1")].into_iter().collect();
-        let found: Vec<_> = entries(&"ns".into(), &labels).collect();
-        assert!(by_selector(&service(&json!({"app": "db"}))).iter().all(|value| found.contains(value)));
-    }
 
     /// A ready pod with an address and the label `app: a`, changed by `patch`.
     fn pod(patch: &Value) -> View<ServedPod> {

@@ -1,10 +1,13 @@
-//! Finds the time of the change that a write of Endpoints reacts to. Clients measure the controller's delay by it.
+//! Finds the time of the change that a write of endpoints reacts to. Clients measure the controllers' delay by it.
 
 use steersman_api::{ArcStr, Time};
 
 use super::{RoutedService, ServedPod};
 use steersman_informer::View;
 use steersman_kinds::pod::Readiness;
+
+/// The annotation with the time of the change that led to the last write.
+pub const LAST_CHANGE_TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
 /// The times of changes that a sync of a service saw. Takes some 16 bytes for each pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
