@@ -2,7 +2,7 @@
 
 use steersman_controller::registry::{Descriptor, Registry};
 use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
-use steersman_controllers_network::endpoints;
+use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints};
 use steersman_controllers_nodes::pod_gc;
 use steersman_controllers_workloads::{daemon_set, deployment, disruption, replica_set, stateful_set};
 
@@ -11,8 +11,8 @@ pub fn builtin() -> Registry {
     let row = Descriptor::elsewhere;
     Registry::new(vec![
         endpoints::DESCRIPTOR,
-        row("endpointslice-controller", &["endpointslice"]),
-        row("endpointslice-mirroring-controller", &["endpointslicemirroring"]),
+        endpoint_slice::DESCRIPTOR,
+        endpoint_slice_mirroring::DESCRIPTOR,
         replica_set::REPLICATION_CONTROLLERS,
         pod_gc::DESCRIPTOR,
         row("resourcequota-controller", &["resourcequota"]),

@@ -1,4 +1,11 @@
 //! The controllers of services' addresses. Each has a folder with its policy, options, RBAC rules and metrics.
+//!
+//! - [`membership`]: services and the pods that they select;
+//! - [`slices`]: EndpointSlices as their two controllers read and write them.
 
+pub mod endpoint_slice;
+pub mod endpoint_slice_mirroring;
 pub mod endpoints;
 pub mod membership;
+mod metadata;
+pub mod slices;

@@ -29,7 +29,8 @@ pub(super) fn subset_rank(subset: &Subset) -> u128 {
     })
 }
 
-fn rank(print: impl FnOnce(&mut Fnv128a) -> fmt::Result) -> u128 {
+/// The hash of a printed value.
+pub(crate) fn rank(print: impl FnOnce(&mut Fnv128a) -> fmt::Result) -> u128 {
     let mut hash = Fnv128a::default();
     print(&mut hash).expect("writing to a hash must not fail");
     hash.0
@@ -37,7 +38,7 @@ fn rank(print: impl FnOnce(&mut Fnv128a) -> fmt::Result) -> u128 {
 
 /// The hash of Go's `hash/fnv.New128a`. Go compares the sums as big-endian bytes, which gives the same order as these
 /// numbers.
-struct Fnv128a(u128);
+pub(crate) struct Fnv128a(u128);
 
 impl Default for Fnv128a {
     fn default() -> Self {

@@ -17,7 +17,7 @@ pub mod offers;
 pub mod plan;
 pub mod repack;
 
-mod canonical;
+pub(crate) mod canonical;
 #[cfg(test)]
 mod tests;
 
@@ -81,7 +81,7 @@ keep! {
 
 /// The annotation of Endpoints that an old component uses as a lock for leader election. They have no service, and the
 /// controller must not delete them.
-const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
+pub(crate) const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 /// How long a sync waits for the cache to show this controller's last write of the object, before it reads the object from
 /// the API server.
 const PATIENCE: Duration = Duration::from_secs(5);
