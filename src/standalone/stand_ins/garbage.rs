@@ -27,8 +27,14 @@ pub(super) enum Kind {
     Pod,
     /// Owned by a StatefulSet or a DaemonSet.
     ControllerRevision,
+    /// Owned by a CronJob, or by nothing.
     Job,
     ReplicationController,
+    /// Owned by a Service, or by the Endpoints that it mirrors.
+    EndpointSlice,
+    Endpoints,
+    Service,
+    CronJob,
     /// Owned by a Deployment, or by nothing.
     ReplicaSet,
     Deployment,
@@ -38,12 +44,16 @@ pub(super) enum Kind {
 
 impl Kind {
     /// All kinds, dependents before their owners.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::PersistentVolumeClaim,
         Self::Pod,
         Self::ControllerRevision,
         Self::Job,
         Self::ReplicationController,
+        Self::EndpointSlice,
+        Self::Endpoints,
+        Self::Service,
+        Self::CronJob,
         Self::ReplicaSet,
         Self::Deployment,
         Self::StatefulSet,
@@ -58,6 +68,10 @@ impl Kind {
             Self::ControllerRevision => ("ControllerRevision", "apps", "controllerrevisions"),
             Self::Job => ("Job", "batch", "jobs"),
             Self::ReplicationController => ("ReplicationController", "", "replicationcontrollers"),
+            Self::EndpointSlice => ("EndpointSlice", "discovery.k8s.io", "endpointslices"),
+            Self::Endpoints => ("Endpoints", "", "endpoints"),
+            Self::Service => ("Service", "", "services"),
+            Self::CronJob => ("CronJob", "batch", "cronjobs"),
             Self::ReplicaSet => ("ReplicaSet", "apps", "replicasets"),
             Self::Deployment => ("Deployment", "apps", "deployments"),
             Self::StatefulSet => ("StatefulSet", "apps", "statefulsets"),
