@@ -68,6 +68,12 @@ impl Observed {
         self.owned().filter(move |set| Some(&set.reference.uid) != new)
     }
 
+    /// The sum of a number over the ReplicaSets that the Deployment has. It may exceed 32 bits: users can scale each of them to
+    /// any size.
+    pub(super) fn total(&self, number: fn(&ReplicaSet) -> i32) -> i64 {
+        self.owned().map(|set| i64::from(number(set))).sum()
+    }
+
     /// Adds the result of a step.
     pub(super) fn absorb(&mut self, step: Step, result: StepResult<Outcome>) {
         let outcome = match result {
@@ -150,4 +156,9 @@ impl Observed {
         self.done.create_failure = None;
         self.done.collided = false;
     }
+}
+
+/// The number of pods that comes closest: none instead of fewer, and the greatest `i32` instead of more.
+pub(super) fn to_pods(number: i64) -> i32 {
+    i32::try_from(number.max(0)).unwrap_or(i32::MAX)
 }

@@ -138,18 +138,18 @@ impl Deployment {
 
     /// The greatest number of pods that the Deployment may have, for the annotation `max-replicas`.
     pub(super) fn max_replicas(&self) -> i32 {
-        self.replicas.wrapping_add(self.max_surge())
+        self.replicas.saturating_add(self.max_surge())
     }
 }
 
 /// A number, or a percentage of `total`. Upstream's `GetScaledValueFromIntOrPercent`, except that another text, which the
 /// API server refuses, is zero.
-#[allow(clippy::cast_possible_truncation, reason = "Go converts in the same way")]
+#[allow(clippy::cast_possible_truncation, reason = "a number beyond 32 bits becomes the greatest one")]
 fn scaled(value: &IntOrString, total: i32, round: fn(f64) -> f64) -> i32 {
     match value {
         IntOrString::Int(number) => *number,
         IntOrString::String(text) => {
-            let percent = text.strip_suffix('%').and_then(|percent| percent.parse::<i32>().ok());
+            let percent = text.strip_suffix('%').and_then(|percent| percent.parse::<u32>().ok());
             percent.map_or(0, |percent| round(f64::from(percent) * f64::from(total) / 100.0) as i32)
         }
     }

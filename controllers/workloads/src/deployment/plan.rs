@@ -238,9 +238,9 @@ fn claims(observed: &Observed) -> Option<Plan<Step>> {
     (!steps.is_empty()).then(|| Plan::Act(Batch { steps, pace: Pace::InOrder, on_failure: OnFailure::Stop }))
 }
 
-/// The revision that follows those of all old ReplicaSets.
+/// The revision that follows those of all old ReplicaSets. Users can write any revision: the greatest has no successor.
 fn next_revision(observed: &Observed) -> i64 {
-    observed.old_sets().filter_map(ReplicaSet::revision).fold(0, i64::max) + 1
+    observed.old_sets().filter_map(ReplicaSet::revision).fold(0, i64::max).saturating_add(1)
 }
 
 fn annotate(observed: &Observed) -> Option<Step> {

@@ -5,7 +5,7 @@
 //! once the old ones have deleted what they were scaled down by. So no step takes more available pods, or adds more pods,
 //! than the strategy allows.
 
-use super::observed::Observed;
+use super::observed::{Observed, to_pods};
 use super::plan::{Rollout, Stage, Step};
 use super::replica_set::ReplicaSet;
 
@@ -15,13 +15,13 @@ pub(super) fn next(observed: &Observed) -> Rollout {
     let old_steps = |stage| match stage {
         None => {
             let surplus = surplus(observed, new);
-            if surplus <= 0 {
+            if surplus == 0 {
                 return Vec::new();
             }
             let unhealthy = unhealthy(observed, surplus);
-            if unhealthy.is_empty() { available(observed, new) } else { unhealthy }
+            if unhealthy.is_empty() { available(observed) } else { unhealthy }
         }
-        Some(Stage::Unhealthy) => available(observed, new),
+        Some(Stage::Unhealthy) => available(observed),
         Some(_) => Vec::new(),
     };
     let scaled = observed.done.scaled;
@@ -43,8 +43,7 @@ pub(super) fn size_of_new(observed: &Observed, replicas: i32) -> i32 {
     if !observed.old_sets().all(ReplicaSet::is_synced) {
         return replicas;
     }
-    let present: i32 = observed.owned().map(ReplicaSet::present).sum();
-    let room = deployment.max_replicas() - present;
+    let room = to_pods(i64::from(deployment.max_replicas()) - observed.total(ReplicaSet::present));
     replicas + room.min(deployment.replicas - replicas).max(0)
 }
 
@@ -59,9 +58,9 @@ fn surplus(observed: &Observed, new: &ReplicaSet) -> i32 {
     if observed.old_sets().all(|set| set.replicas == 0) {
         return 0;
     }
-    let all: i32 = observed.owned().map(|set| set.replicas).sum();
     let new_unavailable = new.replicas - new.available();
-    all - observed.deployment.min_available() - new_unavailable
+    let needed = i64::from(observed.deployment.min_available()) + i64::from(new_unavailable);
+    to_pods(observed.total(|set| set.replicas) - needed)
 }
 
 /// Removes up to `limit` old pods that are not available, from the oldest ReplicaSets first: those never help, and hold the
@@ -71,10 +70,9 @@ fn unhealthy(observed: &Observed, limit: i32) -> Vec<Step> {
 }
 
 /// Removes as many old pods as are available beyond the least number, from the oldest ReplicaSets first.
-fn available(observed: &Observed, new: &ReplicaSet) -> Vec<Step> {
-    let old: i32 = observed.old_sets().filter(|set| set.is_active()).map(ReplicaSet::available).sum();
-    let limit = old + new.available() - observed.deployment.min_available();
-    shrink(observed, limit, Stage::Old, |set| set.replicas)
+fn available(observed: &Observed) -> Vec<Step> {
+    let surplus = observed.total(ReplicaSet::available) - i64::from(observed.deployment.min_available());
+    shrink(observed, to_pods(surplus), Stage::Old, |set| set.replicas)
 }
 
 fn shrink(observed: &Observed, limit: i32, stage: Stage, by: fn(&ReplicaSet) -> i32) -> Vec<Step> {

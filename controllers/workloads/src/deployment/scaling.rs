@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::annotations::{self, DESIRED_REPLICAS};
-use super::observed::Observed;
+use super::observed::{Observed, to_pods};
 use super::owner::Deployment;
 use super::plan::{Stage, Step};
 use super::replica_set::ReplicaSet;
@@ -68,9 +68,11 @@ fn is_saturated(deployment: &Deployment, new: &ReplicaSet) -> bool {
 
 /// Sorts the active ReplicaSets by size, the largest first, and returns the sizes that they shall have. Of equal ones the
 /// younger comes first when pods are added, and the older when pods are removed. What rounding leaves over goes to the first.
+///
+/// Calculates with 64 bits: with 32 bits, as upstream, rollouts of more than 46,340 pods overflow.
 fn proportional(deployment: &Deployment, active: &mut [&ReplicaSet]) -> Vec<i32> {
-    let allowed = if deployment.replicas > 0 { deployment.max_replicas() } else { 0 };
-    let to_add = allowed - active.iter().map(|set| set.replicas).sum::<i32>();
+    let allowed = if deployment.replicas > 0 { i64::from(deployment.max_replicas()) } else { 0 };
+    let to_add = allowed - active.iter().map(|set| i64::from(set.replicas)).sum::<i64>();
     if to_add == 0 {
         return active.iter().map(|set| set.replicas).collect();
     }
@@ -83,17 +85,17 @@ fn proportional(deployment: &Deployment, active: &mut [&ReplicaSet]) -> Vec<i32>
     for set in active.iter() {
         let share = share(deployment, set, to_add - added);
         added += share;
-        sizes.push(set.replicas + share);
+        sizes.push(i64::from(set.replicas) + share);
     }
     if let Some(first) = sizes.first_mut() {
-        *first = (*first + to_add - added).max(0);
+        *first += to_add - added;
     }
-    sizes
+    sizes.into_iter().map(to_pods).collect()
 }
 
 /// The number of pods that a ReplicaSet gains or loses by its proportion, no more than `left`. Upstream's
 /// `GetReplicaSetProportion`.
-fn share(deployment: &Deployment, set: &ReplicaSet, left: i32) -> i32 {
+fn share(deployment: &Deployment, set: &ReplicaSet, left: i64) -> i64 {
     match left {
         0 => 0,
         1.. => fraction(deployment, set).min(left),
@@ -103,10 +105,11 @@ fn share(deployment: &Deployment, set: &ReplicaSet, left: i32) -> i32 {
 
 /// The size by which a ReplicaSet must change to keep its proportion of the greatest number of pods, before and after the
 /// Deployment was scaled. Upstream's `getReplicaSetFraction`, rounded as there: halves away from zero.
-#[allow(clippy::cast_possible_truncation, reason = "Go converts in the same way")]
-pub(super) fn fraction(deployment: &Deployment, set: &ReplicaSet) -> i32 {
+#[allow(clippy::cast_possible_truncation, reason = "a size beyond 32 bits becomes the greatest one")]
+pub(super) fn fraction(deployment: &Deployment, set: &ReplicaSet) -> i64 {
+    let replicas = i64::from(set.replicas);
     if deployment.replicas == 0 {
-        return -set.replicas;
+        return -replicas;
     }
     let before = match set.max_replicas().filter(|max| *max != 0) {
         Some(before) => before,
@@ -115,8 +118,6 @@ pub(super) fn fraction(deployment: &Deployment, set: &ReplicaSet) -> i32 {
     if before == 0 {
         return 0;
     }
-    // Go multiplies as 32-bit integers too.
-    let size = f64::from(set.replicas.wrapping_mul(deployment.max_replicas())) / f64::from(before);
-    let rounded = if size < 0.0 { size - 0.5 } else { size + 0.5 };
-    rounded as i32 - set.replicas
+    let size = f64::from(set.replicas) * f64::from(deployment.max_replicas()) / f64::from(before);
+    i64::from(size.round() as i32) - replicas
 }

@@ -6,9 +6,8 @@ use steersman_api::condition::ConditionStatus;
 use steersman_kinds::deployment::DeploymentStatus;
 
 use super::conditions::{self, AVAILABLE, Condition, PROGRESSING};
-use super::observed::Observed;
+use super::observed::{Observed, to_pods};
 use super::owner::Deployment;
-use super::replica_set::ReplicaSet;
 
 /// The status of a Deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -127,7 +126,7 @@ impl Status {
     /// `calculateStatus`.
     pub(super) fn counted(observed: &Observed, begun: &Self, now: Time) -> Self {
         let deployment = &observed.deployment;
-        let sum = |count: fn(&ReplicaSet) -> i32| observed.owned().map(count).sum::<i32>();
+        let sum = |count| to_pods(observed.total(count));
         let available = sum(|set| set.status.available);
         let mut conditions = begun.conditions.clone();
         let is_available = available >= deployment.min_available();
@@ -161,8 +160,8 @@ impl Status {
 /// The number of pods that are being deleted. `None` if the controller of ReplicaSets has synced one of them and does not
 /// tell that number.
 fn terminating(observed: &Observed) -> Option<i32> {
-    observed.owned().try_fold(0, |sum, set| match set.status.terminating {
-        Some(count) => Some(sum + count),
+    observed.owned().try_fold(0_i32, |sum, set| match set.status.terminating {
+        Some(count) => Some(sum.saturating_add(count)),
         None if set.status.observed_generation == 0 => Some(sum),
         None => None,
     })

@@ -19,6 +19,9 @@ fn surge_is_rounded_up_and_unavailability_down_and_one_of_them_is_never_zero() {
         (3, "25%", "25%", (1, 0)),
         (2, "0%", "1%", (0, 1)),
         (1, "1%", "25%", (1, 0)),
+        (i32::MAX, "100%", "100%", (i32::MAX, i32::MAX)),
+        (10, "4000000000%", "0", (400_000_000, 0)),
+        (i32::MAX, "200%", "0", (i32::MAX, 0)),
     ] {
         let deployment = Deployment { strategy: rolling(surge, unavailable), ..web(replicas) };
         let bounds = (deployment.max_surge(), deployment.max_unavailable());
@@ -118,4 +121,25 @@ fn a_rollout_over_a_held_one_takes_the_place_of_the_broken_pods() {
     };
     assert_eq!(sizes(&held(false)), [], "held");
     assert_eq!(sizes(&held(true)), [("bad".into(), 1)], "rolled back: four broken pods go");
+}
+
+#[test]
+fn a_rollout_of_as_many_pods_as_a_number_holds_stays_within_its_bounds() {
+    for (surge, unavailable, old, new, expected) in [
+        ("100%", "0", i32::MAX, None, None),
+        ("100%", "0", 5, None, Some(("web-hash", i32::MAX - 5))),
+        ("100%", "0", i32::MAX, Some(i32::MAX), Some(("old", 0))),
+        ("0", "100%", i32::MAX, Some(0), Some(("old", 0))),
+    ] {
+        let deployment = Deployment { strategy: rolling(surge, unavailable), ..web(i32::MAX) };
+        let new = new.map(|new| set("new", new).updated().revision_is("2"));
+        let sets = [set("old", old)].into_iter().chain(new).collect();
+        let step = steps(&observed(deployment, sets)).into_iter().next();
+        let size = match &step {
+            Some(Step::Create(new)) => Some((&*new.name, new.replicas)).filter(|(_, size)| *size > 0),
+            Some(Step::Scale(scale)) => Some((&*scale.set.key.name, scale.to)),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(size, expected, "surge {surge}, unavailable {unavailable}, {old} old pods");
+    }
 }

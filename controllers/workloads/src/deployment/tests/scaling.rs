@@ -58,7 +58,7 @@ fn sets_keep_their_proportions_when_users_scale() {
     }
 }
 
-fn fraction(replicas: i32, surge: &str, stored: i32, size: i32, max: Option<&str>) -> i32 {
+fn fraction(replicas: i32, surge: &str, stored: i32, size: i32, max: Option<&str>) -> i64 {
     let mut deployment = Deployment { strategy: rolling(surge, "1"), ..web(replicas) };
     deployment.status.replicas = stored;
     let mut set = set("a", size);
@@ -83,8 +83,26 @@ fn a_share_goes_by_the_greatest_size_before_or_by_the_status_if_that_is_lost() {
         ("no number", 120, "0", 100, 50, Some("x"), 10),
         ("a signed number", 120, "0", 100, 50, Some("+50"), 10),
         ("more than 32 bits", 120, "0", 100, 50, Some("4294967296"), 10),
+        ("a product of more than 32 bits", 60_000, "0", 0, 40_000, Some("50000"), 8_000),
+        ("as much as possible", i32::MAX, "100%", 0, i32::MAX, Some("1"), 0),
     ] {
         assert_eq!(fraction(replicas, surge, stored, size, max), expected, "{name}");
+    }
+}
+
+#[test]
+fn sizes_stay_within_32_bits() {
+    for replicas in [0, 1, i32::MAX] {
+        let deployment = Deployment { strategy: rolling("100%", "0"), ..web(replicas) };
+        for (desired, max) in [(1, 1), (5, i32::MAX), (i32::MAX, -2)] {
+            let big = |name, age| set(name, i32::MAX).age(age).available_are(0).sized_for(desired, max);
+            let new = || big("new", 100).updated().revision_is("9");
+            let held = observed(deployment.clone(), vec![new(), big("b", 200), big("c", 300)]);
+            assert!(sizes(&held).iter().all(|(_, size)| *size >= 0));
+            let Plan::Act(_) = plan(&held, now()) else { panic!("the status is out of date") };
+            let alone = observed(deployment.clone(), vec![new()]);
+            assert!(sizes(&alone).iter().all(|(_, size)| *size >= 0));
+        }
     }
 }
 

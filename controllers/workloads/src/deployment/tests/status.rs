@@ -100,3 +100,12 @@ fn zero_is_left_out_as_go_leaves_it_out() {
     let json = serde_json::to_value(Status { terminating_replicas: Some(0), ..Status::default() }).unwrap();
     assert_eq!(json, serde_json::json!({"terminatingReplicas": 0}));
 }
+
+#[test]
+fn counts_beyond_32_bits_are_the_greatest_number() {
+    let mut set = set("old", i32::MAX);
+    set.status.terminating = Some(i32::MAX);
+    let other = ReplicaSet { reference: SetRef { uid: "b".into(), ..set.reference.clone() }, ..set.clone() };
+    let status = Status::counted(&observed(web(3), vec![set, other]), &Status::default(), now());
+    assert_eq!((status.replicas, status.terminating_replicas), (i32::MAX, Some(i32::MAX)));
+}
