@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
-use steersman_api::{Meta, ObjectKey, Status as ApiStatus, Time};
+use steersman_api::{ArcStr, Meta, ObjectKey, Status as ApiStatus, Time};
 use steersman_client::events::{EventType, Recorder};
 use steersman_controller::call::{Content, JSON};
 use steersman_controller::children::{Children, Claim, Family, Sight};
@@ -138,24 +138,27 @@ impl DeploymentController {
                 Ok(Outcome::Created(Box::new(ReplicaSet::of(&set, Claim::Owned, true, false))))
             }
             Created::NamespaceTerminating => Ok(Outcome::NamespaceTerminating),
-            Created::Exists(status) => self.existing(observed, &key, status).await,
+            Created::Exists(_) => Ok(Outcome::Exists),
         }
     }
 
-    /// Looks at the ReplicaSet that has the name of the new one: is it the new one, which the cache does not show yet?
-    async fn existing(
-        &self,
-        observed: &Observed,
-        key: &ObjectKey,
-        status: Box<ApiStatus>,
-    ) -> Result<Outcome, SyncError> {
+    async fn read_namesake(&self, observed: &Observed, name: &ArcStr) -> Result<Outcome, SyncError> {
         let deployment = &observed.deployment;
-        let Some(set) = self.children.child_client().get(key).await? else {
-            return Err(SyncError::Refused { what: format!("creating ReplicaSet {key}"), status });
+        let key = ObjectKey::new(deployment.meta.key.namespace.clone(), name.clone());
+        let Some(set) = self.children.child_client().get(&key).await? else {
+            return Err(SyncError::Failed(format!("ReplicaSet {key} was deleted meanwhile")));
         };
-        let is_ours = set.meta().is_controlled_by(&deployment.meta.uid);
-        if is_ours && templates::has_template(&deployment.template, &set)? {
-            return Ok(Outcome::Found(Box::new(ReplicaSet::of(&set, Claim::Owned, true, false))));
+        let selector =
+            deployment.selector.to_selector().map_err(|error| SyncError::Failed(error.to_string()))?;
+        match Claim::of::<CachedDeployment>(&deployment.meta, &selector, set.meta()) {
+            Some(Claim::Owned) if templates::has_template(&deployment.template, &set)? => {
+                return Ok(Outcome::Found(Box::new(ReplicaSet::of(&set, Claim::Owned, true, false))));
+            }
+            // Once the cache shows it, the Deployment adopts it, and may find that it is the new one.
+            Some(Claim::Orphan) => {
+                return Err(SyncError::Failed(format!("ReplicaSet {key} is not adopted yet")));
+            }
+            _ => {}
         }
         let collisions = deployment.status.collision_count.unwrap_or(0);
         tracing::info!(name = %key.name, collisions, "Found a hash collision: the name will count it");
@@ -348,6 +351,7 @@ impl Controller for DeploymentController {
             }
             Step::Hash => self.hash(observed).await,
             Step::Create(new) => self.create(observed, new).await,
+            Step::ReadNamesake(name) => self.read_namesake(observed, name).await,
             Step::Annotate(annotate) => self.annotate(observed, annotate).await,
             Step::Scale(scale) => self.scale(observed, scale).await,
             Step::Delete(set) => self.delete(observed, set).await,

@@ -47,7 +47,9 @@ pub(super) struct Done {
     pub created: Option<ArcStr>,
     /// Why the new ReplicaSet could not be created, until the status tells it.
     pub create_failure: Option<String>,
-    /// Another object has the name of the new ReplicaSet, and the status does not count that yet.
+    /// A ReplicaSet has the name of the new one, and the sync has not read it yet.
+    pub exists: bool,
+    /// Another ReplicaSet has the name of the new one, and the status does not count that yet.
     pub collided: bool,
 }
 
@@ -103,8 +105,13 @@ impl Observed {
                 self.done.created = Some(set.name().clone());
                 self.add(*set);
             }
-            (Step::Create(_), Outcome::Found(set)) => self.add(*set),
-            (Step::Create(_), Outcome::Collision) => {
+            (Step::Create(_), Outcome::Exists) => self.done.exists = true,
+            (Step::ReadNamesake(_), Outcome::Found(set)) => {
+                self.done.exists = false;
+                self.add(*set);
+            }
+            (Step::ReadNamesake(_), Outcome::Collision) => {
+                self.done.exists = false;
                 self.done.collided = true;
                 self.done.hash = None;
             }
@@ -117,9 +124,15 @@ impl Observed {
             (Step::WriteStatus(write), Outcome::Written(version)) => {
                 self.written(write.status, write.revision, version);
             }
-            (Step::Confirm | Step::WriteStatus(_) | Step::RollBack(_) | Step::Hash | Step::Create(_), _) => {
-                self.done.ended = true;
-            }
+            (
+                Step::Confirm
+                | Step::WriteStatus(_)
+                | Step::RollBack(_)
+                | Step::Hash
+                | Step::Create(_)
+                | Step::ReadNamesake(_),
+                _,
+            ) => self.done.ended = true,
         }
     }
 

@@ -30,6 +30,8 @@ pub(super) enum Step {
     Hash,
     /// Create the new ReplicaSet.
     Create(NewSet),
+    /// Read the ReplicaSet that has the name of the new one: is it the new one, which the cache does not show yet?
+    ReadNamesake(ArcStr),
     /// Write the annotations and `minReadySeconds` of the new ReplicaSet.
     Annotate(Annotate),
     /// Change the number of pods that a ReplicaSet wants.
@@ -112,6 +114,8 @@ pub(super) enum Outcome {
     Gone,
     /// The new ReplicaSet was created.
     Created(Box<ReplicaSet>),
+    /// The name of the new ReplicaSet is taken.
+    Exists,
     /// The new ReplicaSet existed already.
     Found(Box<ReplicaSet>),
     /// Another ReplicaSet has the name of the new one.
@@ -261,6 +265,9 @@ fn create(observed: &Observed) -> Plan<Step> {
     let deployment = &observed.deployment;
     let Some(hash) = observed.done.hash.clone() else { return Plan::step(Step::Hash) };
     let name = new_set::name(&deployment.meta.key.name, &hash);
+    if observed.done.exists {
+        return steps(vec![Step::ReadNamesake(name)]);
+    }
     let replicas = match deployment.strategy {
         Strategy::Recreate => deployment.replicas,
         Strategy::RollingUpdate { .. } => rolling::size_of_new(observed, 0),

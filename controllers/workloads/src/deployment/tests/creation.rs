@@ -55,8 +55,11 @@ fn a_created_set_is_told_in_the_status_with_its_revision() {
 #[test]
 fn a_set_that_was_found_is_no_news() {
     let mut observed = observed(with_deadline(3), Vec::new());
+    observed.absorb(Step::Create(creation(&observed)), StepResult::Done(Outcome::Exists));
+    let read = Step::ReadNamesake("web-hash".into());
+    assert_eq!(steps(&observed), std::slice::from_ref(&read));
     let found = Box::new(set("web-hash", 3).updated());
-    observed.absorb(Step::Create(creation(&observed)), StepResult::Done(Outcome::Found(found)));
+    observed.absorb(read, StepResult::Done(Outcome::Found(found)));
     let condition = progressing(&written(&observed).conditions).unwrap().clone();
     assert_eq!(
         (&*condition.reason, &*condition.message),
@@ -92,13 +95,30 @@ fn a_refusal_to_create_is_a_condition_in_the_servers_words() {
 #[test]
 fn a_name_that_is_taken_is_counted_and_changes_the_hash() {
     let mut observed = observed(web(3), Vec::new());
-    observed.absorb(Step::Create(creation(&observed)), StepResult::Done(Outcome::Collision));
+    observed.absorb(Step::Create(creation(&observed)), StepResult::Done(Outcome::Exists));
+    observed.absorb(steps(&observed).remove(0), StepResult::Done(Outcome::Collision));
     let status = written(&observed);
     assert_eq!(status.collision_count, Some(1));
     let step = steps(&observed).remove(0);
     observed.absorb(step, StepResult::Done(Outcome::Written(ResourceVersion::ANY)));
     assert_eq!(steps(&observed), [Step::Hash]);
     assert_eq!(observed.deployment.status.collision_count, Some(1));
+}
+
+#[test]
+fn a_namesake_that_could_not_be_read_is_no_failure_to_create() {
+    let mut observed = observed(with_deadline(3), Vec::new());
+    observed.absorb(Step::Create(creation(&observed)), StepResult::Done(Outcome::Exists));
+    let failed = StepResult::Failed(SyncError::Failed("no answer".to_owned()));
+    observed.absorb(steps(&observed).remove(0), failed);
+    assert_eq!(steps(&observed), [], "the status has no news");
+}
+
+#[test]
+fn the_greatest_revision_has_no_successor() {
+    let greatest = i64::MAX.to_string();
+    let new = creation(&observed(web(3), vec![set("old", 0).revision_is(&greatest)]));
+    assert_eq!(new.annotations.get(REVISION).unwrap(), greatest.as_str());
 }
 
 #[test]
