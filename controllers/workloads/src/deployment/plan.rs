@@ -174,11 +174,17 @@ fn next(observed: &Observed, now: Time) -> Plan<Step> {
     if deployment.meta.is_deleting() {
         return counted();
     }
+    let wish = rollback::wanted(deployment);
     if deployment.paused {
-        let steps_left = or_else(scaling::steps(observed), || history::steps(observed));
-        return if steps_left.is_empty() { counted() } else { steps(steps_left) };
+        let scales = scaling::steps(observed);
+        if !scales.is_empty() {
+            return steps(scales);
+        }
+        // A rollback, once the rollout is resumed, may need any revision.
+        let surplus = if wish.is_none() { history::steps(observed) } else { Vec::new() };
+        return if surplus.is_empty() { counted() } else { steps(surplus) };
     }
-    if let Some(revision) = rollback::wanted(deployment) {
+    if let Some(revision) = wish {
         let Some(_) = observed.new_set() else { return create(observed) };
         let roll_back = || Plan::step(Step::RollBack(rollback::to(observed, revision)));
         return report(observed, begun, roll_back);
@@ -292,10 +298,6 @@ fn report(observed: &Observed, status: Status, then: impl FnOnce() -> Plan<Step>
 /// One step after the other. After a failure the conditions that are due are still written.
 fn steps(steps: Vec<Step>) -> Plan<Step> {
     Plan::Act(Batch { steps, pace: Pace::InOrder, on_failure: OnFailure::PlanAgain })
-}
-
-fn or_else<T>(list: Vec<T>, other: impl FnOnce() -> Vec<T>) -> Vec<T> {
-    if list.is_empty() { other() } else { list }
 }
 
 impl ReplicaSet {

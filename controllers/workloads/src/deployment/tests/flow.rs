@@ -1,4 +1,5 @@
 use super::*;
+use crate::deployment::annotations::ROLLBACK_TO;
 use crate::deployment::conditions::{Condition, PROGRESSING, progressing};
 use crate::deployment::plan::{Outcome, Stage};
 use steersman_api::condition::ConditionStatus;
@@ -44,7 +45,10 @@ fn a_paused_deployment_scales_and_forgets_history_but_rolls_nothing_out() {
     deployment.replicas = 5;
     assert_eq!(sizes(&observed(deployment.clone(), vec![set("old", 3)])), [("old".into(), 5)]);
     let sets = vec![set("unused", 0).age(300), set("old", 5).age(200)];
-    assert!(matches!(steps(&observed(deployment, sets))[..], [Step::Delete(_)]));
+    assert!(matches!(steps(&observed(deployment.clone(), sets.clone()))[..], [Step::Delete(_)]));
+    deployment.annotations.insert(ROLLBACK_TO.into(), "1".into());
+    let observed = observed(deployment, sets);
+    assert!(matches!(steps(&observed)[..], [Step::WriteStatus(_)]), "a rollback may need the set");
 }
 
 #[test]
