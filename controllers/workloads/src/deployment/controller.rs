@@ -75,10 +75,8 @@ pub(super) fn construct(context: &ControllerContext) -> Result<Construction, Box
 impl DeploymentController {
     fn observed(&self, family: &Family<SyncedDeployment>) -> Result<Observed, SyncError> {
         let deployment = Deployment::of(&family.owner)?;
-        let is_gone = |meta: &Meta| {
-            family.gone.is_condemned(&meta.uid) || family.gone.is_past(&meta.uid, meta.resource_version)
-        };
-        let children: Vec<_> = family.children.iter().filter(|(set, _)| !is_gone(set.meta())).collect();
+        let has_gone = |(set, claim): &&(Arc<CachedReplicaSet>, Claim)| family.has_gone(set.meta(), *claim);
+        let children: Vec<_> = family.children.iter().filter(|child| !has_gone(child)).collect();
         let sets = children.iter().map(|(set, _)| &**set);
         let have_template = self.templates.compare(&deployment.meta, &deployment.template, sets)?;
         let looks_at_pods = deployment.strategy == Strategy::Recreate;
@@ -104,7 +102,7 @@ impl DeploymentController {
 
     async fn hash(&self, observed: &Observed) -> Result<Outcome, SyncError> {
         let deployment = &observed.deployment;
-        let layout = Layout::of_minor(self.server_version.minor().await?);
+        let layout = Layout::of_server(&self.server_version).await?;
         let hash = pod_template::hash(&deployment.template, deployment.status.collision_count, layout);
         let failed = |error| {
             SyncError::Failed(format!("reading the template of Deployment {}: {error}", deployment.meta.key))
