@@ -210,7 +210,7 @@ pub fn image(pod: &Pod) -> &str {
 
 /// Makes pods available whose image is not [`BROKEN`], and counts them while they come and go. It stops when this is dropped.
 pub struct Kubelet {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<Count>>,
     _tasks: JoinSet<()>,
 }
 
@@ -225,22 +225,35 @@ pub struct Seen {
 
 const NONE: Seen = Seen { most: 0, least_available: usize::MAX };
 
+/// What was seen since a test last asked.
+struct Count {
+    /// How often the test has asked. A list that was begun before does not count any more.
+    asked: u64,
+    seen: Seen,
+}
+
 impl Kubelet {
     /// Looks after the pods of the client's namespace.
     pub fn start(client: &kube::Client) -> Self {
         let pods = Api::<Pod>::default_namespaced(client.clone());
-        let seen = Arc::new(Mutex::new(NONE));
+        let seen = Arc::new(Mutex::new(Count { asked: 0, seen: NONE }));
         let (mut tasks, counted) = (JoinSet::new(), Arc::clone(&seen));
         tasks.spawn(async move {
             loop {
-                let listed =
-                    pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
-                let active: Vec<&Pod> = listed.iter().filter(|pod| is_active(pod)).collect();
+                let asked = counted.lock().asked;
+                // A list that failed shows nothing, and above all not that there are no pods.
+                let Ok(listed) = pods.list(&ListParams::default()).await else {
+                    sleep(Duration::from_millis(10)).await;
+                    continue;
+                };
+                let active: Vec<&Pod> = listed.items.iter().filter(|pod| is_active(pod)).collect();
                 let (ready, waiting): (Vec<&Pod>, Vec<&Pod>) = active.iter().partition(|pod| is_ready(pod));
                 {
-                    let mut seen = counted.lock();
-                    seen.most = seen.most.max(active.len());
-                    seen.least_available = seen.least_available.min(ready.len());
+                    let mut count = counted.lock();
+                    if count.asked == asked {
+                        count.seen.most = count.seen.most.max(active.len());
+                        count.seen.least_available = count.seen.least_available.min(ready.len());
+                    }
                 }
                 for pod in waiting.into_iter().filter(|pod| image(pod) != BROKEN) {
                     let condition = json!({
@@ -259,7 +272,9 @@ impl Kubelet {
 
     /// What was seen since the last call.
     pub fn seen(&self) -> Seen {
-        std::mem::replace(&mut *self.seen.lock(), NONE)
+        let mut count = self.seen.lock();
+        count.asked += 1;
+        std::mem::replace(&mut count.seen, NONE)
     }
 }
 
