@@ -221,6 +221,7 @@ impl Controller for DaemonSetController {
 
     fn term_begins(&self) {
         self.pods.term_begins();
+        self.revisions.history.term_begins();
         self.back_off.clear();
     }
 
