@@ -6,7 +6,7 @@
 //!                     about the node changes
 //! ```
 //!
-//! A node's [`Verdict`](placement::Verdict) depends only on the set's template and on the node's name, labels and taints. The
+//! A node's `Verdict` (`placement.rs`) depends only on the set's template and on the node's name, labels and taints. The
 //! controller compares the verdicts before and after a change of a node, so that a change costs a sync only for the sets that
 //! it concerns, and a heartbeat costs nothing.
 

@@ -11,8 +11,8 @@
 //! As upstream's, with these differences:
 //! - a sync writes the status once, where upstream writes it up to three times and mostly fails with a conflict;
 //! - a sync reads the ReplicaSets of its Deployment by index, where upstream lists those of the namespace;
-//! - while the controller of ReplicaSets is behind, sizes change more carefully: see [`rolling`] and [`recreate`];
-//! - two situations are resolved in which upstream waits for ever: see [`scaling`];
+//! - while the controller of ReplicaSets is behind, sizes change more carefully: see `rolling.rs` and `recreate.rs`;
+//! - two situations are resolved in which upstream waits for ever: see `scaling.rs`;
 //! - numbers of pods that do not fit into 32 bits become the greatest one, where upstream's overflow.
 
 mod annotations;

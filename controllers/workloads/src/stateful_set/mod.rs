@@ -11,7 +11,7 @@
 //! - a set is synced when one of its claims is gone, where upstream waits for another event;
 //! - a sync of a set whose pods are not ordered creates at most 500 pods, and the next sync goes on. Upstream plans all of them,
 //!   so that a set of two thousand million pods takes the memory of the whole manager;
-//! - pods of broken revisions are replaced if the set's user has asked for it by an annotation ([`repair`]).
+//! - pods of broken revisions are replaced if the set's user has asked for it by an annotation (`repair.rs`).
 
 mod acts;
 mod claims;
