@@ -198,7 +198,7 @@ mod tests {
         assert!(all.contains(&("job-controller", true)) && all.iter().all(|(_, here)| *here), "{all:?}");
         assert!(!enabled(&["*", "-job"]).contains(&("job-controller", true)));
         assert_eq!(enabled(&["job"]), [("job-controller", true)]);
-        assert_eq!(enabled(&["cronjob"]), [("cronjob-controller", false)]);
+        assert_eq!(enabled(&["bootstrapsigner"]), [("bootstrap-signer-controller", false)]);
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn an_object_goes_with_its_only_owner() {
             (pod(&[to(kind, "gone"), reference("v1", "ConfigMap", "m")]), vec![]),
             (pod(&[to(kind, "gone"), to(Kind::Job, "gone")]), vec![]),
             (pod(&[reference("example.com/v1", kind.name(), "gone")]), vec![]),
-            (pod(&[reference("batch/v1", "CronJob", "gone")]), vec![]),
+            (pod(&[reference("autoscaling/v2", "HorizontalPodAutoscaler", "gone")]), vec![]),
             (pod(&[]), vec![]),
             (pod(&[to(kind, "gone")]).going(Deletion::Other), vec![]),
         ] {
