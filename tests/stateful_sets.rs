@@ -384,7 +384,10 @@ async fn pods_are_adopted_by_label_and_name_and_released_by_label() {
     create_pod(&pods, "web", "web-1", json!({})).await;
     create_pod(&pods, "web", "other-1", json!({})).await;
     create_pod(&pods, "web", "web-x", json!({})).await;
-    let set = managed.create(2, parallel()).await;
+    // A rolling update would replace the adopted pod, which has no revision.
+    let mut spec = parallel();
+    spec["updateStrategy"] = json!({ "type": "OnDelete" });
+    let set = managed.create(2, spec).await;
     let owner = |name: &'static str| {
         let pods = pods.clone();
         async move { pods.get(name).await.unwrap().metadata.owner_references.map(|owners| owners[0].uid.clone()) }
