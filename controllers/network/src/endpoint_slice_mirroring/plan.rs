@@ -39,7 +39,7 @@ pub(super) struct Observed {
 /// A step of a sync. Its outcome tells whether the rest of the sync still makes sense.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
-    /// Begins the sync. Calls nobody.
+    /// Begins the sync. Makes no call.
     Begin(Box<Note>),
     /// Creates a slice.
     Create(Box<Manifest>),
