@@ -244,7 +244,7 @@ async fn all_versions(owners: &[Owner]) -> Vec<(String, String)> {
     versions
 }
 
-/// Has whatever manager works now make the pods of more owners, which shows that it has looked at those that were there.
+/// Makes the running manager create the pods of new owners. Once it has, it has also synced the older ones.
 async fn look_at_everything(client: &kube::Client, name: &str) {
     for kind in Kind::ALL {
         let name = format!("{name}-{}", kind.name().to_lowercase());

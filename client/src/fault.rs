@@ -85,7 +85,7 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// The error and its chain of sources, including those that some errors do not return from `source`.
+/// The error and its chain of sources, including sources that `Error::source` of some types does not return.
 fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |&cause: &&'a (dyn StdError + 'static)| {
         if let Some(io) = cause.downcast_ref::<io::Error>()

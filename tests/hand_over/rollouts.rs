@@ -182,7 +182,7 @@ impl Workload {
         }
     }
 
-    /// Has whatever manager works now sync the workload twice, by changes of its spec that ask for nothing.
+    /// Makes the running manager sync the workload twice, by changes of its spec that ask for nothing.
     async fn is_looked_at(&self, limits: [i32; 2]) {
         for limit in limits {
             self.patch(json!({ "spec": { "revisionHistoryLimit": limit } })).await;
@@ -199,7 +199,7 @@ impl Workload {
         metadata.map(|meta| (meta.name.unwrap_or_default(), (meta.uid, meta.resource_version))).collect()
     }
 
-    /// What must be the same whoever makes it: the names of the records of templates, with their labels, and their data.
+    /// The parts of ReplicaSets and revisions that both managers must make alike: names, labels and data.
     async fn names(&self) -> BTreeMap<String, (Value, Value)> {
         let records = self.records.list(&ListParams::default()).await.expect("records must be listed").items;
         let named = |record: DynamicObject| {

@@ -60,7 +60,7 @@ pub(super) async fn there_and_back(assets: &Path, cluster: Cluster) {
     assert_eq!(all_of(&cron_jobs).await, before, "we changed what upstream left");
 }
 
-/// Has whatever manager works now start the job of one more CronJob, which shows that it has looked at those that were there.
+/// Makes the running manager start the job of a new CronJob. Once it has, it has also synced the older ones.
 async fn start_one_more(client: &kube::Client, name: &str) {
     Scheduled::create(client, name, json!({})).await.start(minutes_ago(1)).await;
 }

@@ -85,7 +85,7 @@ fn create(observed: &Observed, tally: &Tally<'_>, count: usize, now: Time) -> Wo
     let taken = tally.indexes.union(&tally.failed_indexes).with(waited_for);
     let mut indexes = taken.missing(count, completions);
     let wait = indexes.iter().map(|index| tally.predecessors.wait(*index, now)).min();
-    // Like upstream, this looks at no further indexes in place of those that wait for their backoff.
+    // An index that waits for its backoff keeps its place: like upstream, no other index is started instead.
     indexes.retain(|index| tally.predecessors.wait(*index, now).is_zero());
     let steps = indexes.into_iter().map(|index| Step::Create {
         index: Some(index),

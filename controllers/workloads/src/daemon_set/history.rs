@@ -27,7 +27,7 @@ pub(super) struct Revision {
     pub is_current: bool,
 }
 
-/// What is to be done about a DaemonSet's revisions.
+/// The next steps for a DaemonSet's revisions.
 pub(super) enum History<'a> {
     /// The revisions must first be put in order.
     Unsettled(Plan<Step>),

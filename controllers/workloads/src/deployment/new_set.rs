@@ -1,4 +1,4 @@
-//! The new ReplicaSet of a Deployment, made from a template that nobody here understands as a whole.
+//! Builds the new ReplicaSet of a Deployment. The template stays encoded, so that fields newer than this program survive.
 
 use serde_json::{Value, json};
 use steersman_api::wire::{Reader, WireError, Writer, wrap};

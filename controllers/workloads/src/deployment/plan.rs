@@ -44,7 +44,7 @@ pub(super) enum Step {
     WriteStatus(WriteStatus),
 }
 
-/// The new ReplicaSet that is to be created. Its template and its selector are the Deployment's.
+/// The new ReplicaSet to create. Its template and its selector are the Deployment's.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NewSet {
     /// The name.
