@@ -8,7 +8,9 @@ mod table;
 mod tests;
 
 pub use role::cluster_role;
+pub use steersman_controllers_access as access;
 pub use steersman_controllers_batch as batch;
+pub use steersman_controllers_cluster as cluster;
 pub use steersman_controllers_network as network;
 pub use steersman_controllers_nodes as nodes;
 pub use steersman_controllers_workloads as workloads;
