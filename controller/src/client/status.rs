@@ -1,7 +1,7 @@
 //! Writes of an object's status.
 
-use std::sync::atomic::{AtomicU8, Ordering};
-
+use http::StatusCode;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Value, json};
 use steersman_api::{ArcStr, Meta, ObjectKey, ResourceVersion, Status, Uid, merge_patch};
@@ -76,24 +76,43 @@ impl StatusChange {
 /// Writes the status of objects of kind `K`, with as few rights as kube-controller-manager needs.
 ///
 /// Kubernetes's own roles (`system:controller:*`) grant `update` on most statuses and not `patch`. So the writer asks the
-/// API server once, by a SelfSubjectAccessReview, which of the two this process may do:
+/// API server, by a SelfSubjectAccessReview, which of the two this process may do:
 /// - `patch`: a write is one merge patch;
 /// - only `update`: the writer reads the object in JSON, changes the members of its status, and puts it back, so that
-///   fields which this program does not know survive.
+///   fields which this program does not know survive. The writer also does this where the API server does not serve such
+///   reviews to this process.
+///
+/// The writer remembers the answer until the API server forbids a write. The next write then asks anew.
 pub struct StatusWriter<K> {
     client: Client<K>,
-    pub(super) way: AtomicU8,
+    pub(super) way: RememberedWay,
 }
 
-/// How the writer writes. `UNKNOWN` until the API server has answered the review.
-const UNKNOWN: u8 = 0;
-const PATCH: u8 = 1;
-pub(super) const UPDATE: u8 = 2;
+/// How a status is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Way {
+    Patch,
+    Update,
+}
+
+/// The way that the API server's last review named, if that is still thought to be true.
+#[derive(Default)]
+pub(super) struct RememberedWay(Mutex<Option<Way>>);
+
+impl RememberedWay {
+    pub(super) fn get(&self) -> Option<Way> {
+        *self.0.lock()
+    }
+
+    pub(super) fn set(&self, way: Option<Way>) {
+        *self.0.lock() = way;
+    }
+}
 
 impl<K: Kind> StatusWriter<K> {
     /// Writes through `client`.
     pub fn new(client: Client<K>) -> Self {
-        Self { client, way: AtomicU8::new(UNKNOWN) }
+        Self { client, way: RememberedWay::default() }
     }
 
     /// Writes a change.
@@ -101,9 +120,18 @@ impl<K: Kind> StatusWriter<K> {
     /// # Errors
     /// The call failed. If the object changed since the change was decided on, the outcome is [`Changed::Conflict`].
     pub async fn write(&self, key: &ObjectKey, change: &StatusChange) -> Result<Changed<K>, SyncError> {
-        if self.may_patch(key).await? {
-            return self.client.patch_status(key, &Patch::Merge(change.patch())).await;
+        let written = match self.way(key).await? {
+            Way::Patch => self.client.patch_status(key, &Patch::Merge(change.patch())).await,
+            Way::Update => self.update(key, change).await,
+        };
+        let refusal = written.as_ref().err().and_then(SyncError::status);
+        if refusal.is_some_and(|status| is(status, StatusCode::FORBIDDEN)) {
+            self.way.set(None);
         }
+        written
+    }
+
+    async fn update(&self, key: &ObjectKey, change: &StatusChange) -> Result<Changed<K>, SyncError> {
         let Some(mut object) = self.client.resource().get_json(key).await? else { return Ok(Changed::Gone) };
         let meta = &object["metadata"];
         let version = change.resource_version.to_string();
@@ -121,11 +149,10 @@ impl<K: Kind> StatusWriter<K> {
         Changed::of(answer, |answer| self.client.decode(answer))
     }
 
-    async fn may_patch(&self, key: &ObjectKey) -> Result<bool, SyncError> {
-        match self.way.load(Ordering::Relaxed) {
-            PATCH => return Ok(true),
-            UPDATE => return Ok(false),
-            _ => {}
+    /// The remembered way; or the API server is asked.
+    async fn way(&self, key: &ObjectKey) -> Result<Way, SyncError> {
+        if let Some(way) = self.way.get() {
+            return Ok(way);
         }
         // The review asks about all namespaces, as Kubernetes's roles grant them. kube-controller-manager does not support
         // roles for single namespaces.
@@ -143,8 +170,24 @@ impl<K: Kind> StatusWriter<K> {
             accept: Accept::Json,
             content: Some(Content::json(JSON, &review)),
         };
-        let allowed = call.send(self.client.resource().sender()).await?.json()?["status"]["allowed"] == true;
-        self.way.store(if allowed { PATCH } else { UPDATE }, Ordering::Relaxed);
-        Ok(allowed)
+        let way = match call.send(self.client.resource().sender()).await {
+            Ok(answer) if answer.json()?["status"]["allowed"] == true => Way::Patch,
+            Ok(_) => Way::Update,
+            Err(error) if error.status().is_some_and(serves_no_reviews) => Way::Update,
+            Err(error) => return Err(error),
+        };
+        self.way.set(Some(way));
+        Ok(way)
     }
+}
+
+/// Whether the API server answered that this process can't have a review: it lacks the right, or the API is switched off.
+fn serves_no_reviews(status: &Status) -> bool {
+    [StatusCode::FORBIDDEN, StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED]
+        .into_iter()
+        .any(|code| is(status, code))
+}
+
+fn is(status: &Status, code: StatusCode) -> bool {
+    status.code == i32::from(code.as_u16())
 }

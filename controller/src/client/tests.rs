@@ -1,15 +1,13 @@
-use std::sync::atomic::Ordering;
-
 use serde_json::{Value, json};
-use steersman_api::{ResourceVersion, Uid};
-use steersman_apiserver::{Calls, TestServer, Verb};
+use steersman_api::{ResourceVersion, Status, Uid};
+use steersman_apiserver::{Calls, Failure, TestServer, Verb};
 use steersman_client::Clients;
 use steersman_informer::wire::Object;
 use steersman_kinds::job::Job;
 use steersman_kinds::pod::Pod;
 use steersman_kinds::replica_set::ReplicaSet;
 
-use super::status::UPDATE;
+use super::status::Way;
 use super::*;
 use crate::call::JSON;
 
@@ -118,7 +116,7 @@ async fn a_status_is_written_by_patch_or_by_update_and_unknown_members_survive_b
     for update in [false, true] {
         let writer = StatusWriter::new(sets.clone());
         if update {
-            writer.way.store(UPDATE, Ordering::Relaxed);
+            writer.way.set(Some(Way::Update));
         }
         let current = sets.get(&key("a")).await.unwrap().unwrap();
         // What the writer knows of the status lacks `readyReplicas`.
@@ -149,6 +147,39 @@ async fn a_status_is_written_by_patch_or_by_update_and_unknown_members_survive_b
             (&json!(1), &json!(2))
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_is_put_where_the_api_server_serves_no_reviews() {
+    for (code, put) in [(403, true), (404, true), (405, true), (400, false)] {
+        let (server, client) = server().await;
+        let sets = Client::<ReplicaSet>::new(client);
+        let set = replica_set(&sets).await;
+        let refusal = Failure::Status(Box::new(Status::failure(code, "", "no reviews here")));
+        server.faults().fail(1, Calls::to("selfsubjectaccessreviews"), refusal);
+        let writer = StatusWriter::new(sets.clone());
+        let change = StatusChange::between(set.meta(), &json!({}), &json!({"replicas": 2})).unwrap();
+        let written = writer.write(&key("a"), &change).await;
+        assert_eq!(matches!(written, Ok(Changed::Now(_))), put, "{code}: {written:?}");
+        assert_eq!(writer.way.get(), put.then_some(Way::Update), "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_right_to_patch_is_asked_for_again_after_a_forbidden_write() {
+    let (server, client) = server().await;
+    let sets = Client::<ReplicaSet>::new(client);
+    let set = replica_set(&sets).await;
+    let writer = StatusWriter::new(sets.clone());
+    let recording = server.record();
+    let change = StatusChange::between(set.meta(), &json!({}), &json!({"replicas": 2})).unwrap();
+    let forbidden = || Failure::Status(Box::new(Status::failure(403, "Forbidden", "no longer")));
+    server.faults().fail(1, Calls::to("replicasets").verb(Verb::Patch), forbidden());
+    let refused = writer.write(&key("a"), &change).await;
+    assert!(refused.is_err(), "{refused:?}");
+    let written = writer.write(&key("a"), &change).await.unwrap();
+    assert!(matches!(written, Changed::Now(_)), "{written:?}");
+    assert_eq!(recording.count(&Calls::to("selfsubjectaccessreviews")), 2);
 }
 
 #[tokio::test(start_paused = true)]
