@@ -43,7 +43,11 @@ simulate() {
   return 1
 }
 
-note() { echo "$3" >"$state/$1.$2"; } # note NAME WHAT VALUE
+# note NAME WHAT VALUE: also told at once, since a long run may fail later.
+note() {
+  echo "$3" >"$state/$1.$2"
+  say "$1: $2 $3"
+}
 megabytes() { awk -v kb="$1" 'BEGIN {print kb / 1000}'; }
 
 # cost NAME WHAT COMMAND...: notes how long the command takes, and the manager's processor time until it is at rest.

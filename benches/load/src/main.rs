@@ -3,7 +3,9 @@
 //! `nodes` plays scheduler and kubelet: it binds pods, reports them as running and ready, and removes pods that are deleted.
 //! The other commands create and change workloads, wait until their controllers have acted, and print how long that took.
 
+mod jobs;
 mod nodes;
+mod services;
 mod waiting;
 mod workloads;
 
@@ -49,6 +51,23 @@ enum Command {
         /// The image
         image: String,
     },
+    /// Creates Jobs whose pods succeed at once, and waits until all are complete
+    Jobs {
+        /// How many Jobs
+        count: usize,
+        /// Completions of each
+        completions: usize,
+        /// Pods of each at a time
+        parallelism: usize,
+    },
+    /// Creates a Service of running pods, changes the readiness of one of them again and again, and times each change until
+    /// the Endpoints and the EndpointSlices show it
+    Service {
+        /// How many pods
+        pods: usize,
+        /// How many changes
+        changes: usize,
+    },
     /// Sets a label of all Deployments
     Label {
         /// The label's value
@@ -91,6 +110,10 @@ async fn run(command: Command) -> Result<(), Error> {
             spread.create(workloads::STATEFUL_SET, stateful_sets, pods / 2).await?;
             spread.create(workloads::DAEMON_SET, daemon_sets, 0).await
         }
+        Command::Jobs { count, completions, parallelism } => {
+            jobs::run(&client, count, completions, parallelism).await
+        }
+        Command::Service { pods, changes } => services::run(&client, pods, changes).await,
         Command::Roll { image } => workloads::roll(&client, &image).await,
         Command::Label { value } => workloads::label(&client, &value).await,
     }

@@ -1,7 +1,7 @@
 //! Nodes that exist only as objects, on which pods seem to run.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -21,8 +21,8 @@ pub(crate) async fn run(client: &Client, count: usize) -> Result<(), Error> {
         create(client, number).await?;
     }
     report(&format!("{count} nodes are ready"));
-    let simulation = Simulation { client: client.clone(), count, next: AtomicUsize::new(0) };
-    let simulation = Arc::new(simulation);
+    let (next_node, next_address) = (AtomicUsize::new(0), AtomicU32::new(0));
+    let simulation = Arc::new(Simulation { client: client.clone(), count, next_node, next_address });
     let pods = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default());
     let work = pods.default_backoff().touched_objects().map_ok(|pod| {
         let simulation = Arc::clone(&simulation);
@@ -70,7 +70,8 @@ fn name(number: usize) -> String {
 struct Simulation {
     client: Client,
     count: usize,
-    next: AtomicUsize,
+    next_node: AtomicUsize,
+    next_address: AtomicU32,
 }
 
 impl Simulation {
@@ -98,7 +99,8 @@ impl Simulation {
             )
             .await?;
         } else if phase == Some("Pending") {
-            pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(running(pod))).await?;
+            let status = Patch::Merge(self.status(pod));
+            pods.patch_status(&name, &PatchParams::default(), &status).await?;
         }
         Ok(())
     }
@@ -109,20 +111,29 @@ impl Simulation {
         let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
         let fields = required.and_then(|r| r.node_selector_terms.first()?.match_fields.as_ref());
         let demanded = fields.and_then(|fields| fields.first()?.values.as_ref()?.first().cloned());
-        demanded.unwrap_or_else(|| name(self.next.fetch_add(1, Ordering::Relaxed) % self.count))
+        demanded.unwrap_or_else(|| name(self.next_node.fetch_add(1, Ordering::Relaxed) % self.count))
     }
-}
 
-/// The status of a pod whose containers run and are ready.
-fn running(pod: &Pod) -> serde_json::Value {
-    let uid = pod.uid().unwrap_or_default();
-    let bytes: Vec<u32> = uid.bytes().map(u32::from).collect();
-    let byte = |skip: usize| bytes.iter().skip(skip).step_by(3).sum::<u32>() % 250 + 1;
-    let ip = format!("10.{}.{}.{}", byte(0), byte(1), byte(2));
-    let condition = |kind: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": pod.metadata.creation_timestamp });
-    let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"].map(condition);
-    json!({ "status": {
-        "phase": "Running", "podIP": ip, "podIPs": [{ "ip": ip }], "startTime": pod.metadata.creation_timestamp,
-        "conditions": (conditions),
-    } })
+    /// The status of a pod that a node has just started: its containers run and are ready. Those of a pod that is not
+    /// restarted, such as a Job's, have succeeded already.
+    fn status(&self, pod: &Pod) -> serde_json::Value {
+        let started = &pod.metadata.creation_timestamp;
+        let is_over = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()) == Some("Never");
+        let [_, a, b, c] = self.next_address.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        let ip = format!("10.{}.{b}.{c}", 128 + a % 64);
+        let condition = |kind: &str, holds: bool| {
+            let status = if holds { "True" } else { "False" };
+            json!({ "type": kind, "status": status, "lastTransitionTime": started })
+        };
+        let conditions = [
+            condition("PodScheduled", true),
+            condition("Initialized", true),
+            condition("ContainersReady", !is_over),
+            condition("Ready", !is_over),
+        ];
+        json!({ "status": {
+            "phase": if is_over { "Succeeded" } else { "Running" },
+            "podIP": ip, "podIPs": [{ "ip": ip }], "startTime": started, "conditions": conditions,
+        } })
+    }
 }

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Measures Jobs and Services beside the real kube-controller-manager's controllers, in one run: each manager with the same
+# controllers and without client limits, on a real control plane with simulated nodes.
+#
+#   benches/batch.sh [SCALE]      1
+#
+# - jobs: 50 Jobs of 40 completions at once, then one of 2,000, then one of 20,000 of which 2,000 run at a time;
+# - services: how long a change of a pod's readiness takes to be seen in Endpoints and EndpointSlices, among 500 pods and
+#   among 5,000;
+# - roll: a Service of 1,000 pods whose Deployment gets a new image: how often slices were written.
+# SCALE divides these numbers, for a quick look. STEERSMAN and LOAD name other builds. Terminated pods are not collected.
+# shellcheck source=benches/common.sh
+. "$(dirname "$0")/common.sh"
+scale=${1:-1}
+
+ours=${STEERSMAN:-$(build bin steersman)}
+load=${LOAD:-$(build bin steersman-load steersman-load)}
+KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
+export KUBEBUILDER_ASSETS
+controllers=job-controller,endpoints-controller,endpointslice-controller,deployment-controller,replicaset-controller
+
+# start_manager NAME: in the background; `manager` is its process id, its log is in $state/NAME.log.
+start_manager() {
+  local flags=(--leader-elect=false "--controllers=$controllers" --kube-api-qps=10000 --kube-api-burst=10000
+    --terminated-pod-gc-threshold=0 --kubeconfig "$KUBECONFIG")
+  case $1 in
+    steersman) "$ours" controller-manager "${flags[@]}" >"$state/$1.log" 2>&1 </dev/null & ;;
+    *) "$KUBEBUILDER_ASSETS/$1" "${flags[@]}" --cert-dir "$state/certificates" --secure-port "$(free_port)" \
+      >"$state/$1.log" 2>&1 </dev/null & ;;
+  esac
+  manager=$!
+  started+=("$manager")
+}
+
+# fresh NAME WHAT: a control plane with simulated nodes and the manager at rest.
+fresh() {
+  control_plane "for $2 of $1"
+  "$load" nodes 20 >"$state/nodes.log" 2>&1 </dev/null &
+  nodes=$!
+  started+=("$nodes")
+  timeout 60 bash -c "until grep -q ready '$state/nodes.log'; do sleep 0.1; done"
+  start_manager "$1"
+  settle "$manager"
+}
+
+# note NAME WHAT VALUE: also told at once, since a long run may fail later.
+note() {
+  echo "$3" >"$state/$1.$2"
+  say "$1: $2 $3"
+}
+
+# cost NAME WHAT COMMAND...: notes how long the command takes, and the manager's processor time until it is at rest.
+cost() {
+  local name=$1 what=$2 before
+  shift 2
+  before=$(processor_time "$manager")
+  timeout 1800 "$@" | tee "$state/out" >&2
+  settle "$manager"
+  note "$name" "$what.processor" $(($(processor_time "$manager") - before))
+  note "$name" "$what.wall" "$(milliseconds "$(tail -n 1 "$state/out" | sed 's/.*: //')")"
+}
+
+# slice_writes: how many writes of EndpointSlices the API server has admitted since it started.
+slice_writes() {
+  "$KUBEBUILDER_ASSETS/kubectl" get --raw /metrics | awk '
+    /^apiserver_request_total/ && /resource="endpointslices"/ && /verb="(POST|PUT|PATCH|DELETE)"/ && /code="20/ { sum += $NF }
+    END { print sum + 0 }'
+}
+
+# latency NAME PODS: notes p50 and p99 of what the load printed.
+latency() {
+  local kind
+  timeout 900 "$load" service "$2" 100 | tee "$state/out" >&2
+  for kind in EndpointSlices Endpoints; do
+    [[ $(cat "$state/out") =~ readiness\ to\ $kind:\ p50\ ([^,]+),\ p99\ ([^[:space:]]+) ]] || continue
+    note "$1" "$kind.$2.p50" "$(milliseconds "${BASH_REMATCH[1]}")"
+    note "$1" "$kind.$2.p99" "$(milliseconds "${BASH_REMATCH[2]}")"
+  done
+}
+
+few=$((500 / scale)) many=$((5000 / scale))
+for name in kube-controller-manager steersman; do
+  fresh "$name" jobs
+  cost "$name" many "$load" jobs $((50 / scale)) 40 40
+  cost "$name" large "$load" jobs 1 $((2000 / scale)) $((2000 / scale))
+  cost "$name" long "$load" jobs 1 $((20000 / scale)) $((2000 / scale))
+  note "$name" peak "$(awk -v kb="$(memory "$manager" VmHWM)" 'BEGIN {print kb / 1000}')"
+  stop "$manager"
+  stop "$nodes"
+  for pods in "$few" "$many"; do
+    fresh "$name" "a service of $pods"
+    latency "$name" "$pods"
+    stop "$manager"
+    stop "$nodes"
+  done
+  fresh "$name" "a rollout behind a service"
+  "$KUBEBUILDER_ASSETS/kubectl" create namespace workloads-0 >&2
+  "$KUBEBUILDER_ASSETS/kubectl" create service clusterip deployment-0 --tcp 80:8080 --namespace workloads-0 >&2
+  timeout 900 "$load" create --deployments 1 --pods $((1000 / scale)) --namespaces 1 >&2
+  settle "$manager"
+  before=$(slice_writes)
+  cost "$name" roll "$load" roll registry.k8s.io/pause:3.10
+  note "$name" roll.writes $(($(slice_writes) - before))
+  stop "$manager"
+  stop "$nodes"
+done
+
+figure() { row "$1" "$2" "$(cat "$state/steersman.$3")" "$(cat "$state/kube-controller-manager.$3")"; }
+heading steersman kube-c-m
+figure "$((50 / scale)) jobs of 40: wall time" ms many.wall
+figure "$((50 / scale)) jobs of 40: processor time" ms many.processor
+figure "one job of $((2000 / scale)): wall time" ms large.wall
+figure "one job of $((2000 / scale)): processor time" ms large.processor
+figure "$((20000 / scale)) completions: wall time" ms long.wall
+figure "$((20000 / scale)) completions: processor time" ms long.processor
+figure "peak resident memory after the jobs" MB peak
+for pods in "$few" "$many"; do
+  for kind in Endpoints EndpointSlices; do
+    [[ -e $state/steersman.$kind.$pods.p50 ]] || continue
+    figure "readiness to $kind, $pods pods: p50" ms "$kind.$pods.p50"
+    figure "readiness to $kind, $pods pods: p99" ms "$kind.$pods.p99"
+  done
+done
+figure "$((1000 / scale)) endpoints rolled: wall time" ms roll.wall
+figure "$((1000 / scale)) endpoints rolled: processor time" ms roll.processor
+figure "$((1000 / scale)) endpoints rolled: writes of slices" calls roll.writes
