@@ -6,6 +6,7 @@
 //! ```text
 //! Opaque ─┬─ protobuf ─────────────── equal: are two templates equal by meaning?
 //!         └─ json: as Go writes it ─┬─ dump: the text that Go's spew prints ─> hash
+//!                                   ├─ defaults: those of the API server ─> equal
 //!                                   └─ canonical JSON ─> data of revisions
 //! ```
 
@@ -18,6 +19,7 @@ use steersman_api::wire::WireError;
 use steersman_api::{ArcStr, go_json};
 use steersman_informer::wire::Opaque;
 
+mod defaults;
 mod dump;
 mod equal;
 pub(crate) mod fnv;
@@ -91,12 +93,18 @@ pub(crate) fn equal_but_for_hash(a: &Opaque, b: &Opaque) -> Result<bool, Error> 
     Ok(equal::messages(message(), &a, &b)?)
 }
 
-/// Whether two templates are equal by meaning: see [`equal_but_for_hash`].
+/// Whether two templates are equal by meaning once the API server's defaults are filled in, as upstream compares a StatefulSet's
+/// last revision with its template. Fields that this program does not know are not compared: revisions never have them.
 ///
 /// # Errors
 /// A template can't be read.
-pub(crate) fn equal(a: &Opaque, b: &Opaque) -> Result<bool, Error> {
-    Ok(equal::messages(message(), &protobuf(a)?, &protobuf(b)?)?)
+pub(crate) fn equal_with_defaults(a: &Opaque, b: &Opaque) -> Result<bool, Error> {
+    let filled = |template| {
+        let mut json = json(template)?;
+        defaults::fill(message(), &mut json);
+        Ok::<_, Error>(message().to_protobuf(&json)?)
+    };
+    Ok(equal::messages(message(), &filled(a)?, &filled(b)?)?)
 }
 
 /// The template as JSON with the members that Go writes. Lacks fields that this program does not know.

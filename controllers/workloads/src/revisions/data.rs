@@ -65,16 +65,18 @@ pub(crate) fn is_same(data: &[u8], of_template: &str) -> bool {
     serde_json::from_slice(data).is_ok_and(|data| go_json::marshal(&data) == of_template)
 }
 
-/// Whether a revision's data restores a template that is equal to this one by meaning.
+/// Whether a revision's data restores a template that is equal to this one by meaning, with the API server's defaults.
 ///
-/// Data that another version of Kubernetes wrote may differ in its bytes only: that of 1.33 has a `creationTimestamp` of null
-/// (k/k#134773). Data that can't be read restores no template.
+/// Data that another version of Kubernetes wrote may differ in its bytes, and lack a field that a later version defaults: that of
+/// 1.33 has a `creationTimestamp` of null (k/k#134773). Upstream fills the defaults into the restored template only; here both have
+/// them, so that an API server which does not know a default restarts no pod either. Data that can't be read restores no
+/// template.
 ///
 /// # Errors
 /// `of` can't be read.
 pub(crate) fn restores(data: &[u8], of: &Opaque) -> Result<bool, Error> {
     match template(data) {
-        Ok(restored) if !restored.is_empty() => match pod_template::equal(&restored, of) {
+        Ok(restored) if !restored.is_empty() => match pod_template::equal_with_defaults(&restored, of) {
             Ok(equal) => Ok(equal),
             // The fault may be in either of them.
             Err(_) => pod_template::json(of).map(|_| false),

@@ -11,6 +11,8 @@
 //! - a set is synced when one of its claims is gone, where upstream waits for another event;
 //! - a sync of a set whose pods are not ordered creates at most 500 pods, and the next sync goes on. Upstream plans all of them,
 //!   so that a set of two thousand million pods takes the memory of the whole manager;
+//! - the API server's defaults are filled into the template as well as into the last revision before the two are compared by
+//!   meaning, where upstream fills them into the revision only;
 //! - pods of broken revisions are replaced if the set's user has asked for it by an annotation (`repair.rs`).
 
 mod acts;

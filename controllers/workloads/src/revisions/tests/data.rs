@@ -78,7 +78,7 @@ fn names_are_upstreams() {
 #[test]
 fn the_data_restores_the_template() {
     let restored = template(NGINX.as_bytes()).unwrap();
-    assert!(pod_template::equal(&restored, &protobuf_of(&nginx())).unwrap());
+    assert!(pod_template::equal_with_defaults(&restored, &protobuf_of(&nginx())).unwrap());
     for none in [
         "1",
         "[]",
@@ -120,4 +120,39 @@ fn data_is_the_same_however_its_json_is_written_but_not_by_meaning() {
         assert_eq!(restores(stored.as_bytes(), of).unwrap(), restored, "{case}");
     }
     assert!(restores(NGINX.as_bytes(), &Opaque::Protobuf([0x0a, 5].into())).is_err());
+}
+
+#[test]
+fn data_restores_a_template_that_has_more_defaults() {
+    let mut template = nginx();
+    template["spec"]["volumes"] = json!([{"name": "v", "configMap": {"name": "c", "defaultMode": 420}}]);
+    template["spec"]["containers"][0]["livenessProbe"] = json!({"grpc": {"port": 1, "service": ""}, "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3});
+    let of = protobuf_of(&template);
+    let stored: Value = serde_json::from_str(&data(Form::StatefulSet, &of).unwrap()).unwrap();
+    for (case, message, field, default, other) in [
+        ("a text", "", "dnsPolicy", true, json!("Default")),
+        ("a number", "", "terminationGracePeriodSeconds", true, json!(29)),
+        ("a message", "", "securityContext", true, json!({"runAsUser": 0})),
+        ("of a container", "/containers/0", "terminationMessagePolicy", true, json!("FallbackToLogsOnError")),
+        ("by the image", "/containers/0", "imagePullPolicy", true, json!("Always")),
+        ("of a port", "/containers/0/ports/0", "protocol", true, json!("UDP")),
+        ("of a probe", "/containers/0/livenessProbe", "periodSeconds", true, json!(11)),
+        ("an empty text", "/containers/0/livenessProbe/grpc", "service", true, json!("s")),
+        ("of a volume", "/volumes/0/configMap", "defaultMode", true, json!(0)),
+        ("no default", "/containers/0", "image", false, json!("nginx:2")),
+        ("no default for a message", "", "volumes", false, json!([])),
+    ] {
+        let with = |value: Option<Value>| {
+            let mut data = stored.clone();
+            let members = data.pointer_mut(&format!("/spec/template/spec{message}")).unwrap();
+            let members = members.as_object_mut().unwrap();
+            match value {
+                Some(value) => members.insert(field.to_owned(), value),
+                None => members.remove(field),
+            };
+            data.to_string()
+        };
+        assert_eq!(restores(with(None).as_bytes(), &of).unwrap(), default, "{case}: {field} is absent");
+        assert!(!restores(with(Some(other.clone())).as_bytes(), &of).unwrap(), "{case}: {field} is {other}");
+    }
 }

@@ -106,7 +106,7 @@ async fn a_revision_is_made_as_upstream_makes_it_and_found_again() {
     assert_eq!(names(&seen), ["web-6fc8c9d6d6"]);
     assert_eq!((seen[0].claim, seen[0].has_template, number(&seen[0].object)), (Claim::Owned, true, 3));
     let restored = rig.history.template(&made.meta().key).unwrap().unwrap();
-    assert!(crate::pod_template::equal(&restored, &set.template).unwrap());
+    assert!(crate::pod_template::equal_with_defaults(&restored, &set.template).unwrap());
 
     // A controller whose cache lags makes it again, with another number, and gets the same.
     let (again, collisions) = rig.create(&set, 4, 0).await;
