@@ -21,6 +21,7 @@ pub mod pod_template;
 pub mod rbac;
 pub mod registry;
 pub mod runner;
+pub mod selecting;
 pub mod server_version;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -60,11 +60,6 @@ impl Routing {
     pub fn has_cluster_ip(&self) -> bool {
         !self.is_headless() && !self.cluster_ip.is_empty()
     }
-
-    /// Whether the service selects pods with these labels.
-    pub fn selects(&self, labels: &Labels) -> bool {
-        !self.selector.is_empty() && self.selector.iter().all(|(key, value)| labels.get(key) == Some(value))
-    }
 }
 
 kind! {

@@ -27,6 +27,7 @@ use crate::client::{Changed, Client, Patch, Wrote, controller_reference};
 use crate::context::ControllerContext;
 use crate::controller::SyncError;
 use crate::own_writes::{Freshness, Gone, Listing, OwnWrites};
+use crate::selecting::Selectors;
 
 mod claim;
 mod first_look;
@@ -42,7 +43,6 @@ pub use grounds::Grounds;
 pub use mapping::Enqueue;
 
 use grounds::Confirmed;
-use selecting::{BY_SELECTOR, by_selector};
 
 /// An owner that claims its children by labels or by their owner references, as a cache keeps it.
 pub trait Owns: Selection<Kind: Kind> {
@@ -89,7 +89,7 @@ pub struct Children<O: Owns> {
     by_controller: Index<O::Child>,
     /// `None` if owners do not adopt.
     without_controller: Option<Index<O::Child>>,
-    by_selector: Index<O>,
+    selectors: Selectors<O>,
     owner_client: Client<O::Kind>,
     child_client: Client<<O::Child as Selection>::Kind>,
     own_writes: OwnWrites,
@@ -153,7 +153,7 @@ impl<O: Owns> Children<O> {
             by_controller: children.add_index(BY_CONTROLLER, by_controller),
             without_controller: (!O::BY_REFERENCE_ONLY)
                 .then(|| children.add_index(WITHOUT_CONTROLLER, without_controller)),
-            by_selector: owners.add_index(BY_SELECTOR, by_selector),
+            selectors: Selectors::new(&owners),
             owner_client: Client::keeping::<O>(sender.clone()),
             child_client: Client::keeping::<O::Child>(sender.clone()),
             own_writes: OwnWrites::new(PATIENCE).over(&owners.any()).over(&children.any()),

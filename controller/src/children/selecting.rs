@@ -1,30 +1,22 @@
-//! Which owners select an object: an index of owners by one label of their selectors.
+//! Which owners select an object.
 
 use std::collections::BTreeSet;
 
 use steersman_api::meta::Labels;
-use steersman_api::{ArcStr, ObjectKey};
-use steersman_informer::{IndexValue, View};
+use steersman_api::{ArcStr, LabelSelector, ObjectKey};
+use steersman_informer::View;
 
 use super::{Children, Owns};
+use crate::selecting::Selecting;
 
-/// The index of owners by namespace and one label that all objects of the owner's selector have.
-pub(super) const BY_SELECTOR: &str = "selectorLabel";
-
-/// The function of [`BY_SELECTOR`].
-///
-/// A selected object has all labels of the selector, so one of them suffices to find the owner. An owner whose selector
-/// demands no single value of any label is found under its namespace alone.
-pub(super) fn by_selector<O: Owns>(owner: &View<O>) -> Vec<IndexValue> {
-    if O::BY_REFERENCE_ONLY {
-        return Vec::new();
+impl<O: Owns> Selecting for O {
+    fn selector(owner: &View<O>) -> Option<LabelSelector> {
+        if O::BY_REFERENCE_ONLY {
+            return None;
+        }
+        let selector = O::selector(owner.object()).ok()?;
+        (O::EMPTY_SELECTOR_SELECTS || !selector.is_empty()).then_some(selector)
     }
-    let Ok(selector) = O::selector(owner.object()) else { return Vec::new() };
-    let namespace = &owner.meta().key.namespace;
-    vec![selector.demanded_label().map_or_else(
-        || IndexValue::Text(namespace.clone()),
-        |(key, value)| IndexValue::Triple(namespace.clone(), key.into(), value.clone()),
-    )]
 }
 
 impl<O: Owns> Children<O> {
@@ -32,30 +24,9 @@ impl<O: Owns> Children<O> {
     /// [`Owns::EMPTY_SELECTOR_SELECTS`]. An object without labels is selected by none, as upstream. No owner that goes by
     /// references only selects anything.
     pub fn selecting(&self, namespace: &ArcStr, labels: &Labels) -> BTreeSet<ObjectKey> {
-        let mut found = BTreeSet::new();
         if labels.is_empty() || O::BY_REFERENCE_ONLY {
-            return found;
+            return BTreeSet::new();
         }
-        let exact = labels
-            .iter()
-            .map(|(key, value)| IndexValue::Triple(namespace.clone(), key.clone(), value.clone()));
-        for entry in exact.chain([IndexValue::Text(namespace.clone())]) {
-            let Ok(owners) = self.owner_lister.by_index(&self.by_selector, &entry) else {
-                // One of the owners can't be read. The others must not suffer for it: all of the namespace are synced.
-                self.owner_lister.for_each_meta(|meta| {
-                    if meta.key.namespace == *namespace {
-                        found.insert(meta.key.clone());
-                    }
-                });
-                return found;
-            };
-            let selects = |owner: &&View<O>| {
-                O::selector(owner.object()).is_ok_and(|selector| {
-                    (O::EMPTY_SELECTOR_SELECTS || !selector.is_empty()) && selector.matches(labels)
-                })
-            };
-            found.extend(owners.iter().filter(selects).map(|owner| owner.meta().key.clone()));
-        }
-        found
+        self.selectors.selecting(namespace, labels)
     }
 }

@@ -6,10 +6,10 @@ mod trigger_time;
 
 use std::collections::BTreeSet;
 
-use steersman_api::meta::Labels;
-use steersman_api::{ArcStr, Meta, ObjectKey};
+use steersman_api::{LabelSelector, Meta, ObjectKey};
 use steersman_controller::controller::SyncError;
-use steersman_informer::index::{Index, IndexValue};
+use steersman_controller::selecting::{Selecting, Selectors};
+use steersman_informer::index::{BY_LABEL, Index, IndexValue, by_label};
 use steersman_informer::shared_informer::{Change, Informer};
 use steersman_informer::{Lister, Unreadable, View, keep};
 use steersman_kinds::pod::{Addresses, Offer, Phase, Placement, Pod, Readiness};
@@ -28,18 +28,20 @@ keep! {
     pub struct RoutedService: Service => Routing, Hinting
 }
 
-/// The index of services by namespace and by one label of their selector.
-const BY_SELECTOR: &str = "selectorLabel";
-/// The index of pods by namespace and each of their labels.
-const BY_LABEL: &str = "label";
+impl Selecting for RoutedService {
+    fn selector(service: &View<Self>) -> Option<LabelSelector> {
+        let labels = &service.get::<Routing>().selector;
+        let all = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        (!labels.is_empty()).then(|| LabelSelector::from_labels(all))
+    }
+}
 
 /// Finds the pods of a service and the services of a pod. Cheap to clone.
 #[derive(Clone)]
 pub struct Membership {
     pods: Lister<ServedPod>,
     by_label: Index<ServedPod>,
-    services: Lister<RoutedService>,
-    by_selector: Index<RoutedService>,
+    services: Selectors<RoutedService>,
 }
 
 impl Membership {
@@ -48,8 +50,7 @@ impl Membership {
         Self {
             pods: pods.lister(),
             by_label: pods.add_index(BY_LABEL, by_label),
-            services: services.lister(),
-            by_selector: services.add_index(BY_SELECTOR, by_selector),
+            services: Selectors::new(services),
         }
     }
 
@@ -60,28 +61,7 @@ impl Membership {
         if matches!(change, Change::Added { initial: true, .. }) {
             return BTreeSet::new();
         }
-        services_to_sync(change, |labels| self.selecting(&change.key().namespace, labels))
-    }
-
-    /// The services of a namespace that select pods with these labels.
-    fn selecting(&self, namespace: &ArcStr, labels: &Labels) -> BTreeSet<ObjectKey> {
-        let mut found = BTreeSet::new();
-        for entry in labels.iter().map(|label| entry(namespace, label)) {
-            match self.services.by_index(&self.by_selector, &entry) {
-                Ok(services) => {
-                    let selecting =
-                        services.iter().filter(|service| service.get::<Routing>().selects(labels));
-                    found.extend(selecting.map(|service| service.meta().key.clone()));
-                }
-                // A service can't be read. So that the others are still synced, take all services of the namespace.
-                Err(_) => self.services.for_each_meta(|meta| {
-                    if meta.key.namespace == *namespace {
-                        found.insert(meta.key.clone());
-                    }
-                }),
-            }
-        }
-        found
+        services_to_sync(change, |labels| self.services.selecting(&change.key().namespace, labels))
     }
 
     /// The pods that a service selects. None if it has no selector.
@@ -89,10 +69,14 @@ impl Membership {
     /// # Errors
     /// One of these pods can't be read. Unreadable pods that the service does not select do not matter.
     pub fn selected(&self, service: &View<RoutedService>) -> Result<Vec<View<ServedPod>>, SyncError> {
-        let routing = service.get::<Routing>();
-        let Some(label) = telling_label(&routing.selector) else { return Ok(Vec::new()) };
-        let entry = entry(&service.meta().key.namespace, label);
-        let selects = |pod: &Meta| routing.selects(&pod.labels);
+        let selector = RoutedService::selector(service);
+        let Some((selector, (key, value))) =
+            selector.as_ref().and_then(|selector| Some((selector, selector.demanded_label()?)))
+        else {
+            return Ok(Vec::new());
+        };
+        let entry = IndexValue::Triple(service.meta().key.namespace.clone(), key.into(), value.clone());
+        let selects = |pod: &Meta| selector.matches(&pod.labels);
         self.pods.by_index_where(&self.by_label, &entry, selects).map_err(unreadable)
     }
 }
@@ -108,29 +92,6 @@ pub(crate) fn unreadable(error: Unreadable) -> SyncError {
     SyncError::Unreadable(error.to_string())
 }
 
-/// The label of a selector that tells the most.
-///
-/// A pod has all labels of the selectors that match it, so one label is enough to find the service, or the pod. It should be
-/// a label that few of them share. This function takes the label with the longest value: if a StatefulSet has a service for
-/// each pod, all of their selectors have the label of the set, but only one has the pod's name.
-fn telling_label(selector: &Labels) -> Option<(&ArcStr, &ArcStr)> {
-    selector.iter().max_by(|a, b| a.1.len().cmp(&b.1.len()).then(b.0.cmp(a.0)))
-}
-
-fn by_selector(service: &View<RoutedService>) -> Vec<IndexValue> {
-    let label = telling_label(&service.get::<Routing>().selector);
-    label.map(|label| entry(&service.meta().key.namespace, label)).into_iter().collect()
-}
-
-fn by_label(pod: &View<ServedPod>) -> Vec<IndexValue> {
-    let meta = pod.meta();
-    meta.labels.iter().map(|label| entry(&meta.key.namespace, label)).collect()
-}
-
-fn entry(namespace: &ArcStr, (key, value): (&ArcStr, &ArcStr)) -> IndexValue {
-    IndexValue::Triple(namespace.clone(), key.clone(), value.clone())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,20 +105,17 @@ mod tests {
     }
 
     #[test]
-    fn a_service_and_its_pods_meet_under_the_longest_value_in_its_selector() {
+    fn a_service_demands_the_label_of_its_selector_with_the_longest_value() {
+        // If a StatefulSet has a service for each pod, all of their selectors have the label of the set, and one has the pod's name.
         let name = "statefulset.kubernetes.io/pod-name";
         for (selector, expected) in [
             (json!({"app": "db", name: "db-1"}), Some((name, "db-1"))),
             (json!({"b": "xy", "a": "xy"}), Some(("a", "xy"))),
             (json!({}), None),
         ] {
-            let expected = expected.map(|(k, v)| IndexValue::Triple("ns".into(), k.into(), v.into()));
-            assert_eq!(by_selector(&service(&selector)), Vec::from_iter(expected), "{selector}");
-        }
-        let pod = steersman_testing::pod("db-1").namespace("ns").label("app", "db").label(name, "db-1");
-        let found = by_label(&View::from_json(&pod.build()));
-        for selector in [json!({"app": "db"}), json!({name: "db-1"}), json!({"app": "db", name: "db-1"})] {
-            assert!(by_selector(&service(&selector)).iter().all(|value| found.contains(value)), "{selector}");
+            let selector = RoutedService::selector(&service(&selector));
+            let demanded = selector.as_ref().and_then(LabelSelector::demanded_label);
+            assert_eq!(demanded.map(|(key, value)| (key, value.as_str())), expected);
         }
     }
 

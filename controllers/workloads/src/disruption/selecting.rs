@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use steersman_api::meta::Labels;
 use steersman_api::{ArcStr, LabelSelector, Meta, ObjectKey};
+use steersman_controller::selecting::{Selecting, Selectors};
 use steersman_informer::index::{BY_LABEL, BY_NAMESPACE, by_label, by_namespace};
 use steersman_informer::{Index, IndexValue, Informer, Lister, Unreadable, View};
 use steersman_kinds::pod_disruption_budget::PodDisruptionBudgetSpec;
@@ -12,16 +13,18 @@ use steersman_kinds::selector::SelectorSpec;
 
 use super::{GuardedPod, SyncedBudget};
 
-/// The index of budgets by namespace and one label that all their pods have. A budget whose selector demands no label is
-/// found under its namespace alone, one without a selector not at all.
-const BY_SELECTOR: &str = "selectorLabel";
+impl Selecting for SyncedBudget {
+    /// An invalid selector selects nothing, as upstream.
+    fn selector(budget: &View<Self>) -> Option<LabelSelector> {
+        budget.get::<PodDisruptionBudgetSpec>().selector.as_ref()?.to_selector().ok()
+    }
+}
 
 /// Finds the budgets of pods and the pods of budgets. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Guarded {
-    budgets: Lister<SyncedBudget>,
+    budgets: Selectors<SyncedBudget>,
     pods: Lister<GuardedPod>,
-    budgets_by_selector: Index<SyncedBudget>,
     pods_by_label: Index<GuardedPod>,
     pods_by_namespace: Index<GuardedPod>,
 }
@@ -30,9 +33,8 @@ impl Guarded {
     /// Adds the indexes to the caches.
     pub(super) fn new(budgets: &Informer<SyncedBudget>, pods: &Informer<GuardedPod>) -> Self {
         Self {
-            budgets: budgets.lister(),
+            budgets: Selectors::new(budgets),
             pods: pods.lister(),
-            budgets_by_selector: budgets.add_index(BY_SELECTOR, by_selector),
             pods_by_label: pods.add_index(BY_LABEL, by_label),
             pods_by_namespace: pods.add_index(BY_NAMESPACE, by_namespace),
         }
@@ -40,26 +42,7 @@ impl Guarded {
 
     /// The budgets that select a pod with these labels.
     pub(super) fn budgets_of(&self, namespace: &ArcStr, labels: &Labels) -> BTreeSet<ObjectKey> {
-        let mut found = BTreeSet::new();
-        let demanded = labels
-            .iter()
-            .map(|(key, value)| IndexValue::Triple(namespace.clone(), key.clone(), value.clone()));
-        for entry in demanded.chain([IndexValue::Text(namespace.clone())]) {
-            let Ok(budgets) = self.budgets.by_index(&self.budgets_by_selector, &entry) else {
-                // One of the budgets can't be read. All of the namespace are synced, so that the others do not suffer.
-                self.budgets.for_each_meta(|meta| {
-                    if meta.key.namespace == *namespace {
-                        found.insert(meta.key.clone());
-                    }
-                });
-                return found;
-            };
-            let selects = |budget: &&View<SyncedBudget>| {
-                selector_of(budget).is_some_and(|selector| selector.matches(labels))
-            };
-            found.extend(budgets.iter().filter(selects).map(|budget| budget.meta().key.clone()));
-        }
-        found
+        self.budgets.selecting(namespace, labels)
     }
 
     /// The pods that a budget's selector selects, by name.
@@ -85,19 +68,4 @@ impl Guarded {
         pods.sort_by(|a, b| a.meta().key.cmp(&b.meta().key));
         Ok(pods)
     }
-}
-
-/// The function of [`BY_SELECTOR`].
-fn by_selector(budget: &View<SyncedBudget>) -> Vec<IndexValue> {
-    let Some(selector) = selector_of(budget) else { return Vec::new() };
-    let namespace = &budget.meta().key.namespace;
-    vec![selector.demanded_label().map_or_else(
-        || IndexValue::Text(namespace.clone()),
-        |(key, value)| IndexValue::Triple(namespace.clone(), key.into(), value.clone()),
-    )]
-}
-
-/// The selector of a budget's pods; `None` if it selects nothing. An invalid selector selects nothing, as upstream.
-fn selector_of(budget: &View<SyncedBudget>) -> Option<LabelSelector> {
-    budget.get::<PodDisruptionBudgetSpec>().selector.as_ref()?.to_selector().ok()
 }
