@@ -9,44 +9,42 @@ mod support;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::{Value, json};
 use steersman_api::Time;
-use support::daemons::{Daemons, HASH, Nodes, image_of, is_ready, manifest, node_of};
+use support::daemons::{Daemons, HASH, Nodes, manifest, node_of};
+use support::history::PodHistory;
+use support::kubectl::Kubectl;
+use support::managed::{Candidates, Managed};
 use support::manager::Manager;
-use support::replicas::{PodHistory, create_pod, mark, name_of};
-use support::{Cluster, eventually, real};
+use support::replicas::{create_pod, image_of, is_ready, mark, name_of};
+use support::{Cluster, eventually};
 
 const CONTROLLERS: &str = "--controllers=daemonset-controller";
 const QUICK: &[&str] = &[CONTROLLERS, "--kube-api-qps=1000", "--kube-api-burst=1000"];
 /// So few calls a second that a test sees the manager in the middle of its work.
 const SLOW: &[&str] = &[CONTROLLERS, "--kube-api-qps=20", "--kube-api-burst=10"];
 
-/// The cluster, without nodes at first, with a manager at work. The manager ends before another test has its turn.
-struct Managed {
-    client: kube::Client,
+/// A cluster, without nodes at first, with a manager at work.
+struct Site {
     nodes: Nodes,
-    manager: Manager,
-    cluster: Cluster,
+    managed: Managed,
 }
 
-impl Managed {
+impl Site {
     async fn start() -> Self {
         let cluster = Cluster::start_alone().await;
-        let client = cluster.client();
-        let nodes = Nodes::of(&client).await;
-        let manager = Manager::start(&cluster.kubeconfig(), QUICK);
-        Self { client, nodes, manager, cluster }
+        let nodes = Nodes::of(&cluster.client()).await;
+        Self { nodes, managed: Managed::on(cluster, QUICK) }
     }
 
-    /// Creates nodes without labels, and a DaemonSet whose manifest `change` has changed.
+    /// Creates nodes without labels, and a DaemonSet whose spec `change` has changed.
     async fn create(&self, nodes: &[&str], change: impl FnOnce(&mut Value)) -> Daemons {
         self.nodes.create_all(nodes).await;
         let mut manifest = manifest("agent");
         change(&mut manifest["spec"]);
-        Daemons::create(&self.client, manifest).await
+        Daemons::create(&self.managed.client, manifest).await
     }
 }
 
@@ -59,12 +57,12 @@ fn rolling(max_unavailable: Value, max_surge: Value) -> Value {
 
 #[tokio::test]
 async fn each_node_gets_a_pod_from_the_template() {
-    let managed = Managed::start().await;
+    let site = Site::start().await;
     let own = json!({ "key": "own", "operator": "Exists", "effect": "NoSchedule" });
     let spread = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [
         { "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": "other" } } },
     ] });
-    let set = managed
+    let set = site
         .create(&["a", "b", "c"], |spec| {
             spec["template"]["metadata"]["annotations"] = json!({ "note": "kept" });
             spec["template"]["spec"]["tolerations"] = json!([own]);
@@ -120,12 +118,12 @@ async fn each_node_gets_a_pod_from_the_template() {
 
 #[tokio::test]
 async fn pods_of_the_nodes_network_tolerate_that_it_is_not_there_yet() {
-    let managed = Managed::start().await;
-    let set = managed.create(&["a"], |spec| spec["template"]["spec"]["hostNetwork"] = json!(true)).await;
+    let site = Site::start().await;
+    let set = site.create(&["a"], |spec| spec["template"]["spec"]["hostNetwork"] = json!(true)).await;
     let missing = json!([{ "key": "node.kubernetes.io/network-unavailable", "effect": "NoSchedule" }]);
     set.has_one_on(&["a"]).await;
-    managed.nodes.create("b", json!({})).await;
-    managed.nodes.taint("b", missing).await;
+    site.nodes.create("b", json!({})).await;
+    site.nodes.taint("b", missing).await;
     set.has_one_on(&["a", "b"]).await;
     let tolerations = set.active().await[0].spec.clone().unwrap().tolerations.unwrap();
     assert_eq!(tolerations.last().unwrap().key.as_deref(), Some("node.kubernetes.io/network-unavailable"));
@@ -133,8 +131,8 @@ async fn pods_of_the_nodes_network_tolerate_that_it_is_not_there_yet() {
 
 #[tokio::test]
 async fn taints_keep_pods_away_or_drive_them_away() {
-    let managed = Managed::start().await;
-    let set = managed
+    let site = Site::start().await;
+    let set = site
         .create(&["plain", "tainted", "tolerated"], |spec| {
             let toleration = json!({ "key": "mine", "operator": "Equal", "value": "yes" });
             spec["template"]["spec"]["tolerations"] = json!([toleration]);
@@ -145,9 +143,9 @@ async fn taints_keep_pods_away_or_drive_them_away() {
     set.settles(json!({ "numberReady": 3 })).await;
 
     // A taint keeps new pods away, and not those that run.
-    managed.nodes.taint("tainted", taint("other", "NoSchedule")).await;
-    managed.nodes.taint("tolerated", taint("mine", "NoExecute")).await;
-    managed.nodes.create("late", json!({})).await;
+    site.nodes.taint("tainted", taint("other", "NoSchedule")).await;
+    site.nodes.taint("tolerated", taint("mine", "NoExecute")).await;
+    site.nodes.create("late", json!({})).await;
     set.has_one_on(&["late", "plain", "tainted", "tolerated"]).await;
     set.reports(json!({ "desiredNumberScheduled": 3, "currentNumberScheduled": 3, "numberMisscheduled": 1 }))
         .await;
@@ -159,11 +157,11 @@ async fn taints_keep_pods_away_or_drive_them_away() {
     set.settles(json!({ "desiredNumberScheduled": 3, "numberReady": 3, "numberMisscheduled": 0 })).await;
 
     // The other effect drives them away.
-    managed.nodes.taint("plain", taint("other", "NoExecute")).await;
+    site.nodes.taint("plain", taint("other", "NoExecute")).await;
     set.has_one_on(&["late", "tolerated"]).await;
     set.settles(json!({ "desiredNumberScheduled": 2, "numberMisscheduled": 0 })).await;
-    managed.nodes.taint("plain", json!([])).await;
-    managed.nodes.taint("tainted", json!([])).await;
+    site.nodes.taint("plain", json!([])).await;
+    site.nodes.taint("tainted", json!([])).await;
     set.has_one_on(&["late", "plain", "tainted", "tolerated"]).await;
     set.settles(json!({ "desiredNumberScheduled": 4, "numberReady": 4 })).await;
 
@@ -172,23 +170,23 @@ async fn taints_keep_pods_away_or_drive_them_away() {
         { "key": "node.kubernetes.io/unreachable", "effect": "NoExecute" },
         { "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule" },
     ]);
-    managed.nodes.taint("late", problems).await;
-    managed.nodes.taint("plain", taint("other", "NoExecute")).await;
+    site.nodes.taint("late", problems).await;
+    site.nodes.taint("plain", taint("other", "NoExecute")).await;
     set.has_one_on(&["late", "tainted", "tolerated"]).await;
 }
 
 #[tokio::test]
 async fn pods_follow_the_labels_of_nodes_and_the_set() {
-    let managed = Managed::start().await;
-    managed.nodes.create("fast", json!({ "disk": "fast", "cores": "8" })).await;
-    managed.nodes.create("slow", json!({ "disk": "slow", "cores": "2" })).await;
-    let set = managed
+    let site = Site::start().await;
+    site.nodes.create("fast", json!({ "disk": "fast", "cores": "8" })).await;
+    site.nodes.create("slow", json!({ "disk": "slow", "cores": "2" })).await;
+    let set = site
         .create(&["none"], |spec| spec["template"]["spec"]["nodeSelector"] = json!({ "disk": "fast" }))
         .await;
     set.has_one_on(&["fast"]).await;
-    managed.nodes.label("slow", json!({ "disk": "fast" })).await;
+    site.nodes.label("slow", json!({ "disk": "fast" })).await;
     set.has_one_on(&["fast", "slow"]).await;
-    managed.nodes.label("fast", json!({ "disk": null })).await;
+    site.nodes.label("fast", json!({ "disk": null })).await;
     set.has_one_on(&["slow"]).await;
     set.settles(json!({ "desiredNumberScheduled": 1, "numberReady": 1 })).await;
 
@@ -216,28 +214,28 @@ async fn pods_follow_the_labels_of_nodes_and_the_set() {
 
 #[tokio::test]
 async fn new_nodes_get_pods_and_vanished_ones_are_counted_no_more() {
-    let managed = Managed::start().await;
-    let set = managed.create(&[], |_| {}).await;
+    let site = Site::start().await;
+    let set = site.create(&[], |_| {}).await;
     set.reports(json!({ "desiredNumberScheduled": 0 })).await;
-    managed.nodes.create_all(&["a", "b"]).await;
+    site.nodes.create_all(&["a", "b"]).await;
     let pods = set.has_one_on(&["a", "b"]).await;
     set.reports(json!({ "desiredNumberScheduled": 2, "currentNumberScheduled": 2 })).await;
     // The scheduler never binds the pod of a node that is gone, so that the pod collector never sees it.
-    managed.nodes.delete("b").await;
+    site.nodes.delete("b").await;
     // Upstream looks only when something else happens.
     set.patch(json!({ "metadata": { "annotations": { "look": "again" } } })).await;
     assert_eq!(set.has_one_on(&["a"]).await, pods[..1]);
     set.reports(json!({ "desiredNumberScheduled": 1, "currentNumberScheduled": 1 })).await;
-    managed.nodes.create("b", json!({})).await;
+    site.nodes.create("b", json!({})).await;
     set.has_one_on(&["a", "b"]).await;
     set.settles(json!({ "desiredNumberScheduled": 2, "numberReady": 2 })).await;
 }
 
 #[tokio::test]
 async fn a_rolling_update_takes_no_more_nodes_down_than_it_may() {
-    let managed = Managed::start().await;
+    let site = Site::start().await;
     let nodes = ["a", "b", "c", "d", "e"];
-    let set = managed.create(&nodes, |spec| spec["updateStrategy"] = rolling(json!("30%"), json!(0))).await;
+    let set = site.create(&nodes, |spec| spec["updateStrategy"] = rolling(json!("30%"), json!(0))).await;
     set.settles(json!({ "numberAvailable": 5 })).await;
 
     // 30 % of five are two. Pods of the new image never become ready, so that the update stops there.
@@ -264,9 +262,9 @@ async fn a_rolling_update_takes_no_more_nodes_down_than_it_may() {
 
 #[tokio::test]
 async fn a_rolling_update_with_surge_keeps_every_node_served() {
-    let managed = Managed::start().await;
+    let site = Site::start().await;
     let nodes = ["a", "b", "c"];
-    let set = managed.create(&nodes, |spec| spec["updateStrategy"] = rolling(json!(0), json!(1))).await;
+    let set = site.create(&nodes, |spec| spec["updateStrategy"] = rolling(json!(0), json!(1))).await;
     set.settles(json!({ "numberAvailable": 3 })).await;
     set.set_image("second").await;
     let served = |pods: &[k8s_openapi::api::core::v1::Pod]| -> BTreeSet<String> {
@@ -294,8 +292,8 @@ async fn a_rolling_update_with_surge_keeps_every_node_served() {
 
 #[tokio::test]
 async fn pods_count_as_available_once_they_have_been_ready_for_long_enough() {
-    let managed = Managed::start().await;
-    let set = managed.create(&["a", "b"], |spec| spec["minReadySeconds"] = json!(3600)).await;
+    let site = Site::start().await;
+    let set = site.create(&["a", "b"], |spec| spec["minReadySeconds"] = json!(3600)).await;
     let pods = set.has_one_on(&["a", "b"]).await;
     let ago = |seconds: i64| Time::from_seconds(Time::now().seconds() - seconds);
     set.play(|_| false).await;
@@ -307,9 +305,8 @@ async fn pods_count_as_available_once_they_have_been_ready_for_long_enough() {
 
 #[tokio::test]
 async fn on_delete_replaces_pods_that_others_delete() {
-    let managed = Managed::start().await;
-    let set =
-        managed.create(&["a", "b"], |spec| spec["updateStrategy"] = json!({ "type": "OnDelete" })).await;
+    let site = Site::start().await;
+    let set = site.create(&["a", "b"], |spec| spec["updateStrategy"] = json!({ "type": "OnDelete" })).await;
     set.settles(json!({ "numberAvailable": 2 })).await;
     let before = set.has_one_on(&["a", "b"]).await;
     set.set_image("second").await;
@@ -330,23 +327,14 @@ async fn on_delete_replaces_pods_that_others_delete() {
 
 #[tokio::test]
 async fn a_rollback_makes_the_old_revision_the_latest_again() {
-    let managed = Managed::start().await;
-    let set = managed.create(&["a", "b"], |spec| spec["updateStrategy"] = rolling(json!(1), json!(0))).await;
+    let site = Site::start().await;
+    let set = site.create(&["a", "b"], |spec| spec["updateStrategy"] = rolling(json!(1), json!(0))).await;
     set.settles(json!({ "numberAvailable": 2 })).await;
     let first = set.revisions().await.remove(0).1;
     set.set_image("second").await;
     set.settles(json!({ "updatedNumberScheduled": 2, "numberAvailable": 2 })).await;
-    match real::assets().map(|assets| assets.join("kubectl")).filter(|kubectl| kubectl.exists()) {
-        Some(kubectl) => {
-            let mut command = std::process::Command::new(kubectl);
-            command
-                .arg("--kubeconfig")
-                .arg(managed.cluster.kubeconfig())
-                .args(["--insecure-skip-tls-verify", "-n"]);
-            command.args([&managed.cluster.namespace, "rollout", "undo", "daemonset/agent"]);
-            let undone = command.output().unwrap();
-            assert!(undone.status.success(), "{undone:?}");
-        }
+    match Kubectl::find(&site.managed.cluster.kubeconfig(), &site.managed.cluster.namespace) {
+        Some(kubectl) => assert!(kubectl.run("rollout undo daemonset/agent").await.contains("rolled back")),
         None => set.set_image("first").await,
     }
     set.settles(json!({ "updatedNumberScheduled": 2, "numberAvailable": 2 })).await;
@@ -357,8 +345,8 @@ async fn a_rollback_makes_the_old_revision_the_latest_again() {
 
 #[tokio::test]
 async fn old_revisions_go_beyond_the_limit() {
-    let managed = Managed::start().await;
-    let set = managed.create(&["a"], |spec| spec["revisionHistoryLimit"] = json!(1)).await;
+    let site = Site::start().await;
+    let set = site.create(&["a"], |spec| spec["revisionHistoryLimit"] = json!(1)).await;
     set.settles(json!({ "numberAvailable": 1 })).await;
     for image in ["second", "third", "fourth"] {
         set.set_image(image).await;
@@ -369,8 +357,8 @@ async fn old_revisions_go_beyond_the_limit() {
 
 #[tokio::test]
 async fn pods_that_have_ended_are_replaced_and_failed_ones_ever_more_slowly() {
-    let managed = Managed::start().await;
-    let set = managed.create(&["a"], |_| {}).await;
+    let site = Site::start().await;
+    let set = site.create(&["a"], |_| {}).await;
     set.settles(json!({ "numberAvailable": 1 })).await;
     let mut last = set.has_one_on(&["a"]).await.remove(0);
     let mut begun = tokio::time::Instant::now();
@@ -384,14 +372,14 @@ async fn pods_that_have_ended_are_replaced_and_failed_ones_ever_more_slowly() {
                 "FailedDaemonPod",
                 format!(
                     "Found failed daemon pod {}/{last} on node a, will try to kill it",
-                    managed.cluster.namespace
+                    site.managed.cluster.namespace
                 ),
             ),
             _ => (
                 "SucceededDaemonPod",
                 format!(
                     "Found succeeded daemon pod {}/{last} on node a, will try to delete it",
-                    managed.cluster.namespace
+                    site.managed.cluster.namespace
                 ),
             ),
         };
@@ -411,16 +399,16 @@ async fn pods_that_have_ended_are_replaced_and_failed_ones_ever_more_slowly() {
 
 #[tokio::test]
 async fn pods_without_an_owner_are_adopted_and_others_released() {
-    let managed = Managed::start().await;
-    managed.nodes.create_all(&["a", "b"]).await;
-    let pods = Api::default_namespaced(managed.client.clone());
+    let site = Site::start().await;
+    site.nodes.create_all(&["a", "b"]).await;
+    let pods = Api::default_namespaced(site.managed.client.clone());
     create_pod(&pods, "agent", "bare", json!({})).await;
     let bind = json!({
         "apiVersion": "v1", "kind": "Binding", "metadata": { "name": "bare" },
         "target": { "apiVersion": "v1", "kind": "Node", "name": "a" },
     });
     pods.create_subresource::<_, Value>("binding", "bare", &Default::default(), &bind).await.unwrap();
-    let set = managed.create(&[], |spec| spec["updateStrategy"] = json!({ "type": "OnDelete" })).await;
+    let set = site.create(&[], |spec| spec["updateStrategy"] = json!({ "type": "OnDelete" })).await;
     assert_eq!(set.has_one_on(&["a", "b"]).await[0], "bare");
     set.settles(json!({ "numberAvailable": 2, "updatedNumberScheduled": 1 })).await;
 
@@ -436,8 +424,8 @@ async fn pods_without_an_owner_are_adopted_and_others_released() {
 
 #[tokio::test]
 async fn a_set_orphaned_and_made_again_adopts_its_pods_and_revisions() {
-    let managed = Managed::start().await;
-    let set = managed.create(&["a", "b"], |_| {}).await;
+    let site = Site::start().await;
+    let set = site.create(&["a", "b"], |_| {}).await;
     set.settles(json!({ "numberAvailable": 2 })).await;
     let (pods, revisions) = (set.has_one_on(&["a", "b"]).await, set.revisions().await);
     // The garbage collector does not run here: the test removes the owners as it would.
@@ -447,10 +435,11 @@ async fn a_set_orphaned_and_made_again_adopts_its_pods_and_revisions() {
     for pod in &pods {
         set.pods.patch(pod, &PatchParams::default(), &orphan).await.unwrap();
     }
-    let stored =
-        Api::<k8s_openapi::api::apps::v1::ControllerRevision>::default_namespaced(managed.client.clone());
+    let stored = Api::<k8s_openapi::api::apps::v1::ControllerRevision>::default_namespaced(
+        site.managed.client.clone(),
+    );
     stored.patch(&revisions[0].1, &PatchParams::default(), &orphan).await.unwrap();
-    let again = managed.create(&[], |_| {}).await;
+    let again = site.create(&[], |_| {}).await;
     again.reports(json!({ "numberAvailable": 2, "updatedNumberScheduled": 2 })).await;
     assert_eq!(again.has_one_on(&["a", "b"]).await, pods);
     assert_eq!(again.revisions().await, revisions);
@@ -458,10 +447,10 @@ async fn a_set_orphaned_and_made_again_adopts_its_pods_and_revisions() {
 
 #[tokio::test]
 async fn a_refused_pod_is_told_of_in_an_event() {
-    let managed = Managed::start().await;
+    let site = Site::start().await;
     let set =
-        managed.create(&["a"], |spec| spec["template"]["spec"]["priorityClassName"] = json!("no-such")).await;
-    let events = Api::<k8s_openapi::api::core::v1::Event>::default_namespaced(managed.client.clone());
+        site.create(&["a"], |spec| spec["template"]["spec"]["priorityClassName"] = json!("no-such")).await;
+    let events = Api::<k8s_openapi::api::core::v1::Event>::default_namespaced(site.managed.client.clone());
     eventually("the refusal is told", || async {
         let events = events.list(&Default::default()).await.ok()?.items;
         let told = events.iter().filter(|event| event.reason.as_deref() == Some("FailedCreate"));
@@ -477,19 +466,19 @@ async fn a_refused_pod_is_told_of_in_an_event() {
 
 #[tokio::test]
 async fn a_set_that_has_its_pods_is_not_written_again() {
-    let mut managed = Managed::start().await;
-    let set = managed.create(&["a", "b"], |spec| spec["minReadySeconds"] = json!(1)).await;
+    let mut site = Site::start().await;
+    let set = site.create(&["a", "b"], |spec| spec["minReadySeconds"] = json!(1)).await;
     set.settles(json!({ "numberAvailable": 2 })).await;
     let before = set.versions().await;
     // A manager that starts looks at every set; the new one shows that it has.
-    managed.manager.stop().await;
-    let _second = Manager::start(&managed.cluster.kubeconfig(), QUICK);
-    managed.nodes.create("c", json!({ "only": "later" })).await;
-    managed.nodes.taint("c", json!([{ "key": "x", "effect": "NoExecute" }])).await;
+    site.managed.manager.stop().await;
+    let _second = Manager::start(&site.managed.cluster.kubeconfig(), QUICK);
+    site.nodes.create("c", json!({ "only": "later" })).await;
+    site.nodes.taint("c", json!([{ "key": "x", "effect": "NoExecute" }])).await;
     let mut manifest = manifest("later");
     manifest["spec"]["template"]["spec"]["nodeSelector"] = json!({ "only": "later" });
     manifest["spec"]["template"]["spec"]["tolerations"] = json!([{ "operator": "Exists" }]);
-    let later = Daemons::create(&managed.client, manifest).await;
+    let later = Daemons::create(&site.managed.client, manifest).await;
     later.settles(json!({ "numberAvailable": 1 })).await;
     let after = set.versions().await;
     assert!(before.iter().all(|(uid, version)| after.get(uid) == Some(version)), "{before:?} {after:?}");
@@ -523,26 +512,13 @@ async fn of_two_managers_one_is_killed_and_the_other_goes_on() {
     let names: Vec<String> = (0..30).map(|at| format!("node-{at}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     nodes.create_all(&names).await;
-    let lease = format!("daemons-{}", cluster.namespace);
-    let resource = format!("--leader-elect-resource-name={lease}");
-    let terms = [
-        "--leader-elect-lease-duration=3s",
-        "--leader-elect-renew-deadline=2s",
-        "--leader-elect-retry-period=400ms",
-        &resource,
-    ];
-    let flags = [SLOW, &terms].concat();
-    let leases = Api::<Lease>::namespaced(client.clone(), "kube-system");
     let history = PodHistory::start(&client);
-    let mut first = Manager::start_candidate(&cluster.kubeconfig(), &flags);
-    let holder = || async { leases.get(&lease).await.ok()?.spec?.holder_identity.filter(|h| !h.is_empty()) };
-    let leader = eventually("the first leads", holder).await;
-    let _second = Manager::start_candidate(&cluster.kubeconfig(), &flags);
+    let mut managers = Candidates::start(&cluster, SLOW).await;
     let set = Daemons::create(&client, manifest("agent")).await;
     eventually("some pods are made", || async { (set.active().await.len() >= 4).then_some(()) }).await;
-    first.kill();
+    managers.kill_leader();
     set.has_one_on(&names).await;
     set.reports(json!({ "currentNumberScheduled": 30 })).await;
-    assert_ne!(holder().await, Some(leader));
+    assert!(managers.has_changed().await);
     assert_eq!((history.count().await, set.revisions().await.len()), (30, 1));
 }

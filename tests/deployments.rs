@@ -13,14 +13,15 @@ mod support;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use support::deployments::{BROKEN, Kubectl, Kubelet, Rollout, condition, end, image, manifest};
+use support::deployments::{BROKEN, Kubelet, Rollout, condition, end, manifest};
+use support::kubectl::Kubectl;
+use support::managed::{Candidates, Managed};
 use support::manager::Manager;
-use support::replicas::{is_active, name_of};
+use support::replicas::{image_of, is_active, name_of};
 use support::{Cluster, eventually};
 
 const CONTROLLERS: &str = "--controllers=deployment-controller,replicaset-controller";
@@ -28,23 +29,8 @@ const QUICK: &[&str] = &[CONTROLLERS, "--kube-api-qps=1000", "--kube-api-burst=1
 /// So few calls a second that a test sees the manager in the middle of its work.
 const SLOW: &[&str] = &[CONTROLLERS, "--kube-api-qps=10", "--kube-api-burst=10"];
 
-/// The cluster with a manager at work. The manager ends before another test has its turn.
-struct Managed {
-    client: kube::Client,
-    manager: Manager,
-    cluster: Cluster,
-}
-
-impl Managed {
-    async fn start() -> Self {
-        let cluster = Cluster::start_alone().await;
-        let manager = Manager::start(&cluster.kubeconfig(), QUICK);
-        Self { client: cluster.client(), manager, cluster }
-    }
-
-    async fn create(&self, replicas: i32, image: &str) -> Rollout {
-        Rollout::create(&self.client, manifest("web", replicas, image)).await
-    }
+async fn create(managed: &Managed, replicas: i32, image: &str) -> Rollout {
+    Rollout::create(&managed.client, manifest("web", replicas, image)).await
 }
 
 fn with_bounds(replicas: i32, surge: Value, unavailable: Value) -> Value {
@@ -65,7 +51,7 @@ fn name(object: &Value) -> &str {
 
 #[tokio::test]
 async fn a_new_deployment_gets_a_replica_set_and_its_pods() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let _kubelet = Kubelet::start(&managed.client);
     let mut manifest = manifest("web", 3, "v1");
     manifest["metadata"]["annotations"] = json!({ "example.com/note": "copied" });
@@ -112,9 +98,9 @@ async fn a_new_deployment_gets_a_replica_set_and_its_pods() {
 
 #[tokio::test]
 async fn the_size_follows_the_deployment() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let _kubelet = Kubelet::start(&managed.client);
-    let web = managed.create(2, "v1").await;
+    let web = create(&managed, 2, "v1").await;
     web.complete(2).await;
     for replicas in [5, 1, 0, 3] {
         web.scale(replicas).await;
@@ -141,7 +127,7 @@ async fn the_size_follows_the_deployment() {
 
 #[tokio::test]
 async fn a_rolling_update_keeps_to_its_bounds() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let kubelet = Kubelet::start(&managed.client);
     let web = Rollout::create(&managed.client, with_bounds(6, json!(1), json!(0))).await;
     web.complete(6).await;
@@ -172,7 +158,7 @@ async fn a_rolling_update_keeps_to_its_bounds() {
         assert_eq!(annotation(&deployment, "revision"), revision.to_string());
         let sets = web.sets().await;
         assert_eq!(annotation(&sets[image], "revision"), revision.to_string());
-        assert!(web.active().await.iter().all(|pod| support::deployments::image(pod) == image));
+        assert!(web.active().await.iter().all(|pod| image_of(pod) == image));
         let wanted = |set: &Value| set["spec"]["replicas"].as_i64().unwrap();
         assert!(sets.iter().all(|(of, set)| wanted(set) == if of == image { 6 } else { 0 }));
     }
@@ -180,7 +166,7 @@ async fn a_rolling_update_keeps_to_its_bounds() {
 
 #[tokio::test]
 async fn a_rollout_of_broken_pods_is_held_until_it_is_undone() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let kubelet = Kubelet::start(&managed.client);
     let mut manifest = with_bounds(4, json!(1), json!(1));
     manifest["spec"]["progressDeadlineSeconds"] = json!(3);
@@ -209,7 +195,7 @@ async fn a_rollout_of_broken_pods_is_held_until_it_is_undone() {
 
 #[tokio::test]
 async fn recreate_waits_for_the_last_old_pod() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let nodes = Api::<Node>::all(managed.client.clone());
     let node = json!({ "metadata": { "generateName": "node-" } });
     let node = nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
@@ -239,9 +225,9 @@ async fn recreate_waits_for_the_last_old_pod() {
 
 #[tokio::test]
 async fn a_paused_deployment_scales_and_rolls_out_once_it_is_resumed() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let _kubelet = Kubelet::start(&managed.client);
-    let web = managed.create(2, "v1").await;
+    let web = create(&managed, 2, "v1").await;
     web.complete(2).await;
     web.patch(json!({ "spec": { "paused": true } })).await;
     let paused = web.condition("Progressing", "DeploymentPaused").await;
@@ -258,7 +244,7 @@ async fn a_paused_deployment_scales_and_rolls_out_once_it_is_resumed() {
 
 #[tokio::test]
 async fn a_rollout_in_the_middle_scales_in_proportion() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let _kubelet = Kubelet::start(&managed.client);
     let web = Rollout::create(&managed.client, with_bounds(10, json!(3), json!(2))).await;
     web.complete(10).await;
@@ -278,7 +264,7 @@ async fn a_rollout_in_the_middle_scales_in_proportion() {
 
 #[tokio::test]
 async fn kubectl_shows_and_steers_rollouts() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let Some(kubectl) = Kubectl::find(&managed.cluster.kubeconfig(), &managed.cluster.namespace) else {
         return;
     };
@@ -322,7 +308,7 @@ async fn kubectl_shows_and_steers_rollouts() {
 
 #[tokio::test]
 async fn only_the_last_revisions_are_kept() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let _kubelet = Kubelet::start(&managed.client);
     let mut manifest = manifest("web", 1, "v1");
     manifest["spec"]["revisionHistoryLimit"] = json!(1);
@@ -338,9 +324,9 @@ async fn only_the_last_revisions_are_kept() {
 
 #[tokio::test]
 async fn the_deprecated_annotation_rolls_back_and_goes() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let _kubelet = Kubelet::start(&managed.client);
-    let web = managed.create(1, "v1").await;
+    let web = create(&managed, 1, "v1").await;
     web.complete(1).await;
     web.patch(json!({ "metadata": { "annotations": { "example.com/note": "second" } } })).await;
     web.roll_to("v2").await;
@@ -376,9 +362,9 @@ async fn the_deprecated_annotation_rolls_back_and_goes() {
 
 #[tokio::test]
 async fn a_name_that_is_taken_changes_the_hash() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let _kubelet = Kubelet::start(&managed.client);
-    let web = managed.create(1, "v1").await;
+    let web = create(&managed, 1, "v1").await;
     web.complete(1).await;
     // Somebody changes the template of the ReplicaSet, so that it is not the new one any more, but keeps the name.
     let first = name(&web.sets().await["v1"]).to_owned();
@@ -391,7 +377,7 @@ async fn a_name_that_is_taken_changes_the_hash() {
 
 #[tokio::test]
 async fn replica_sets_are_adopted_by_template_and_released_by_labels() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let _kubelet = Kubelet::start(&managed.client);
     let labels = json!({ "app": "web", "pod-template-hash": "mine" });
     let template = json!({
@@ -403,7 +389,7 @@ async fn replica_sets_are_adopted_by_template_and_released_by_labels() {
     });
     let sets = Api::<ReplicaSet>::default_namespaced(managed.client.clone());
     sets.create(&PostParams::default(), &serde_json::from_value(bare).unwrap()).await.unwrap();
-    let web = managed.create(2, "v1").await;
+    let web = create(&managed, 2, "v1").await;
     let deployment = web.complete(2).await;
     let adopted = web.has_sets(&[("v1", 2)]).await.remove("v1").unwrap();
     assert_eq!((name(&adopted), annotation(&adopted, "revision")), ("bare", "1"));
@@ -423,7 +409,7 @@ async fn replica_sets_are_adopted_by_template_and_released_by_labels() {
 
 #[tokio::test]
 async fn a_replica_set_that_is_refused_is_a_condition() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let quotas = Api::<k8s_openapi::api::core::v1::ResourceQuota>::default_namespaced(managed.client.clone());
     let quota =
         json!({ "metadata": { "name": "none" }, "spec": { "hard": { "count/replicasets.apps": "0" } } });
@@ -431,7 +417,7 @@ async fn a_replica_set_that_is_refused_is_a_condition() {
     // No controller for quotas counts here.
     let counted = json!({ "status": { "hard": { "count/replicasets.apps": "0" }, "used": { "count/replicasets.apps": "0" } } });
     quotas.patch_status("none", &PatchParams::default(), &Patch::Merge(counted)).await.unwrap();
-    let web = managed.create(1, "v1").await;
+    let web = create(&managed, 1, "v1").await;
     let failed = web.condition("Progressing", "ReplicaSetCreateError").await;
     let message = failed["message"].as_str().unwrap();
     assert!(message.starts_with("Failed to create new replica set \"web-"), "{message}");
@@ -445,7 +431,7 @@ async fn a_replica_set_that_is_refused_is_a_condition() {
 
 #[tokio::test]
 async fn a_deployment_at_rest_is_not_written_again() {
-    let Managed { client, mut manager, cluster } = Managed::start().await;
+    let Managed { client, mut manager, cluster } = Managed::start(QUICK).await;
     let _kubelet = Kubelet::start(&client);
     let web = Rollout::create(&client, with_bounds(3, json!("25%"), json!("25%"))).await;
     web.complete(3).await;
@@ -483,7 +469,7 @@ async fn a_manager_killed_in_mid_rollout_makes_no_second_replica_set() {
         let mut slow = Manager::start(&cluster.kubeconfig(), SLOW);
         eventually("the rollout proceeds", || async {
             let pods = web.active().await;
-            (pods.iter().filter(|pod| image(pod) == "v2").count() >= updated).then_some(())
+            (pods.iter().filter(|pod| image_of(pod) == "v2").count() >= updated).then_some(())
         })
         .await;
         slow.kill();
@@ -502,29 +488,16 @@ async fn of_two_managers_one_is_killed_and_the_other_ends_the_rollout() {
     let cluster = Cluster::start_alone().await;
     let client = cluster.client();
     let kubelet = Kubelet::start(&client);
-    let lease = format!("deployments-{}", cluster.namespace);
-    let resource = format!("--leader-elect-resource-name={lease}");
-    let terms = [
-        "--leader-elect-lease-duration=3s",
-        "--leader-elect-renew-deadline=2s",
-        "--leader-elect-retry-period=400ms",
-        &resource,
-    ];
-    let flags = [SLOW, &terms].concat();
-    let leases = Api::<Lease>::namespaced(client.clone(), "kube-system");
-    let mut first = Manager::start_candidate(&cluster.kubeconfig(), &flags);
-    let holder = || async { leases.get(&lease).await.ok()?.spec?.holder_identity.filter(|h| !h.is_empty()) };
-    eventually("the first leads", holder).await;
-    let _second = Manager::start_candidate(&cluster.kubeconfig(), &flags);
+    let mut managers = Candidates::start(&cluster, SLOW).await;
     let web = Rollout::create(&client, with_bounds(6, json!(1), json!(1))).await;
     web.complete(6).await;
     kubelet.seen();
     web.roll_to("v2").await;
     eventually("the rollout has begun", || async {
-        web.active().await.iter().any(|pod| image(pod) == "v2").then_some(())
+        web.active().await.iter().any(|pod| image_of(pod) == "v2").then_some(())
     })
     .await;
-    first.kill();
+    managers.kill_leader();
     web.complete(6).await;
     web.has_sets(&[("v1", 0), ("v2", 6)]).await;
     assert!(kubelet.seen().least_available >= 5);
@@ -545,7 +518,7 @@ async fn a_watch_that_lags_leads_to_no_replica_set_too_many() {
     for image in ["v2", "v3", "v2"] {
         web.roll_to(image).await;
         eventually("the rollout has begun", || async {
-            web.active().await.iter().any(|pod| support::deployments::image(pod) == image).then_some(())
+            web.active().await.iter().any(|pod| image_of(pod) == image).then_some(())
         })
         .await;
     }
@@ -570,7 +543,7 @@ async fn a_held_rollout_is_handed_over_to_upstream_and_back() {
         println!("no kube-controller-manager is at hand: not run");
         return;
     };
-    let Managed { client, mut manager, cluster } = Managed::start().await;
+    let Managed { client, mut manager, cluster } = Managed::start(QUICK).await;
     let _kubelet = Kubelet::start(&client);
     let web = Rollout::create(&client, with_bounds(4, json!(1), json!(1))).await;
     web.complete(4).await;

@@ -13,13 +13,13 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use steersman_api::Time;
 use support::budgets::{Budget, Refusal, condition, event, evict};
+use support::managed::{Candidates, Managed};
 use support::manager::Manager;
 use support::replicas::{Kind, Owner, create_pod, is_active, mark, name_of};
 use support::{Cluster, Server, eventually};
@@ -27,20 +27,18 @@ use support::{Cluster, Server, eventually};
 const CONTROLLERS: &str = "--controllers=disruption-controller,replicaset-controller";
 const QUICK: &[&str] = &[CONTROLLERS, "--kube-api-qps=1000", "--kube-api-burst=1000"];
 
-/// The cluster with a manager at work. The manager ends before another test has its turn.
-struct Managed {
+/// A cluster with a manager at work, and its pods.
+struct Site {
     client: kube::Client,
     pods: Api<Pod>,
-    manager: Manager,
-    cluster: Cluster,
+    managed: Managed,
 }
 
-impl Managed {
+impl Site {
     async fn start() -> Self {
-        let cluster = Cluster::start_alone().await;
-        let manager = Manager::start(&cluster.kubeconfig(), QUICK);
-        let client = cluster.client();
-        Self { pods: Api::default_namespaced(client.clone()), client, manager, cluster }
+        let managed = Managed::start(QUICK).await;
+        let client = managed.client.clone();
+        Self { pods: Api::default_namespaced(client.clone()), client, managed }
     }
 
     /// A ReplicaSet with that many ready pods.
@@ -104,10 +102,10 @@ fn ago(seconds: i64) -> Time {
 
 #[tokio::test]
 async fn a_status_follows_the_spec_and_the_pods() {
-    let managed = Managed::start().await;
-    let set = Owner::create(&managed.client, Kind::ReplicaSet, "web", 3).await;
+    let site = Site::start().await;
+    let set = Owner::create(&site.client, Kind::ReplicaSet, "web", 3).await;
     let pods = set.has(3).await;
-    let budget = managed.budget("web", json!({ "minAvailable": 2 })).await;
+    let budget = site.budget("web", json!({ "minAvailable": 2 })).await;
     budget.reports([0, 0, 2, 3]).await;
     assert_eq!(budget.says("False", "InsufficientPods").await, "");
     for pod in &pods {
@@ -148,35 +146,35 @@ async fn a_status_follows_the_spec_and_the_pods() {
 
 #[tokio::test]
 async fn an_eviction_is_refused_until_the_budget_can_bear_it() {
-    let managed = Managed::start().await;
-    let set = managed.replica_set("web", 3).await;
+    let site = Site::start().await;
+    let set = site.replica_set("web", 3).await;
     let pods = set.has(3).await;
-    let budget = managed.budget("web", json!({ "minAvailable": 3 })).await;
+    let budget = site.budget("web", json!({ "minAvailable": 3 })).await;
     budget.reports([0, 3, 3, 3]).await;
     let over = |healthy, desired| {
         refused(format!("The disruption budget web needs {desired} healthy pods and has {healthy} currently"))
     };
-    assert_eq!(evict(&managed.pods, &pods[0]).await, over(3, 3));
+    assert_eq!(evict(&site.pods, &pods[0]).await, over(3, 3));
     budget.patch(json!({ "spec": { "minAvailable": 2 } })).await;
     budget.reports([1, 3, 2, 3]).await;
-    assert_eq!(evict(&managed.pods, &pods[0]).await, Ok(()));
+    assert_eq!(evict(&site.pods, &pods[0]).await, Ok(()));
     // Another pod takes its place, and is not ready.
     budget.reports([0, 2, 2, 3]).await;
-    assert_eq!(evict(&managed.pods, &pods[1]).await, over(2, 2));
+    assert_eq!(evict(&site.pods, &pods[1]).await, over(2, 2));
     ready(&set, 3).await;
     budget.reports([1, 3, 2, 3]).await;
     budget.shows("no disrupted pods", |budget| budget.data["status"].get("disruptedPods").is_none()).await;
     budget.patch(json!({ "spec": { "minAvailable": 3 } })).await;
     budget.reports([0, 3, 3, 3]).await;
-    assert_eq!(evict(&managed.pods, &pods[1]).await, over(3, 3));
+    assert_eq!(evict(&site.pods, &pods[1]).await, over(3, 3));
     budget.delete().await;
     // No budget, no refusal.
-    assert_eq!(evict(&managed.pods, &pods[1]).await, Ok(()));
+    assert_eq!(evict(&site.pods, &pods[1]).await, Ok(()));
 }
 
 #[tokio::test]
 async fn as_many_evictions_are_allowed_in_a_row_as_the_status_says() {
-    let managed = Managed::start().await;
+    let site = Site::start().await;
     for (name, replicas, bound, allowed) in [
         ("min-some", 10, json!({ "minAvailable": 7 }), 3),
         ("min-percent-all", 4, json!({ "minAvailable": "100%" }), 0),
@@ -184,14 +182,14 @@ async fn as_many_evictions_are_allowed_in_a_row_as_the_status_says() {
         ("max-none", 3, json!({ "maxUnavailable": 0 }), 0),
         ("max-some", 10, json!({ "maxUnavailable": "25%" }), 3),
     ] {
-        let set = managed.replica_set(name, replicas).await;
+        let set = site.replica_set(name, replicas).await;
         let pods = set.has(replicas.try_into().unwrap()).await;
-        let budget = managed.budget(name, bound).await;
+        let budget = site.budget(name, bound).await;
         let replicas = i64::from(replicas);
         budget.reports([allowed, replicas, replicas - allowed, replicas]).await;
         let mut evicted = 0;
         for pod in &pods {
-            evicted += i64::from(evict(&managed.pods, pod).await.is_ok());
+            evicted += i64::from(evict(&site.pods, pod).await.is_ok());
         }
         assert_eq!(evicted, allowed, "{name}");
         budget.reports([0, replicas - allowed, replicas - allowed, replicas]).await;
@@ -200,29 +198,29 @@ async fn as_many_evictions_are_allowed_in_a_row_as_the_status_says() {
 
 #[tokio::test]
 async fn unhealthy_pods_are_evicted_as_the_budget_says() {
-    let managed = Managed::start().await;
+    let site = Site::start().await;
     for (name, policy, healthy, allowed) in [
         ("default-above", None, 2, true),
         ("default-below", None, 1, false),
         ("if-healthy-below", Some("IfHealthyBudget"), 1, false),
         ("always-below", Some("AlwaysAllow"), 1, true),
     ] {
-        let set = Owner::create(&managed.client, Kind::ReplicaSet, name, 3).await;
+        let set = Owner::create(&site.client, Kind::ReplicaSet, name, 3).await;
         let pods = set.has(3).await;
         for (at, pod) in pods.iter().enumerate() {
             set.mark(pod, "Running", if at < healthy { "True" } else { "False" }).await;
         }
         let bound = json!({ "minAvailable": 2, "unhealthyPodEvictionPolicy": policy });
-        let budget = managed.budget(name, bound).await;
+        let budget = site.budget(name, bound).await;
         budget.reports([0, healthy.try_into().unwrap(), 2, 3]).await;
-        assert_eq!(evict(&managed.pods, &pods[2]).await.is_ok(), allowed, "{name}");
-        assert!(evict(&managed.pods, &pods[0]).await.is_err(), "{name}: a healthy pod");
+        assert_eq!(evict(&site.pods, &pods[2]).await.is_ok(), allowed, "{name}");
+        assert!(evict(&site.pods, &pods[0]).await.is_err(), "{name}: a healthy pod");
     }
 }
 
 #[tokio::test]
 async fn the_owners_of_pods_say_how_many_are_expected() {
-    let managed = Managed::start().await;
+    let site = Site::start().await;
     let template = |app: &str| Kind::ReplicaSet.manifest(app, 1)["spec"]["template"].clone();
     let spec = |app: &str, replicas: i32| {
         let selector = json!({ "matchLabels": { "app": app } });
@@ -230,42 +228,42 @@ async fn the_owners_of_pods_say_how_many_are_expected() {
     };
     // A Deployment counts instead of its ReplicaSet.
     let deployment = json!({ "metadata": { "name": "web" }, "spec": spec("web", 6) });
-    let uid = managed.create("apps", "Deployment", "deployments", deployment).await;
+    let uid = site.create("apps", "Deployment", "deployments", deployment).await;
     let mut manifest = Kind::ReplicaSet.manifest("web", 2);
     let owner = controlled_by("apps/v1", "Deployment", "web", &uid);
     manifest["metadata"]["ownerReferences"] = owner["ownerReferences"].clone();
-    let set = Owner::create_from(&managed.client, Kind::ReplicaSet, manifest).await;
+    let set = Owner::create_from(&site.client, Kind::ReplicaSet, manifest).await;
     ready(&set, 2).await;
-    managed.budget("web", json!({ "maxUnavailable": 5 })).await.reports([1, 2, 1, 6]).await;
+    site.budget("web", json!({ "maxUnavailable": 5 })).await.reports([1, 2, 1, 6]).await;
 
     // Another owner of a ReplicaSet does not.
     let mut manifest = Kind::ReplicaSet.manifest("rollout", 2);
     let owner = controlled_by("example.com/v1", "Rollout", "r", "r");
     manifest["metadata"]["ownerReferences"] = owner["ownerReferences"].clone();
-    let set = Owner::create_from(&managed.client, Kind::ReplicaSet, manifest).await;
+    let set = Owner::create_from(&site.client, Kind::ReplicaSet, manifest).await;
     ready(&set, 2).await;
-    managed.budget("rollout", json!({ "maxUnavailable": 1 })).await.reports([1, 2, 1, 2]).await;
+    site.budget("rollout", json!({ "maxUnavailable": 1 })).await.reports([1, 2, 1, 2]).await;
 
     let mut stateful = json!({ "metadata": { "name": "db" }, "spec": spec("db", 3) });
     stateful["spec"]["serviceName"] = json!("db");
-    let uid = managed.create("apps", "StatefulSet", "statefulsets", stateful).await;
-    managed.pod("db", "db-0", controlled_by("apps/v1", "StatefulSet", "db", &uid)).await;
-    managed.pod("db", "db-1", controlled_by("apps/v1", "StatefulSet", "db", &uid)).await;
-    let budget = managed.budget("db", json!({ "minAvailable": "34%" })).await;
+    let uid = site.create("apps", "StatefulSet", "statefulsets", stateful).await;
+    site.pod("db", "db-0", controlled_by("apps/v1", "StatefulSet", "db", &uid)).await;
+    site.pod("db", "db-1", controlled_by("apps/v1", "StatefulSet", "db", &uid)).await;
+    let budget = site.budget("db", json!({ "minAvailable": "34%" })).await;
     budget.reports([0, 2, 2, 3]).await;
 
     // Pods of two owners.
-    let controller = Owner::create(&managed.client, Kind::ReplicationController, "rc", 4).await;
+    let controller = Owner::create(&site.client, Kind::ReplicationController, "rc", 4).await;
     let owner = controlled_by("v1", "ReplicationController", "rc", &controller.uid);
-    managed.pod("db", "rc-0", owner).await;
+    site.pod("db", "rc-0", owner).await;
     budget.reports([0, 3, 3, 7]).await;
 }
 
 #[tokio::test]
 async fn pods_without_an_owner_need_a_bound_that_is_a_number() {
-    let managed = Managed::start().await;
-    managed.pod("bare", "bare", json!({})).await;
-    let budget = managed.budget("bare", json!({ "maxUnavailable": 1 })).await;
+    let site = Site::start().await;
+    site.pod("bare", "bare", json!({})).await;
+    let budget = site.budget("bare", json!({ "maxUnavailable": 1 })).await;
     budget.reports([0, 1, 0, 0]).await;
     let event = budget.event("UnmanagedPods").await;
     assert_eq!(event.type_.as_deref(), Some("Warning"));
@@ -274,15 +272,15 @@ async fn pods_without_an_owner_need_a_bound_that_is_a_number() {
         cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \
         \".spec.minAvailable\" field of the PDB to an integer value.";
     assert_eq!(event.message.as_deref(), Some(expected));
-    assert!(evict(&managed.pods, "bare").await.is_err());
+    assert!(evict(&site.pods, "bare").await.is_err());
     budget.patch(json!({ "spec": { "maxUnavailable": null, "minAvailable": 0 } })).await;
     budget.reports([1, 1, 0, 1]).await;
-    assert_eq!(evict(&managed.pods, "bare").await, Ok(()));
+    assert_eq!(evict(&site.pods, "bare").await, Ok(()));
 }
 
 #[tokio::test]
 async fn an_owner_without_a_scale_forbids_disruptions() {
-    let managed = Managed::start().await;
+    let site = Site::start().await;
     let gone = controlled_by("apps/v1", "ReplicaSet", "gone", "gone-uid");
     let job = controlled_by("batch/v1", "Job", "job", "job-uid");
     let unknown = controlled_by("example.com/v1", "Widget", "w", "w-uid");
@@ -292,8 +290,8 @@ async fn an_owner_without_a_scale_forbids_disruptions() {
     for (name, owner, why) in
         [("gone", gone, no_owner), ("job", job, no_scale), ("unknown", unknown, no_kind)]
     {
-        managed.pod(name, name, owner).await;
-        let budget = managed.budget(name, json!({ "minAvailable": "10%" })).await;
+        site.pod(name, name, owner).await;
+        let budget = site.budget(name, json!({ "minAvailable": "10%" })).await;
         assert_eq!(budget.says("False", "SyncFailed").await, why);
         let event = budget.event("CalculateExpectedPodCountFailed").await;
         let message = format!("Failed to calculate the number of expected pods: {why}");
@@ -309,12 +307,12 @@ async fn an_owner_without_a_scale_forbids_disruptions() {
 
 #[tokio::test]
 async fn the_scale_of_a_custom_resource_counts() {
-    let managed = Managed::start().await;
-    if matches!(managed.cluster.server, Server::Embedded(_)) {
+    let site = Site::start().await;
+    if matches!(site.managed.cluster.server, Server::Embedded(_)) {
         println!("the embedded API server has no scale of custom resources: not run");
         return;
     }
-    let group = format!("{}.example.com", managed.cluster.namespace);
+    let group = format!("{}.example.com", site.managed.cluster.namespace);
     let definition = json!({
         "metadata": { "name": format!("widgets.{group}") },
         "spec": {
@@ -336,30 +334,30 @@ async fn the_scale_of_a_custom_resource_counts() {
         kind: "CustomResourceDefinition".to_owned(),
         plural: "customresourcedefinitions".to_owned(),
     };
-    let definitions = Api::<DynamicObject>::all_with(managed.client.clone(), &resource);
+    let definitions = Api::<DynamicObject>::all_with(site.client.clone(), &resource);
     let definition: DynamicObject = serde_json::from_value(definition).unwrap();
     definitions.create(&PostParams::default(), &definition).await.unwrap();
     let widget = json!({ "metadata": { "name": "w" }, "spec": { "replicas": 4 } });
-    let uid = managed.create(&group, "Widget", "widgets", widget).await;
+    let uid = site.create(&group, "Widget", "widgets", widget).await;
     let api_version = format!("{group}/v1");
     for name in ["w-0", "w-1"] {
-        managed.pod("w", name, controlled_by(&api_version, "Widget", "w", &uid)).await;
+        site.pod("w", name, controlled_by(&api_version, "Widget", "w", &uid)).await;
     }
-    let budget = managed.budget("w", json!({ "maxUnavailable": 3 })).await;
+    let budget = site.budget("w", json!({ "maxUnavailable": 3 })).await;
     budget.reports([1, 2, 1, 4]).await;
 
     // The owner of the same name is another one.
-    managed.pod("gone", "gone-0", controlled_by(&api_version, "Widget", "w", "older")).await;
-    let gone = managed.budget("gone", json!({ "maxUnavailable": 1 })).await;
+    site.pod("gone", "gone-0", controlled_by(&api_version, "Widget", "w", "older")).await;
+    let gone = site.budget("gone", json!({ "maxUnavailable": 1 })).await;
     assert_eq!(gone.says("False", "SyncFailed").await, "found no controllers for pod \"gone-0\"");
     definitions.delete(&format!("widgets.{group}"), &DeleteParams::default()).await.unwrap();
 }
 
 #[tokio::test]
 async fn selectors_select_as_their_requirements_say() {
-    let managed = Managed::start().await;
-    managed.pod("a", "labelled", json!({})).await;
-    managed.pod("a", "bare", json!({ "labels": {} })).await;
+    let site = Site::start().await;
+    site.pod("a", "labelled", json!({})).await;
+    site.pod("a", "bare", json!({ "labels": {} })).await;
     let expression =
         |operator: &str, values: Value| json!([{ "key": "app", "operator": operator, "values": values }]);
     for (name, selector, expected) in [
@@ -373,13 +371,13 @@ async fn selectors_select_as_their_requirements_say() {
         ("does-not-exist", json!({ "matchExpressions": expression("DoesNotExist", json!([])) }), 1),
     ] {
         let spec = json!({ "minAvailable": 0, "selector": selector });
-        let budget = Budget::create_from(&managed.client, name, spec).await;
+        let budget = Budget::create_from(&site.client, name, spec).await;
         budget.reports([expected, expected, 0, expected]).await;
         // A pod that becomes unready is noticed, whatever the selector.
-        let all = managed.pods.list(&ListParams::default()).await.unwrap().items;
+        let all = site.pods.list(&ListParams::default()).await.unwrap().items;
         for ready in ["False", "True"] {
             for pod in &all {
-                mark(&managed.pods, &name_of(pod), "Running", ready, &Time::now()).await;
+                mark(&site.pods, &name_of(pod), "Running", ready, &Time::now()).await;
             }
             let healthy = if ready == "True" { expected } else { 0 };
             budget.reports([healthy, healthy, 0, expected]).await;
@@ -390,17 +388,17 @@ async fn selectors_select_as_their_requirements_say() {
 
 #[tokio::test]
 async fn a_pod_of_several_budgets_is_told_of_and_not_evicted() {
-    let managed = Managed::start().await;
+    let site = Site::start().await;
     for name in ["first", "second"] {
-        let budget = Budget::create(&managed.client, name, "web", json!({ "minAvailable": 0 })).await;
+        let budget = Budget::create(&site.client, name, "web", json!({ "minAvailable": 0 })).await;
         budget.reports([0, 0, 0, 0]).await;
     }
-    managed.pod("web", "web", json!({})).await;
-    let uid = managed.pods.get("web").await.unwrap().metadata.uid.unwrap();
-    let event = event(&managed.client, &uid, "MultiplePodDisruptionBudgets").await;
+    site.pod("web", "web", json!({})).await;
+    let uid = site.pods.get("web").await.unwrap().metadata.uid.unwrap();
+    let event = event(&site.client, &uid, "MultiplePodDisruptionBudgets").await;
     let start = format!(
         "Pod \"{}\"/\"web\" matches multiple PodDisruptionBudgets.  Chose \"",
-        managed.cluster.namespace
+        site.managed.cluster.namespace
     );
     let message = event.message.unwrap();
     assert!(message.starts_with(&start) && message.ends_with("\" arbitrarily."), "{message}");
@@ -408,24 +406,24 @@ async fn a_pod_of_several_budgets_is_told_of_and_not_evicted() {
     assert_eq!(event.source.unwrap().component.as_deref(), Some("controllermanager"));
     let why =
         "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-    assert_eq!(evict(&managed.pods, "web").await, Err(Refusal { code: 500, why: why.to_owned() }));
+    assert_eq!(evict(&site.pods, "web").await, Err(Refusal { code: 500, why: why.to_owned() }));
 }
 
 #[tokio::test]
 async fn evicted_pods_do_not_count_until_they_should_have_been_deleted() {
-    let managed = Managed::start().await;
-    let set = managed.replica_set("web", 3).await;
+    let site = Site::start().await;
+    let set = site.replica_set("web", 3).await;
     let pods = set.has(3).await;
-    let budget = managed.budget("web", json!({ "minAvailable": 1 })).await;
+    let budget = site.budget("web", json!({ "minAvailable": 1 })).await;
     budget.reports([2, 3, 1, 3]).await;
     let entries = json!({ &pods[0]: ago(110), &pods[1]: ago(0), "gone": ago(0) });
     budget.patch_status(json!({ "disruptedPods": entries })).await;
     budget.reports([0, 1, 1, 3]).await;
     // Nothing changes when the first one's time is up, so that the controller must wake by itself.
     budget.reports([1, 2, 1, 3]).await;
-    let uid = managed.pods.get(&pods[0]).await.unwrap().metadata.uid.unwrap();
-    let event = event(&managed.client, &uid, "NotDeleted").await;
-    let namespace = &managed.cluster.namespace;
+    let uid = site.pods.get(&pods[0]).await.unwrap().metadata.uid.unwrap();
+    let event = event(&site.client, &uid, "NotDeleted").await;
+    let namespace = &site.managed.cluster.namespace;
     let message = format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
     assert_eq!((event.message, event.type_.as_deref()), (Some(message), Some("Warning")));
     set.mark(&pods[2], "Running", "False").await;
@@ -437,9 +435,9 @@ async fn evicted_pods_do_not_count_until_they_should_have_been_deleted() {
 
 #[tokio::test]
 async fn the_mark_of_a_pod_that_nothing_deletes_is_taken_back() {
-    let managed = Managed::start().await;
+    let site = Site::start().await;
     let marked = async |name: &str, reason: &str, since: Time| {
-        create_pod(&managed.pods, "web", name, json!({})).await;
+        create_pod(&site.pods, "web", name, json!({})).await;
         let conditions = json!([
             { "type": "Ready", "status": "True", "lastTransitionTime": since },
             {
@@ -448,10 +446,10 @@ async fn the_mark_of_a_pod_that_nothing_deletes_is_taken_back() {
             },
         ]);
         let status = Patch::Merge(json!({ "status": { "phase": "Running", "conditions": conditions } }));
-        managed.pods.patch_status(name, &PatchParams::default(), &status).await.unwrap();
+        site.pods.patch_status(name, &PatchParams::default(), &status).await.unwrap();
     };
     let target = async |name: &str| {
-        let status = managed.pods.get(name).await.unwrap().status.unwrap();
+        let status = site.pods.get(name).await.unwrap().status.unwrap();
         let conditions = status.conditions.unwrap();
         assert!(conditions.iter().any(|other| other.type_ == "Ready" && other.status == "True"));
         conditions.into_iter().find(|condition| condition.type_ == "DisruptionTarget").unwrap()
@@ -468,7 +466,7 @@ async fn the_mark_of_a_pod_that_nothing_deletes_is_taken_back() {
         assert_eq!((taken_back.reason, taken_back.message, taken_back.last_probe_time), (None, None, None));
         let age = Time::now().seconds() - Time::from(taken_back.last_transition_time.unwrap().0).seconds();
         assert!(age < 60, "{age}");
-        assert_eq!(taken_back.observed_generation, managed.pods.get(name).await.unwrap().metadata.generation);
+        assert_eq!(taken_back.observed_generation, site.pods.get(name).await.unwrap().metadata.generation);
     }
     for name in ["kubelet", "fresh"] {
         assert_eq!(target(name).await.status, "True", "{name}");
@@ -477,16 +475,16 @@ async fn the_mark_of_a_pod_that_nothing_deletes_is_taken_back() {
 
 #[tokio::test]
 async fn a_status_that_is_right_is_not_written_again() {
-    let mut managed = Managed::start().await;
-    managed.replica_set("web", 3).await;
+    let mut site = Site::start().await;
+    site.replica_set("web", 3).await;
     let budgets = [
-        managed.budget("web", json!({ "minAvailable": "50%" })).await,
-        managed.budget("none", json!({ "maxUnavailable": 1 })).await,
+        site.budget("web", json!({ "minAvailable": "50%" })).await,
+        site.budget("none", json!({ "maxUnavailable": 1 })).await,
     ];
     budgets[0].reports([1, 3, 2, 3]).await;
     budgets[1].reports([0, 0, 0, 0]).await;
-    managed.pod("job", "job", controlled_by("batch/v1", "Job", "job", "job-uid")).await;
-    let failing = managed.budget("job", json!({ "maxUnavailable": 1 })).await;
+    site.pod("job", "job", controlled_by("batch/v1", "Job", "job", "job-uid")).await;
+    let failing = site.budget("job", json!({ "maxUnavailable": 1 })).await;
     failing.says("False", "SyncFailed").await;
     let all = [&budgets[0], &budgets[1], &failing];
     let versions = async || {
@@ -498,9 +496,9 @@ async fn a_status_that_is_right_is_not_written_again() {
     };
     let before = versions().await;
     // A manager that starts looks at every budget; the new one shows that it has.
-    managed.manager.stop().await;
-    let _second = Manager::start(&managed.cluster.kubeconfig(), QUICK);
-    let last = managed.budget("zzz", json!({ "minAvailable": 1 })).await;
+    site.managed.manager.stop().await;
+    let _second = Manager::start(&site.managed.cluster.kubeconfig(), QUICK);
+    let last = site.budget("zzz", json!({ "minAvailable": 1 })).await;
     last.reports([0, 0, 1, 0]).await;
     assert_eq!(versions().await, before);
 }
@@ -536,14 +534,14 @@ async fn drain(managed_pods: &Api<Pod>, set: &Owner, mut disturb: impl AsyncFnMu
 
 #[tokio::test]
 async fn a_drain_leaves_enough_pods_though_the_manager_is_killed_again_and_again() {
-    let mut managed = Managed::start().await;
-    let set = managed.replica_set("web", 6).await;
-    let budget = managed.budget("web", json!({ "maxUnavailable": 2 })).await;
+    let mut site = Site::start().await;
+    let set = site.replica_set("web", 6).await;
+    let budget = site.budget("web", json!({ "maxUnavailable": 2 })).await;
     budget.reports([2, 6, 4, 6]).await;
-    let (pods, kubeconfig) = (managed.pods.clone(), managed.cluster.kubeconfig());
+    let (pods, kubeconfig) = (site.pods.clone(), site.managed.cluster.kubeconfig());
     let lowest = drain(&pods, &set, async |_| {
-        managed.manager.kill();
-        managed.manager = Manager::start(&kubeconfig, QUICK);
+        site.managed.manager.kill();
+        site.managed.manager = Manager::start(&kubeconfig, QUICK);
     })
     .await;
     assert!(lowest >= 4, "{lowest} pods were healthy");
@@ -555,22 +553,7 @@ async fn a_drain_leaves_enough_pods_though_the_manager_is_killed_again_and_again
 async fn of_two_managers_one_is_killed_and_the_other_goes_on() {
     let cluster = Cluster::start_alone().await;
     let client = cluster.client();
-    let lease = format!("disruption-{}", cluster.namespace);
-    let resource = format!("--leader-elect-resource-name={lease}");
-    let terms = [
-        "--leader-elect-lease-duration=3s",
-        "--leader-elect-renew-deadline=2s",
-        "--leader-elect-retry-period=400ms",
-        &resource,
-    ];
-    let flags = [QUICK, &terms].concat();
-    let leases = Api::<Lease>::namespaced(client.clone(), "kube-system");
-    let mut first = Manager::start_candidate(&cluster.kubeconfig(), &flags);
-    eventually("the first leads", || async {
-        leases.get(&lease).await.ok()?.spec?.holder_identity.filter(|holder| !holder.is_empty())
-    })
-    .await;
-    let _second = Manager::start_candidate(&cluster.kubeconfig(), &flags);
+    let mut managers = Candidates::start(&cluster, QUICK).await;
     let set = Owner::create(&client, Kind::ReplicaSet, "web", 4).await;
     ready(&set, 4).await;
     let budget = Budget::create(&client, "web", "web", json!({ "minAvailable": "75%" })).await;
@@ -578,7 +561,7 @@ async fn of_two_managers_one_is_killed_and_the_other_goes_on() {
     let pods = Api::<Pod>::default_namespaced(client.clone());
     let lowest = drain(&pods, &set, async |at| {
         if at == 1 {
-            first.kill();
+            managers.kill_leader();
         }
     })
     .await;

@@ -20,9 +20,10 @@ use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::json;
+use support::history::PodHistory;
 use support::jobs::{self, job};
 use support::manager::Manager;
-use support::replicas::{Kind, Owner, PodHistory, is_active};
+use support::replicas::{Kind, Owner, is_active};
 use support::{Cluster, eventually, real};
 
 const CONTROLLERS: &str =

@@ -13,15 +13,16 @@ mod support;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::{Value, json};
 use steersman_api::Time;
 use steersman_apiserver::{Calls, Failure, Verb};
+use support::history::PodHistory;
+use support::managed::{Candidates, Managed};
 use support::manager::Manager;
-use support::replicas::{Kind, Owner, PodHistory, create_pod, mark, name_of};
+use support::replicas::{Kind, Owner, create_pod, mark, name_of};
 use support::{Cluster, eventually};
 
 const CONTROLLERS: &str = "--controllers=replicaset-controller,replicationcontroller-controller";
@@ -29,26 +30,8 @@ const QUICK: &[&str] = &[CONTROLLERS, "--kube-api-qps=1000", "--kube-api-burst=1
 /// So few calls a second that a test sees the manager in the middle of its work.
 const SLOW: &[&str] = &[CONTROLLERS, "--kube-api-qps=20", "--kube-api-burst=10"];
 
-/// The cluster with a manager at work. The manager ends before another test has its turn.
-struct Managed {
-    client: kube::Client,
-    manager: Manager,
-    cluster: Cluster,
-}
-
-impl Managed {
-    async fn start() -> Self {
-        Self::on(Cluster::start_alone().await)
-    }
-
-    fn on(cluster: Cluster) -> Self {
-        let manager = Manager::start(&cluster.kubeconfig(), QUICK);
-        Self { client: cluster.client(), manager, cluster }
-    }
-
-    async fn create(&self, kind: Kind, replicas: u32) -> Owner {
-        Owner::create(&self.client, kind, &name(kind), replicas).await
-    }
+async fn create(managed: &Managed, kind: Kind, replicas: u32) -> Owner {
+    Owner::create(&managed.client, kind, &name(kind), replicas).await
 }
 
 /// A name that no owner of the other kind has.
@@ -66,7 +49,7 @@ fn ago(duration: Duration) -> Time {
 
 #[tokio::test]
 async fn pods_are_made_from_the_template() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
         let mut manifest = kind.manifest(&name(kind), 2);
         manifest["spec"]["template"]["metadata"] = json!({
@@ -97,9 +80,9 @@ async fn pods_are_made_from_the_template() {
 
 #[tokio::test]
 async fn the_status_counts_pods_by_what_they_are_like() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
-        let owner = managed.create(kind, 3).await;
+        let owner = create(&managed, kind, 3).await;
         let pods = owner.has(3).await;
         owner.reports(json!({ "replicas": 3, "fullyLabeledReplicas": 3, "readyReplicas": 0 })).await;
         owner.mark(&pods[0], "Running", "True").await;
@@ -126,7 +109,7 @@ async fn the_status_counts_pods_by_what_they_are_like() {
 
 #[tokio::test]
 async fn pods_are_available_once_they_have_been_ready_for_long_enough() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
         let mut manifest = kind.manifest(&name(kind), 3);
         manifest["spec"]["minReadySeconds"] = json!(3600);
@@ -143,9 +126,9 @@ async fn pods_are_available_once_they_have_been_ready_for_long_enough() {
 
 #[tokio::test]
 async fn scaling_down_deletes_pods_that_are_not_ready_first() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
-        let owner = managed.create(kind, 2).await;
+        let owner = create(&managed, kind, 2).await;
         let first = owner.has(2).await;
         owner.scale(5).await;
         let pods = owner.has(5).await;
@@ -168,9 +151,9 @@ async fn scaling_down_deletes_pods_that_are_not_ready_first() {
 
 #[tokio::test]
 async fn scaling_down_deletes_pods_of_lower_cost_first() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
-        let owner = managed.create(kind, 5).await;
+        let owner = create(&managed, kind, 5).await;
         let pods = owner.has(5).await;
         for (pod, cost) in pods.iter().zip(["10", "-20", "2147483648", "-3", "7"]) {
             let cost = json!({ "controller.kubernetes.io/pod-deletion-cost": cost });
@@ -194,7 +177,7 @@ async fn scaling_down_deletes_pods_of_lower_cost_first() {
 /// find the siblings of a ReplicationController: its index of owners knows ReplicaSets only.
 #[tokio::test]
 async fn scaling_down_deletes_pods_on_nodes_with_more_pods_of_sibling_replica_sets_first() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let manifest = |name: &str, replicas| {
         let mut manifest = Kind::ReplicaSet.manifest(name, replicas);
         manifest["metadata"]["ownerReferences"] = json!([{
@@ -222,7 +205,7 @@ async fn scaling_down_deletes_pods_on_nodes_with_more_pods_of_sibling_replica_se
 
 #[tokio::test]
 async fn scaling_down_an_owner_without_a_controller_ignores_how_its_pods_are_spread() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
         let mut manifest = kind.manifest(&name(kind), 2);
         manifest["spec"]["template"]["spec"]["nodeName"] = json!("crowded");
@@ -242,9 +225,9 @@ async fn scaling_down_an_owner_without_a_controller_ignores_how_its_pods_are_spr
 
 #[tokio::test]
 async fn pods_that_are_deleted_or_have_ended_are_replaced() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
-        let owner = managed.create(kind, 3).await;
+        let owner = create(&managed, kind, 3).await;
         let pods = owner.has(3).await;
         owner.pods.delete(&pods[0], &DeleteParams::default()).await.unwrap();
         eventually("another pod takes its place", || async {
@@ -266,7 +249,7 @@ async fn pods_that_are_deleted_or_have_ended_are_replaced() {
 
 #[tokio::test]
 async fn a_pod_that_takes_its_time_to_end_is_replaced_at_once() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
         let mut manifest = kind.manifest(&name(kind), 2);
         // The pods of a node end when its kubelet says so; this one never does.
@@ -292,7 +275,7 @@ async fn a_pod_that_takes_its_time_to_end_is_replaced_at_once() {
 
 #[tokio::test]
 async fn pods_without_an_owner_are_adopted_and_count() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
         let foreign = json!([{
             "apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "other-uid", "controller": true,
@@ -341,9 +324,9 @@ async fn pods_without_an_owner_are_adopted_and_count() {
 
 #[tokio::test]
 async fn a_pod_whose_labels_no_longer_match_is_released_and_replaced() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
-        let owner = managed.create(kind, 2).await;
+        let owner = create(&managed, kind, 2).await;
         let pods = owner.has(2).await;
         owner.patch_pod(&pods[0], json!({ "metadata": { "labels": { "app": "debug" } } })).await;
         eventually("it is released", || async {
@@ -364,9 +347,9 @@ async fn a_pod_whose_labels_no_longer_match_is_released_and_replaced() {
 
 #[tokio::test]
 async fn owners_with_the_same_selector_leave_each_others_pods_alone() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
-        let first = managed.create(kind, 2).await;
+        let first = create(&managed, kind, 2).await;
         let pods = first.has(2).await;
         let mut manifest = kind.manifest(&first.name, 3);
         manifest["metadata"]["name"] = json!(format!("{}-second", first.name));
@@ -380,7 +363,7 @@ async fn owners_with_the_same_selector_leave_each_others_pods_alone() {
 
 #[tokio::test]
 async fn an_owner_that_is_being_deleted_makes_adopts_and_releases_no_pod() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
         let mut manifest = kind.manifest(&name(kind), 3);
         manifest["metadata"]["finalizers"] = json!(["example.com/hold"]);
@@ -404,7 +387,7 @@ async fn an_owner_that_is_being_deleted_makes_adopts_and_releases_no_pod() {
 
 #[tokio::test]
 async fn a_pod_that_is_refused_is_reported_until_it_can_be_made() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
         let mut manifest = kind.manifest(&name(kind), 2);
         manifest["spec"]["template"]["spec"]["priorityClassName"] = json!("no-such");
@@ -431,7 +414,7 @@ async fn a_pod_that_is_refused_is_reported_until_it_can_be_made() {
 
 #[tokio::test]
 async fn a_quota_lets_as_many_pods_be_made_as_it_has_room_for() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
         let quotas = Api::<ResourceQuota>::default_namespaced(managed.client.clone());
         let quota_name = name(kind);
@@ -441,7 +424,7 @@ async fn a_quota_lets_as_many_pods_be_made_as_it_has_room_for() {
         let counted = json!({ "status": { "hard": { "pods": "2" }, "used": { "pods": "0" } } });
         quotas.patch_status(&quota_name, &PatchParams::default(), &Patch::Merge(counted)).await.unwrap();
 
-        let owner = managed.create(kind, 4).await;
+        let owner = create(&managed, kind, 4).await;
         let failure = eventually("the failure is reported", || owner.failure()).await;
         assert_eq!(failure["reason"], "FailedCreate");
         assert!(failure["message"].as_str().unwrap().contains("exceeded quota"), "{failure}");
@@ -459,10 +442,10 @@ async fn a_quota_lets_as_many_pods_be_made_as_it_has_room_for() {
 
 #[tokio::test]
 async fn a_pod_that_can_not_be_deleted_is_reported_until_it_is() {
-    let managed = Managed::on(Cluster::start_embedded().await);
+    let managed = Managed::on(Cluster::start_embedded().await, QUICK);
     let faults = managed.cluster.embedded().faults();
     for kind in Kind::ALL {
-        let owner = managed.create(kind, 2).await;
+        let owner = create(&managed, kind, 2).await;
         owner.has(2).await;
         owner.reports(json!({ "replicas": 2 })).await;
         faults.fail(usize::MAX, Calls::to("pods").verb(Verb::Delete), Failure::InternalError);
@@ -479,9 +462,9 @@ async fn a_pod_that_can_not_be_deleted_is_reported_until_it_is() {
 
 #[tokio::test]
 async fn what_becomes_of_pods_is_recorded_as_events_of_the_owner() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     for kind in Kind::ALL {
-        let owner = managed.create(kind, 1).await;
+        let owner = create(&managed, kind, 1).await;
         let pod = owner.has(1).await.remove(0);
         let created = owner.event("SuccessfulCreate", &format!("Created pod: {pod}")).await;
         owner.scale(0).await;
@@ -497,7 +480,7 @@ async fn what_becomes_of_pods_is_recorded_as_events_of_the_owner() {
 
 #[tokio::test]
 async fn an_owner_that_has_its_pods_is_not_written_again() {
-    let Managed { client, mut manager, cluster } = Managed::start().await;
+    let Managed { client, mut manager, cluster } = Managed::start(QUICK).await;
     let mut owners = Vec::new();
     for kind in Kind::ALL {
         let mut manifest = kind.manifest(&name(kind), 2);
@@ -553,12 +536,12 @@ async fn a_manager_killed_in_the_middle_of_scaling_makes_no_pod_twice() {
 
 #[tokio::test]
 async fn a_watch_that_lags_leads_to_no_pod_too_many_and_none_too_few() {
-    let managed = Managed::on(Cluster::start_embedded().await);
+    let managed = Managed::on(Cluster::start_embedded().await, QUICK);
     let history = PodHistory::start(&managed.client);
     managed.cluster.embedded().faults().delay_watches(Calls::to("pods"), Duration::from_secs(2));
     let mut owners = Vec::new();
     for kind in Kind::ALL {
-        owners.push(managed.create(kind, 20).await);
+        owners.push(create(&managed, kind, 20).await);
     }
     for owner in &owners {
         // Each change comes before the manager's cache shows what came of the one before.
@@ -583,21 +566,8 @@ async fn a_watch_that_lags_leads_to_no_pod_too_many_and_none_too_few() {
 async fn of_two_managers_one_is_killed_and_the_other_goes_on() {
     let cluster = Cluster::start_alone().await;
     let client = cluster.client();
-    let lease = format!("replicas-{}", cluster.namespace);
-    let resource = format!("--leader-elect-resource-name={lease}");
-    let terms = [
-        "--leader-elect-lease-duration=3s",
-        "--leader-elect-renew-deadline=2s",
-        "--leader-elect-retry-period=400ms",
-        &resource,
-    ];
-    let flags = [SLOW, &terms].concat();
-    let leases = Api::<Lease>::namespaced(client.clone(), "kube-system");
     let history = PodHistory::start(&client);
-    let mut first = Manager::start_candidate(&cluster.kubeconfig(), &flags);
-    let holder = || async { leases.get(&lease).await.ok()?.spec?.holder_identity.filter(|h| !h.is_empty()) };
-    let leader = eventually("the first leads", holder).await;
-    let _second = Manager::start_candidate(&cluster.kubeconfig(), &flags);
+    let mut managers = Candidates::start(&cluster, SLOW).await;
     let mut owners = Vec::new();
     for kind in Kind::ALL {
         owners.push(Owner::create(&client, kind, &name(kind), 30).await);
@@ -605,11 +575,11 @@ async fn of_two_managers_one_is_killed_and_the_other_goes_on() {
     for owner in &owners {
         eventually("some pods are made", || async { (owner.active().await.len() >= 4).then_some(()) }).await;
     }
-    first.kill();
+    managers.kill_leader();
     for owner in &owners {
         owner.has(30).await;
         owner.reports(json!({ "replicas": 30 })).await;
     }
-    assert_ne!(holder().await, Some(leader));
+    assert!(managers.has_changed().await);
     assert_eq!(history.count().await, 60);
 }

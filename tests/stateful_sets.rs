@@ -9,14 +9,15 @@
 
 mod support;
 
-use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use steersman_api::Time;
+use support::history::PodHistory;
+use support::managed::{Candidates, Managed};
 use support::manager::Manager;
-use support::replicas::{PodHistory, create_pod, mark};
-use support::stateful_sets::{Set, claim_template, image_of, manifest, revision_of};
+use support::replicas::{create_pod, image_of, mark};
+use support::stateful_sets::{Set, claim_template, manifest, revision_of};
 use support::{Cluster, eventually};
 
 const CONTROLLERS: &str = "--controllers=statefulset-controller";
@@ -24,23 +25,8 @@ const QUICK: &[&str] = &[CONTROLLERS, "--kube-api-qps=1000", "--kube-api-burst=1
 /// So few calls a second that a test sees the manager in the middle of its work.
 const SLOW: &[&str] = &[CONTROLLERS, "--kube-api-qps=20", "--kube-api-burst=10"];
 
-/// The cluster with a manager at work. The manager ends before another test has its turn.
-struct Managed {
-    client: kube::Client,
-    manager: Manager,
-    cluster: Cluster,
-}
-
-impl Managed {
-    async fn start() -> Self {
-        let cluster = Cluster::start_alone().await;
-        let manager = Manager::start(&cluster.kubeconfig(), QUICK);
-        Self { client: cluster.client(), manager, cluster }
-    }
-
-    async fn create(&self, replicas: u32, spec: Value) -> Set {
-        Set::create(&self.client, with(replicas, spec)).await
-    }
+async fn create(managed: &Managed, replicas: u32, spec: Value) -> Set {
+    Set::create(&managed.client, with(replicas, spec)).await
 }
 
 /// The set `web` with these fields in its spec.
@@ -66,11 +52,11 @@ fn on_a_node(name: &str) -> Value {
 
 #[tokio::test]
 async fn a_pod_has_its_name_its_number_and_its_place_in_dns() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let mut template = on_a_node("web");
     template["metadata"]["annotations"] = json!({ "example.com/note": "kept" });
     template["metadata"]["finalizers"] = json!(["example.com/kept"]);
-    let set = managed.create(1, json!({ "template": template })).await;
+    let set = create(&managed, 1, json!({ "template": template })).await;
     let pod = set.waits_for(0).await;
     let revision = set.history().await[&1].clone();
     let labels = serde_json::to_value(&pod.metadata.labels).unwrap();
@@ -94,8 +80,8 @@ async fn a_pod_has_its_name_its_number_and_its_place_in_dns() {
 
 #[tokio::test]
 async fn ordered_pods_are_created_each_after_its_predecessor_is_ready() {
-    let managed = Managed::start().await;
-    let set = managed.create(3, json!({})).await;
+    let managed = Managed::start(QUICK).await;
+    let set = create(&managed, 3, json!({})).await;
     set.rests_at(&[0]).await;
     set.mark(0, "Running", "False").await;
     set.reports(json!({ "replicas": 1, "readyReplicas": 0 })).await;
@@ -113,8 +99,8 @@ async fn ordered_pods_are_created_each_after_its_predecessor_is_ready() {
 
 #[tokio::test]
 async fn ordered_pods_are_deleted_each_after_its_successor_is_gone() {
-    let managed = Managed::start().await;
-    let set = managed.create(4, json!({ "template": on_a_node("web") })).await;
+    let managed = Managed::start(QUICK).await;
+    let set = create(&managed, 4, json!({ "template": on_a_node("web") })).await;
     set.all_ready(&[0, 1, 2, 3]).await;
     set.reports(json!({ "readyReplicas": 4 })).await;
     set.scale(1).await;
@@ -132,8 +118,8 @@ async fn ordered_pods_are_deleted_each_after_its_successor_is_gone() {
 
 #[tokio::test]
 async fn parallel_pods_are_created_and_deleted_at_once() {
-    let managed = Managed::start().await;
-    let set = managed.create(3, parallel()).await;
+    let managed = Managed::start(QUICK).await;
+    let set = create(&managed, 3, parallel()).await;
     set.rests_at(&[0, 1, 2]).await;
     set.scale(5).await;
     set.rests_at(&[0, 1, 2, 3, 4]).await;
@@ -143,8 +129,8 @@ async fn parallel_pods_are_created_and_deleted_at_once() {
 
 #[tokio::test]
 async fn a_pod_that_has_ended_is_replaced_by_one_of_its_name() {
-    let managed = Managed::start().await;
-    let set = managed.create(2, json!({})).await;
+    let managed = Managed::start(QUICK).await;
+    let set = create(&managed, 2, json!({})).await;
     set.all_ready(&[0, 1]).await;
     set.reports(json!({ "readyReplicas": 2 })).await;
     for (number, phase) in [(0, "Failed"), (1, "Succeeded")] {
@@ -161,9 +147,9 @@ async fn a_pod_that_has_ended_is_replaced_by_one_of_its_name() {
 
 #[tokio::test]
 async fn a_rolling_update_goes_from_the_highest_pod_down_to_the_partition() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let partition = |at: u32| json!({ "updateStrategy": { "rollingUpdate": { "partition": at } } });
-    let set = managed.create(3, partition(2)).await;
+    let set = create(&managed, 3, partition(2)).await;
     set.all_ready(&[0, 1, 2]).await;
     let first = set.reports(json!({ "readyReplicas": 3 })).await["currentRevision"].clone();
     let old = set.has(&[0, 1, 2]).await;
@@ -179,7 +165,7 @@ async fn a_rolling_update_goes_from_the_highest_pod_down_to_the_partition() {
     // A pod below the partition comes back as it was.
     set.delete(0).await;
     let again = set.replaces(0, &old["web-0"]).await;
-    assert_eq!((image_of(&again), json!(revision_of(&again))), ("image:1".to_owned(), first));
+    assert_eq!((image_of(&again), json!(revision_of(&again))), ("image:1", first));
     set.ready(0).await;
     set.reports(json!({ "readyReplicas": 3, "currentReplicas": 2 })).await;
 
@@ -197,8 +183,8 @@ async fn a_rolling_update_goes_from_the_highest_pod_down_to_the_partition() {
 
 #[tokio::test]
 async fn pods_of_a_set_that_updates_on_delete_get_the_template_when_they_are_deleted() {
-    let managed = Managed::start().await;
-    let set = managed.create(2, json!({ "updateStrategy": { "type": "OnDelete" } })).await;
+    let managed = Managed::start(QUICK).await;
+    let set = create(&managed, 2, json!({ "updateStrategy": { "type": "OnDelete" } })).await;
     set.all_ready(&[0, 1]).await;
     set.reports(json!({ "readyReplicas": 2 })).await;
     let old = set.has(&[0, 1]).await;
@@ -213,8 +199,8 @@ async fn pods_of_a_set_that_updates_on_delete_get_the_template_when_they_are_del
 
 #[tokio::test]
 async fn a_template_that_comes_back_raises_its_revision() {
-    let managed = Managed::start().await;
-    let set = managed.create(1, json!({})).await;
+    let managed = Managed::start(QUICK).await;
+    let set = create(&managed, 1, json!({})).await;
     set.ready(0).await;
     set.reports(json!({ "readyReplicas": 1 })).await;
     let first = set.waits_for(0).await;
@@ -226,14 +212,14 @@ async fn a_template_that_comes_back_raises_its_revision() {
     assert_eq!(before, [(1, revision_of(&first)), (2, revision_of(&second))].into());
     set.update(1).await;
     let third = set.replaces(0, &second).await;
-    assert_eq!((image_of(&third), revision_of(&third)), ("image:1".to_owned(), revision_of(&first)));
+    assert_eq!((image_of(&third), revision_of(&third)), ("image:1", revision_of(&first)));
     assert_eq!(set.history().await, [(2, revision_of(&second)), (3, revision_of(&first))].into());
 }
 
 #[tokio::test]
 async fn revisions_beyond_the_limit_are_deleted_from_the_oldest() {
-    let managed = Managed::start().await;
-    let set = managed.create(1, json!({ "revisionHistoryLimit": 1 })).await;
+    let managed = Managed::start(QUICK).await;
+    let set = create(&managed, 1, json!({ "revisionHistoryLimit": 1 })).await;
     let mut last = set.waits_for(0).await;
     set.ready(0).await;
     set.reports(json!({ "readyReplicas": 1 })).await;
@@ -253,7 +239,7 @@ async fn revisions_beyond_the_limit_are_deleted_from_the_oldest() {
 
 #[tokio::test]
 async fn a_revision_is_owned_and_labelled() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let mut manifest = manifest("web", 1);
     manifest["metadata"]["annotations"] = json!({ "example.com/note": "kept" });
     let set = Set::create(&managed.client, manifest).await;
@@ -273,9 +259,9 @@ async fn a_revision_is_owned_and_labelled() {
 
 #[tokio::test]
 async fn each_pod_has_claims_of_its_own_which_outlive_it() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let templates = json!([claim_template("data"), claim_template("logs")]);
-    let set = managed.create(2, json!({ "volumeClaimTemplates": templates })).await;
+    let set = create(&managed, 2, json!({ "volumeClaimTemplates": templates })).await;
     set.all_ready(&[0, 1]).await;
     set.reports(json!({ "readyReplicas": 2 })).await;
     for pod in ["web-0", "web-1"] {
@@ -305,8 +291,8 @@ async fn each_pod_has_claims_of_its_own_which_outlive_it() {
 
 #[tokio::test]
 async fn a_pending_pod_whose_claim_is_gone_gets_another() {
-    let managed = Managed::start().await;
-    let set = managed.create(1, json!({ "volumeClaimTemplates": [claim_template("data")] })).await;
+    let managed = Managed::start(QUICK).await;
+    let set = create(&managed, 1, json!({ "volumeClaimTemplates": [claim_template("data")] })).await;
     set.waits_for(0).await;
     let old = set.claims.get("data-web-0").await.unwrap();
     set.claims.delete("data-web-0", &DeleteParams::default()).await.unwrap();
@@ -325,14 +311,14 @@ async fn a_pending_pod_whose_claim_is_gone_gets_another() {
 
 #[tokio::test]
 async fn claims_are_owned_as_the_retention_policy_demands() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let policy = |deleted: &str, scaled: &str| json!({ "whenDeleted": deleted, "whenScaled": scaled });
     let spec = json!({
         "volumeClaimTemplates": [claim_template("data")],
         "persistentVolumeClaimRetentionPolicy": policy("Delete", "Delete"),
         "template": on_a_node("web"),
     });
-    let set = managed.create(2, spec).await;
+    let set = create(&managed, 2, spec).await;
     set.all_ready(&[0, 1]).await;
     set.reports(json!({ "readyReplicas": 2 })).await;
     for claim in ["data-web-0", "data-web-1"] {
@@ -357,7 +343,7 @@ async fn claims_are_owned_as_the_retention_policy_demands() {
 
 #[tokio::test]
 async fn a_claim_that_another_controller_manages_is_left_alone() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let claims = Api::default_namespaced(managed.client.clone());
     let mut claim = claim_template("data-web-0");
     claim["metadata"]["ownerReferences"] = json!([{
@@ -369,7 +355,7 @@ async fn a_claim_that_another_controller_manages_is_left_alone() {
         "volumeClaimTemplates": [claim_template("data")],
         "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Delete", "whenScaled": "Retain" },
     });
-    let set = managed.create(1, spec).await;
+    let set = create(&managed, 1, spec).await;
     set.ready(0).await;
     set.reports(json!({ "readyReplicas": 1 })).await;
     let message = "PersistentVolumeClaim data-web-0 has a conflicting OwnerReference";
@@ -379,7 +365,7 @@ async fn a_claim_that_another_controller_manages_is_left_alone() {
 
 #[tokio::test]
 async fn pods_are_adopted_by_label_and_name_and_released_by_label() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let pods = Api::default_namespaced(managed.client.clone());
     create_pod(&pods, "web", "web-1", json!({})).await;
     create_pod(&pods, "web", "other-1", json!({})).await;
@@ -387,7 +373,7 @@ async fn pods_are_adopted_by_label_and_name_and_released_by_label() {
     // A rolling update would replace the adopted pod, which has no revision.
     let mut spec = parallel();
     spec["updateStrategy"] = json!({ "type": "OnDelete" });
-    let set = managed.create(2, spec).await;
+    let set = create(&managed, 2, spec).await;
     let owner = |name: &'static str| {
         let pods = pods.clone();
         async move { pods.get(name).await.unwrap().metadata.owner_references.map(|owners| owners[0].uid.clone()) }
@@ -413,10 +399,10 @@ async fn pods_are_adopted_by_label_and_name_and_released_by_label() {
 
 #[tokio::test]
 async fn pods_are_numbered_from_the_start() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let mut spec = parallel();
     spec["ordinals"] = json!({ "start": 5 });
-    let set = managed.create(2, spec).await;
+    let set = create(&managed, 2, spec).await;
     set.rests_at(&[5, 6]).await;
     set.all_ready(&[5, 6]).await;
     set.reports(json!({ "readyReplicas": 2 })).await;
@@ -426,8 +412,8 @@ async fn pods_are_numbered_from_the_start() {
 
 #[tokio::test]
 async fn ordered_pods_wait_until_their_predecessors_have_been_ready_for_long_enough() {
-    let managed = Managed::start().await;
-    let set = managed.create(3, json!({ "minReadySeconds": 3600 })).await;
+    let managed = Managed::start(QUICK).await;
+    let set = create(&managed, 3, json!({ "minReadySeconds": 3600 })).await;
     let since = |seconds: i64| Time::from_seconds(Time::now().seconds() - seconds);
     set.ready(0).await;
     set.reports(json!({ "replicas": 1, "readyReplicas": 1, "availableReplicas": 0 })).await;
@@ -460,7 +446,7 @@ async fn stuck(managed: &Managed, annotations: Value) -> Set {
 
 #[tokio::test]
 async fn a_broken_update_stays_stuck_though_its_template_is_mended() {
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let set = stuck(&managed, json!({})).await;
     let broken = set.waits_for(1).await;
     set.update(3).await;
@@ -477,7 +463,7 @@ async fn a_broken_update_goes_on_where_the_user_has_asked_for_it() {
         println!("skipped: only steersman has this");
         return;
     }
-    let managed = Managed::start().await;
+    let managed = Managed::start(QUICK).await;
     let set = stuck(&managed, json!({ "steersman.io/replace-broken-pods": "true" })).await;
     let broken = set.waits_for(1).await;
     set.update(3).await;
@@ -486,8 +472,8 @@ async fn a_broken_update_goes_on_where_the_user_has_asked_for_it() {
 
 #[tokio::test]
 async fn what_becomes_of_pods_is_recorded_as_events_of_the_set() {
-    let managed = Managed::start().await;
-    let set = managed.create(1, json!({})).await;
+    let managed = Managed::start(QUICK).await;
+    let set = create(&managed, 1, json!({})).await;
     set.waits_for(0).await;
     let created = set.event("SuccessfulCreate", "Create Pod web-0 in StatefulSet web successful").await;
     set.scale(0).await;
@@ -501,7 +487,7 @@ async fn what_becomes_of_pods_is_recorded_as_events_of_the_set() {
 
 #[tokio::test]
 async fn a_set_that_has_its_pods_is_not_written_again() {
-    let Managed { client, mut manager, cluster } = Managed::start().await;
+    let Managed { client, mut manager, cluster } = Managed::start(QUICK).await;
     let spec = json!({
         "volumeClaimTemplates": [claim_template("data")],
         "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Delete", "whenScaled": "Delete" },
@@ -519,6 +505,39 @@ async fn a_set_that_has_its_pods_is_not_written_again() {
     last.waits_for(0).await;
     last.reports(json!({ "replicas": 1 })).await;
     assert_eq!(set.versions().await, before);
+}
+
+#[tokio::test]
+async fn a_revision_that_an_older_version_wrote_replaces_no_pod() {
+    let Managed { client, mut manager, cluster } = Managed::start(QUICK).await;
+    let set = Set::create(&client, with(2, json!({}))).await;
+    set.all_ready(&[0, 1]).await;
+    set.reports(json!({ "readyReplicas": 2 })).await;
+    manager.stop().await;
+    let pods = set.has(&[0, 1]).await;
+    let name = set.history().await[&1].clone();
+    let mut revision = serde_json::to_value(set.revisions.get(&name).await.unwrap()).unwrap();
+    let metadata = revision["metadata"].as_object_mut().unwrap();
+    metadata.retain(|field, _| matches!(&**field, "name" | "labels" | "annotations" | "ownerReferences"));
+    let template = &mut revision["data"]["spec"]["template"];
+    template["metadata"]["creationTimestamp"] = Value::Null;
+    // An API server that knows the field fills in its default.
+    let container = template["spec"]["containers"][0].as_object_mut().unwrap();
+    assert_eq!(container.remove("terminationMessagePolicy"), Some(json!("File")));
+    // The data of a revision can't be changed.
+    set.revisions.delete(&name, &DeleteParams::default()).await.unwrap();
+    set.revisions.create(&PostParams::default(), &serde_json::from_value(revision).unwrap()).await.unwrap();
+
+    let _second = Manager::start(&cluster.kubeconfig(), QUICK);
+    set.scale(3).await;
+    let third = set.waits_for(2).await;
+    assert_eq!(revision_of(&third), name);
+    set.ready(2).await;
+    set.reports(json!({ "readyReplicas": 3, "updatedReplicas": 3, "currentReplicas": 3 })).await;
+    for (name, pod) in set.has(&[0, 1, 2]).await {
+        assert!(pods.get(&name).is_none_or(|before| before.metadata.uid == pod.metadata.uid), "{name}");
+    }
+    assert_eq!(set.history().await, [(1, name)].into());
 }
 
 #[tokio::test]
@@ -545,26 +564,13 @@ async fn a_manager_killed_in_the_middle_of_scaling_makes_no_pod_twice() {
 async fn of_two_managers_one_is_killed_and_the_other_goes_on() {
     let cluster = Cluster::start_alone().await;
     let client = cluster.client();
-    let lease = format!("sets-{}", cluster.namespace);
-    let resource = format!("--leader-elect-resource-name={lease}");
-    let terms = [
-        "--leader-elect-lease-duration=3s",
-        "--leader-elect-renew-deadline=2s",
-        "--leader-elect-retry-period=400ms",
-        &resource,
-    ];
-    let flags = [SLOW, &terms].concat();
-    let leases = Api::<Lease>::namespaced(client.clone(), "kube-system");
     let history = PodHistory::start(&client);
-    let mut first = Manager::start_candidate(&cluster.kubeconfig(), &flags);
-    let holder = || async { leases.get(&lease).await.ok()?.spec?.holder_identity.filter(|h| !h.is_empty()) };
-    let leader = eventually("the first leads", holder).await;
-    let _second = Manager::start_candidate(&cluster.kubeconfig(), &flags);
+    let mut managers = Candidates::start(&cluster, SLOW).await;
     let set = Set::create(&client, with(30, parallel())).await;
     eventually("some pods are made", || async { (set.labelled().await.len() >= 4).then_some(()) }).await;
-    first.kill();
+    managers.kill_leader();
     set.reports(json!({ "replicas": 30 })).await;
-    assert_ne!(holder().await, Some(leader));
+    assert!(managers.has_changed().await);
     assert_eq!((set.labelled().await.len(), history.count().await), (30, 30));
     assert_eq!(set.history().await.len(), 1);
 }

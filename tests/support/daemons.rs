@@ -312,18 +312,6 @@ fn reports(status: &Value, fields: &Value) -> bool {
         && expected.iter().all(|(name, value)| field(name) == *value)
 }
 
-/// The image of the pod's container.
-pub fn image_of(pod: &Pod) -> &str {
-    pod.spec.as_ref().and_then(|spec| spec.containers[0].image.as_deref()).unwrap_or_default()
-}
-
-/// Whether the pod's condition `Ready` is true and the pod is not being deleted.
-pub fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    pod.metadata.deletion_timestamp.is_none()
-        && conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
 /// The node that the pod is bound to, or pinned to by its affinity.
 pub fn node_of(pod: &Pod) -> String {
     let spec = pod.spec.clone().unwrap_or_default();

@@ -1,8 +1,6 @@
 //! Deployments and their ReplicaSets, and a kubelet's part in a rollout: making pods available.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::replicas::{is_active, mark, name_of};
+use super::replicas::{image_of, is_active, is_ready, mark, name_of};
 use super::{eventually, patience};
 
 /// The image of pods that never become available.
@@ -202,12 +200,6 @@ pub fn condition(deployment: &Value, kind: &str) -> Option<Value> {
     conditions.iter().find(|condition| condition["type"] == kind).cloned()
 }
 
-/// The image of a pod's container.
-pub fn image(pod: &Pod) -> &str {
-    let spec = pod.spec.as_ref().expect("a pod has a spec");
-    spec.containers[0].image.as_deref().unwrap_or_default()
-}
-
 /// Makes pods available whose image is not [`BROKEN`], and counts them while they come and go. It stops when this is dropped.
 pub struct Kubelet {
     seen: Arc<Mutex<Count>>,
@@ -255,7 +247,7 @@ impl Kubelet {
                         count.seen.least_available = count.seen.least_available.min(ready.len());
                     }
                 }
-                for pod in waiting.into_iter().filter(|pod| image(pod) != BROKEN) {
+                for pod in waiting.into_iter().filter(|pod| image_of(pod) != BROKEN) {
                     let condition = json!({
                         "type": "Ready", "status": "True", "lastTransitionTime": steersman_api::Time::now(),
                     });
@@ -278,11 +270,6 @@ impl Kubelet {
     }
 }
 
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
 /// Ends a pod that is being deleted, as its kubelet does.
 pub async fn end(pods: &Api<Pod>, pod: &str) {
     pods.delete(pod, &DeleteParams::default().grace_period(0)).await.expect("a pod must be deleted");
@@ -291,45 +278,4 @@ pub async fn end(pods: &Api<Pod>, pod: &str) {
 /// Marks a pod as running and ready.
 pub async fn make_ready(pods: &Api<Pod>, pod: &str) {
     mark(pods, pod, "Running", "True", &steersman_api::Time::now()).await;
-}
-
-/// kubectl, if it is at hand.
-pub struct Kubectl {
-    binary: PathBuf,
-    kubeconfig: PathBuf,
-    namespace: String,
-}
-
-impl Kubectl {
-    /// The kubectl of the folder of Kubernetes' binaries. `None`, with a message, if there is none.
-    #[allow(clippy::print_stdout, reason = "a test says what it skips")]
-    pub fn find(kubeconfig: &Path, namespace: &str) -> Option<Self> {
-        let folders = super::real::assets().into_iter().chain(home());
-        let Some(binary) = folders.map(|folder| folder.join("kubectl")).find(|path| path.exists()) else {
-            println!("no kubectl is at hand: not run");
-            return None;
-        };
-        Some(Self { binary, kubeconfig: kubeconfig.to_owned(), namespace: namespace.to_owned() })
-    }
-
-    /// Runs a command, whose words are separated by blanks, and returns what it prints.
-    pub async fn run(&self, command: &str) -> String {
-        let mut process = Command::new(&self.binary);
-        process.arg("--kubeconfig").arg(&self.kubeconfig).arg("--namespace").arg(&self.namespace);
-        process.args(command.split_whitespace()).stdin(Stdio::null());
-        let run = tokio::task::spawn_blocking(move || process.output());
-        let output = timeout(patience(), run).await;
-        let output = output.unwrap_or_else(|_| panic!("kubectl {command} takes too long"));
-        let output = output.expect("the task must end").expect("kubectl must start");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let failed = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "kubectl {command}: {said}{failed}");
-        said
-    }
-}
-
-/// Where tests of this project keep Kubernetes' binaries.
-#[allow(clippy::disallowed_methods, reason = "only the environment knows the home folder")]
-fn home() -> Option<PathBuf> {
-    Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/kubernetes-assets"))
 }

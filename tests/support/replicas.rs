@@ -2,22 +2,17 @@
 //! those pods.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, PropagationPolicy,
 };
-use kube_runtime::{WatchStreamExt, watcher};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::{eventually, patience, until};
+use super::{eventually, patience};
 
 /// A kind whose controller keeps a number of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,45 +280,13 @@ pub fn is_active(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// Remembers every pod that ever was in a namespace. It stops when this is dropped.
-pub struct PodHistory {
-    uids: Arc<Mutex<BTreeSet<String>>>,
-    /// The pods of `uids` that [`count`](Self::count) created.
-    barriers: Mutex<BTreeSet<String>>,
-    pods: Api<Pod>,
-    _tasks: JoinSet<()>,
+/// Whether the pod's condition `Ready` is true.
+pub fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-impl PodHistory {
-    /// Remembers the pods of the client's namespace from now on.
-    pub fn start(client: &kube::Client) -> Self {
-        let uids = Arc::<Mutex<BTreeSet<String>>>::default();
-        let pods = Api::<Pod>::default_namespaced(client.clone());
-        let mut tasks = JoinSet::new();
-        let (seen, watched) = (Arc::clone(&uids), pods.clone());
-        tasks.spawn(async move {
-            let touched = watcher(watched, watcher::Config::default()).default_backoff().touched_objects();
-            let mut touched = std::pin::pin!(touched);
-            while let Some(pod) = touched.next().await {
-                seen.lock().extend(pod.ok().and_then(|pod| pod.metadata.uid));
-            }
-        });
-        Self { uids, barriers: Mutex::default(), pods, _tasks: tasks }
-    }
-
-    /// The number of pods that ever were. It waits until the history includes a pod that it creates for this, which it does
-    /// not count.
-    pub async fn count(&self) -> usize {
-        let barrier = json!({
-            "metadata": { "generateName": "barrier-" },
-            "spec": { "containers": [{ "name": "main", "image": "busybox" }] },
-        });
-        let barrier = serde_json::from_value(barrier).expect("it is a pod");
-        let barrier = self.pods.create(&PostParams::default(), &barrier).await.expect("a pod must be made");
-        let uid = barrier.metadata.uid.clone().expect("a created object has a uid");
-        until("the history is up to date", || self.uids.lock().contains(&uid)).await;
-        let mut barriers = self.barriers.lock();
-        barriers.insert(uid);
-        self.uids.lock().difference(&barriers).count()
-    }
+/// The image of the pod's container.
+pub fn image_of(pod: &Pod) -> &str {
+    pod.spec.as_ref().and_then(|spec| spec.containers[0].image.as_deref()).unwrap_or_default()
 }

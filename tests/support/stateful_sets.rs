@@ -249,9 +249,3 @@ impl Set {
 pub fn revision_of(pod: &Pod) -> String {
     pod.metadata.labels.as_ref().and_then(|labels| labels.get(REVISION)).cloned().unwrap_or_default()
 }
-
-/// The image of a pod's container.
-pub fn image_of(pod: &Pod) -> String {
-    let spec = pod.spec.as_ref().expect("a pod has a spec");
-    spec.containers[0].image.clone().unwrap_or_default()
-}

@@ -1,0 +1,136 @@
+//! What became of the pods of a namespace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::PostParams;
+use kube_runtime::watcher::Event;
+use kube_runtime::{WatchStreamExt, watcher};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::replicas::name_of;
+use super::until;
+
+/// The label of the pods that [`PodHistory`] creates.
+const BARRIER: &str = "barrier";
+
+/// Remembers every state of the pods of a namespace. It stops when this is dropped.
+///
+/// States that follow each other quickly are all seen, in their order. Those that pods have while the API server is away, and
+/// just after, may be missing.
+pub struct PodHistory {
+    changes: Arc<Mutex<Vec<Change>>>,
+    pods: Api<Pod>,
+    _tasks: JoinSet<()>,
+}
+
+enum Change {
+    Is(Box<Pod>),
+    Gone(String),
+}
+
+impl PodHistory {
+    /// Remembers the pods of the client's namespace from now on.
+    pub fn start(client: &kube::Client) -> Self {
+        let changes = Arc::<Mutex<Vec<Change>>>::default();
+        let pods = Api::<Pod>::default_namespaced(client.clone());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(record(pods.clone(), Arc::clone(&changes)));
+        Self { changes, pods, _tasks: tasks }
+    }
+
+    /// The number of pods that ever were. It waits until the history is up to date.
+    pub async fn count(&self) -> usize {
+        self.count_of(|_| true).await
+    }
+
+    /// As [`count`](Self::count), of the pods with this value of the label `app`.
+    pub async fn count_of_app(&self, app: &str) -> usize {
+        self.count_of(|pod| label(pod, "app") == Some(app)).await
+    }
+
+    async fn count_of(&self, counts: impl Fn(&Pod) -> bool) -> usize {
+        self.catch_up().await;
+        let changes = self.changes.lock();
+        let uids = changes.iter().filter_map(|change| match change {
+            Change::Is(pod) if label(pod, BARRIER).is_none() && counts(pod) => pod.metadata.uid.as_ref(),
+            Change::Is(_) | Change::Gone(_) => None,
+        });
+        uids.collect::<BTreeSet<_>>().len()
+    }
+
+    /// Shows each state of the pods with this value of the label `app`, by name, oldest first. It waits until the history is up
+    /// to date.
+    pub async fn replay(&self, app: &str, mut see: impl FnMut(&BTreeMap<String, &Pod>)) {
+        self.catch_up().await;
+        let changes = self.changes.lock();
+        let mut state = BTreeMap::new();
+        for change in &*changes {
+            match change {
+                Change::Is(pod) if label(pod, "app") == Some(app) => {
+                    state.insert(name_of(pod), &**pod);
+                }
+                Change::Is(pod) => {
+                    state.remove(&name_of(pod));
+                }
+                Change::Gone(name) => {
+                    state.remove(name);
+                }
+            }
+            see(&state);
+        }
+    }
+
+    /// Waits until the history includes a pod that it creates for this.
+    async fn catch_up(&self) {
+        let barrier = json!({
+            "metadata": { "generateName": "barrier-", "labels": { BARRIER: "" } },
+            "spec": { "containers": [{ "name": "main", "image": "busybox" }] },
+        });
+        let barrier = serde_json::from_value(barrier).expect("it is a pod");
+        let barrier = self.pods.create(&PostParams::default(), &barrier).await.expect("a pod must be made");
+        let is_it =
+            |change: &Change| matches!(change, Change::Is(pod) if pod.metadata.uid == barrier.metadata.uid);
+        until("the history is up to date", || self.changes.lock().iter().rev().any(is_it)).await;
+    }
+}
+
+fn label<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
+    pod.metadata.labels.as_ref()?.get(key).map(String::as_str)
+}
+
+async fn record(pods: Api<Pod>, changes: Arc<Mutex<Vec<Change>>>) {
+    let events = watcher(pods, watcher::Config::default()).default_backoff();
+    let mut events = std::pin::pin!(events);
+    // The names of the pods that exist, and of those that the current list has shown.
+    let (mut known, mut listed) = (BTreeSet::new(), BTreeSet::new());
+    while let Some(event) = events.next().await {
+        let mut changes = changes.lock();
+        match event {
+            Ok(Event::Apply(pod)) => {
+                known.insert(name_of(&pod));
+                changes.push(Change::Is(Box::new(pod)));
+            }
+            Ok(Event::Delete(pod)) => {
+                known.remove(&name_of(&pod));
+                changes.push(Change::Gone(name_of(&pod)));
+            }
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(pod)) => {
+                listed.insert(name_of(&pod));
+                changes.push(Change::Is(Box::new(pod)));
+            }
+            Ok(Event::InitDone) => {
+                changes.extend(known.difference(&listed).cloned().map(Change::Gone));
+                known.clone_from(&listed);
+            }
+            // The watcher tries again.
+            Err(_) => {}
+        }
+    }
+}
