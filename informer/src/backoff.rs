@@ -43,6 +43,11 @@ impl Backoff {
         Self { next: config.initial, config, last_failure: None }
     }
 
+    /// Forgets all failures: the next one waits for the first delay.
+    pub fn reset(&mut self) {
+        self.next = self.config.initial;
+    }
+
     /// Counts a failure, and returns how long to wait: one to two times the delay, so that many clients that failed together
     /// do not retry together.
     pub fn failed(&mut self) -> Duration {
@@ -73,6 +78,9 @@ mod tests {
             tokio::time::advance(delay).await;
         }
         tokio::time::advance(Duration::from_secs(121)).await;
+        assert!(backoff.failed() < Duration::from_millis(1600));
+        backoff.failed();
+        backoff.reset();
         assert!(backoff.failed() < Duration::from_millis(1600));
     }
 

@@ -252,7 +252,10 @@ impl<K: Object> Run<K> {
                     self.seen = self.seen.max(version);
                     self.log.push(Delta::Bookmark(version)).await?;
                 }
-                Err(error) => return Ok(self.failed(Phase::Watching, &error)),
+                Err(error) => {
+                    let phase = if count == 0 { Phase::Watching } else { Phase::Watched };
+                    return Ok(self.failed(phase, &error));
+                }
             }
             count += 1;
         }
@@ -306,6 +309,11 @@ impl<K: Object> Run<K> {
             && catch_unwind(AssertUnwindSafe(|| hook(&self.reflector.resource, error))).is_err()
         {
             tracing::error!(resource = %self.reflector.resource, "Watch error hook panicked");
+        }
+        // The API server was healthy until now. An API server that restarts several times in two minutes would otherwise leave
+        // the cache behind for up to a minute, as in client-go.
+        if let (Phase::Watched, Resume::Watch(_)) = (phase, resume) {
+            self.backoff.reset();
         }
         let delay = match wait {
             policy::Wait::None => return resume.into(),

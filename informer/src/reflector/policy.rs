@@ -30,8 +30,10 @@ pub(super) enum Phase {
     Listing(Freshness),
     /// It requested a watch.
     OpeningWatch,
-    /// It read a watch.
+    /// It read a watch that had not brought an event.
     Watching,
+    /// It read a watch that had brought events.
+    Watched,
 }
 
 /// What the reflector does after a failure.

@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::delta_fifo::{Consumer, delta_fifo};
 use crate::testing::{Request, ScriptedSource};
+use crate::wire::frames::FrameError;
 use crate::wire::meta::MetaOnly;
 
 type Source = ScriptedSource<MetaOnly>;
@@ -110,6 +111,19 @@ async fn a_server_without_streamed_lists_is_listed_and_then_watched() {
     assert_eq!(scene.next().await, ["list", "=a", "=b", "listed@2"]);
     let streamed = |r: &&Request| matches!(r, Request::Watch(watch) if watch.initial_events);
     assert_eq!(scene.source.requests().iter().filter(streamed).count(), 1, "it is not tried again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_restarts_again_and_again_is_watched_again_soon() {
+    let mut scene = Scene::of(Source::default());
+    scene.listed().await;
+    for at in 0..10 {
+        let broken = Instant::now();
+        scene.source.break_watches(|| FrameError::Truncated.into());
+        scene.source.apply(pod(&format!("pod-{at}")));
+        assert_eq!(scene.next().await, [format!("+pod-{at}")]);
+        assert!(broken.elapsed() < Duration::from_millis(1700), "{at}: {:?}", broken.elapsed());
+    }
 }
 
 #[tokio::test(start_paused = true)]
