@@ -15,8 +15,10 @@ pub mod endpoint_slice;
 pub mod endpoints;
 pub mod index_failures;
 pub mod ip;
+pub mod ip_address;
 pub mod job;
 pub mod node;
+pub mod object_ttl;
 pub mod persistent_volume_claim;
 pub mod pod;
 pub mod pod_disruption_budget;
@@ -28,6 +30,7 @@ pub mod replication_controller;
 pub mod scheduling;
 pub mod selector;
 pub mod service;
+pub mod service_cidr;
 pub mod stateful_set;
 pub mod topology_mode;
 

@@ -10,6 +10,7 @@ use steersman_informer::wire::{Field, FieldValue, WireError};
 use steersman_informer::{Interned, kind, projection};
 
 use super::condition::{Picked, Ready};
+use super::object_ttl::Seconds;
 
 projection! {
     /// The node's taints, which keep pods away from it.
@@ -39,6 +40,12 @@ projection! {
     pub struct Allocatable {
         /// The processor time.
         pub cpu: Cpu = 2 "allocatable",
+    }
+
+    /// How long the node's kubelet may cache the objects that its pods use.
+    pub struct ObjectTtl {
+        /// The time in seconds.
+        pub seconds: Seconds = 12 "annotations",
     }
 }
 
@@ -83,5 +90,6 @@ kind! {
         taints: Taints = 2 "spec",
         readiness: Readiness = 3 "status",
         allocatable: Allocatable = 3 "status",
+        object_ttl: ObjectTtl = 1 "metadata",
     }
 }

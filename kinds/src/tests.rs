@@ -17,8 +17,10 @@ use super::deployment::{
 };
 use super::endpoint_slice::{AddressType, EndpointSlice};
 use super::endpoints::Endpoints;
+use super::ip_address::{IPAddress, IpAddressSpec};
 use super::job::{Job, JobTtl};
-use super::node::{Allocatable, Node};
+use super::node::{Allocatable, Node, ObjectTtl};
+use super::object_ttl::OBJECT_TTL;
 use super::persistent_volume_claim::PersistentVolumeClaim;
 use super::pod::{Claims, DeletionCost, DisruptionReason, Pod};
 use super::pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
@@ -28,6 +30,7 @@ use super::replication_controller::{
     ReplicationControllerTemplate,
 };
 use super::service::{Hinting, Service};
+use super::service_cidr::{ServiceCIDR, ServiceCidrSpec, ServiceCidrStatus};
 use super::stateful_set::{
     REPLACE_BROKEN_PODS, Repair, StatefulSet, StatefulSetSpec, StatefulSetStatus, StatefulSetTemplates,
 };
@@ -109,7 +112,10 @@ proptest! {
         let taints = json!([{"key": hostname, "value": hostname, "effect": "NoExecute"}]);
         let allocatable = json!({"cpu": format!("{}m", ips.len()), "memory": "1Gi"});
         let node =
-            json!({"spec": {"taints": taints}, "status": {"conditions": conditions, "allocatable": allocatable}});
+            json!({
+                "metadata": {"annotations": {"a": hostname, OBJECT_TTL: hostname.len().to_string()}},
+                "spec": {"taints": taints}, "status": {"conditions": conditions, "allocatable": allocatable},
+            });
         let [json, protobuf] = kept::<Node>(&node);
         prop_assert_eq!(json, protobuf);
     }
@@ -208,6 +214,46 @@ fn a_node_without_processors_has_none_to_allocate() {
         for node in decoded::<Node>(&json!({"status": {"allocatable": allocatable}}), Allocatable::BIT) {
             assert_eq!(Allocatable::of(&node).unwrap().cpu.0, milli, "{allocatable}");
         }
+    }
+}
+
+#[test]
+fn a_node_tells_for_how_long_objects_may_be_cached() {
+    for (annotations, seconds) in [
+        (json!({"a": "b", OBJECT_TTL: "15"}), Some(15)),
+        (json!({OBJECT_TTL: "soon"}), None),
+        (json!({"a": "15"}), None),
+        (Value::Null, None),
+    ] {
+        for node in decoded::<Node>(&json!({"metadata": {"annotations": annotations}}), ObjectTtl::BIT) {
+            assert_eq!(ObjectTtl::of(&node).unwrap().seconds.0, seconds, "{annotations}");
+        }
+    }
+}
+
+#[test]
+fn service_cidrs_and_addresses_are_the_same_in_both_encodings() {
+    let condition = json!({
+        "type": "Ready", "status": "False", "reason": "Terminating", "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    let cidr = json!({
+        "metadata": {"name": "a"}, "spec": {"cidrs": ["10.0.0.0/24", "no range", "fd00::/108"]},
+        "status": {"conditions": [condition]},
+    });
+    for cidr in decoded::<ServiceCIDR>(&cidr, u64::MAX) {
+        let ranges: Vec<_> =
+            ServiceCidrSpec::of(&cidr).unwrap().cidrs.0.iter().map(ToString::to_string).collect();
+        assert_eq!(ranges, ["10.0.0.0/24", "fd00::/108"]);
+        let conditions = &ServiceCidrStatus::of(&cidr).unwrap().conditions;
+        assert_eq!((&*conditions[0].kind, &*conditions[0].reason), ("Ready", "Terminating"));
+    }
+    let parent = json!({"group": "g", "resource": "services", "namespace": "ns", "name": "web"});
+    let address = json!({"metadata": {"name": "10.0.0.1"}, "spec": {"parentRef": parent}});
+    for address in decoded::<IPAddress>(&address, u64::MAX) {
+        let parent = &IpAddressSpec::of(&address).unwrap().parent_ref;
+        assert_eq!((&*parent.group, &*parent.resource), ("g", "services"));
+        assert_eq!((&*parent.namespace, &*parent.name), ("ns", "web"));
     }
 }
 
