@@ -1,8 +1,12 @@
 //! What the names of objects may look like.
 
+use std::net::IpAddr;
+
 pub(crate) use steersman_api::names::{
     data_key, label, label_1035, label_value, port_name, qualified_name, subdomain,
 };
+
+use crate::registry::address_fault;
 
 /// Five characters that make a generated name unlike others. As upstream: no vowels, so no words; no digits that
 /// look like letters.
@@ -35,6 +39,8 @@ pub(crate) enum NameRule {
     Label,
     /// Anything that can stand in a path: RBAC.
     PathSegment,
+    /// An IP address in its canonical form: IPAddresses.
+    Address,
 }
 
 impl NameRule {
@@ -44,6 +50,7 @@ impl NameRule {
             Self::Subdomain => subdomain(name),
             Self::Label => label(name),
             Self::PathSegment => path_segment(name).into_iter().collect(),
+            Self::Address => address(name).into_iter().collect(),
         }
     }
 }
@@ -55,9 +62,31 @@ fn path_segment(name: &str) -> Option<String> {
     ["/", "%"].iter().find(|bad| name.contains(**bad)).map(|bad| format!("may not contain '{bad}'"))
 }
 
+/// Why a text is not an IP address in its canonical form, as upstream's `IsValidIP`.
+fn address(name: &str) -> Option<String> {
+    if let Some(why) = address_fault(name) {
+        return Some(why.to_owned());
+    }
+    let canonical = name.parse::<IpAddr>().ok()?.to_string();
+    (name != canonical).then(|| format!("must be in canonical form ({canonical:?})"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_a_name_in_its_canonical_form_only() {
+        for (name, whys) in [
+            ("10.0.0.1", vec![]),
+            ("fd00::1", vec![]),
+            ("FD00::1", vec!["must be in canonical form (\"fd00::1\")"]),
+            ("010.0.0.1", vec!["must not have leading 0s"]),
+            ("a", vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]),
+        ] {
+            assert_eq!(NameRule::Address.check(name), whys, "{name}");
+        }
+    }
 
     #[test]
     fn names_are_judged_by_their_rule() {

@@ -67,6 +67,7 @@ fn traits(group: &str, plural: &str) -> Traits {
         }
         ("storage.k8s.io", _) => Traits { returns_deleted: true, ..usual },
         ("admissionregistration.k8s.io", _) => Traits { unconditional_update: false, ..counted },
+        ("networking.k8s.io", "ipaddresses") => Traits { names: NameRule::Address, ..usual },
         ("networking.k8s.io", "ingresses" | "ingressclasses" | "networkpolicies")
         | ("discovery.k8s.io", "endpointslices")
         | ("scheduling.k8s.io", "priorityclasses")
@@ -120,6 +121,8 @@ fn strategy(group: &str, plural: &str) -> &'static dyn Strategy {
         ("discovery.k8s.io", "endpointslices") => &discovery::EndpointSlice,
         ("networking.k8s.io", "ingresses") => &networking::Ingress,
         ("networking.k8s.io", "networkpolicies") => &networking::NetworkPolicy,
+        ("networking.k8s.io", "ipaddresses") => &networking::IpAddress,
+        ("networking.k8s.io", "servicecidrs") => &networking::ServiceCidr,
         ("node.k8s.io", "runtimeclasses") => &node::RuntimeClass,
         ("policy", "poddisruptionbudgets") => &policy::PodDisruptionBudget,
         ("rbac.authorization.k8s.io", "roles" | "clusterroles") => &rbac::Role,

@@ -29,8 +29,12 @@ mod storage;
 mod strategy;
 mod unheeded;
 
+pub(crate) use self::core::service_ranges::{
+    DEFAULT_RANGE, DEFAULT_SERVICE_CIDR, IP_ADDRESSES, SERVICE_CIDRS,
+};
 pub(crate) use custom::{resources_of, unserved};
 pub(crate) use definition::{DEFINITIONS, awaits_cleanup, cleaned_up, is_built_in};
+pub(crate) use fields::address_fault;
 pub(crate) use pod_spec::qos_class;
 pub(crate) use priority::{SYSTEM_CLASSES, SystemClass};
 pub(crate) use resource::{

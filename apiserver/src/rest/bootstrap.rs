@@ -14,7 +14,7 @@ use crate::registry::{self, DEFINITIONS, Resource, SYSTEM_CLASSES, SystemClass};
 use crate::store::{Loaded, Object, OpenError, TableId};
 
 /// The manager of what the server makes by itself.
-const SELF: &str = "kube-apiserver";
+pub(super) const SELF: &str = "kube-apiserver";
 /// Namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 /// Namespaces that can't be deleted.
@@ -66,6 +66,7 @@ impl ApiServer {
             let class = json!({"metadata": {"name": name}, "value": value, "description": description});
             self.begin_with(classes, class);
         }
+        self.bootstrap_addresses();
         self.go_on_cleaning_up();
     }
 
@@ -99,6 +100,7 @@ impl ApiServer {
     /// An object was written, in the place of `old` if that is not none: what follows from it?
     pub(super) fn noticed(&self, old: Option<&Object>, object: &Object) {
         self.note_usage(old, Some(object));
+        self.note_addresses(old, Some(object));
         if object.resource.table == DEFINITIONS {
             self.serve_as_defined(&object.key.name);
             self.clean_up(object);
@@ -108,6 +110,7 @@ impl ApiServer {
     /// An object is gone: what follows from it?
     pub(super) fn vanished(&self, object: &Object) {
         self.note_usage(Some(object), None);
+        self.note_addresses(Some(object), None);
         let resource = &object.resource;
         if resource.table == DEFINITIONS {
             self.serve_as_defined(&object.key.name);

@@ -8,6 +8,7 @@ mod bodies;
 mod body;
 mod bootstrap;
 mod checks;
+mod cluster_ips;
 mod connect;
 mod deadline;
 mod decoding;

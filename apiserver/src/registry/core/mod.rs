@@ -7,4 +7,5 @@ pub(super) mod node;
 pub(super) mod pod;
 mod resize;
 pub(super) mod service;
+pub(super) mod service_ranges;
 pub(super) mod small;

@@ -1,6 +1,7 @@
-//! Services: addresses and ports are given out here.
+//! Services, with the addresses and ports that they get.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::HashSet;
+use std::net::IpAddr;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,8 +16,8 @@ use crate::registry::fields::{each, in_port_range, supported};
 use crate::registry::strategy::{Context, Strategy, keep_through};
 use crate::store::Store;
 
-/// Cluster IPs come from 10.0.0.0/24, the first being the API server's own.
-const ADDRESSES: std::ops::RangeInclusive<u8> = 2..=254;
+use super::service_ranges::{Ranges, is_taken};
+
 /// Upstream's default range.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 const OUT_OF_RANGE: &str = "provided port is not in the valid range. The range of valid ports is 30000-32767";
@@ -235,10 +236,9 @@ fn refused(context: &Context<'_>, service: &Value, own: &str, old: Option<&Value
     if let Ok(ip) = address.parse::<IpAddr>()
         && had("spec.clusterIP") != address
     {
-        let in_range = matches!(ip, IpAddr::V4(ip) if ip.octets()[..3] == [10, 0, 0]);
-        let why = if !in_range {
+        let why = if !Ranges::ready(context.store).give(ip) {
             Some("the provided network does not match the current range")
-        } else if addresses(context.store, own).contains(&address) {
+        } else if is_taken(context.store, ip) || addresses(context.store, own).contains(&address) {
             Some("provided IP is already allocated")
         } else {
             None
@@ -397,7 +397,7 @@ struct GivenPort {
 }
 
 /// The addresses of all other services.
-fn addresses(store: &Store, own: &str) -> Vec<String> {
+fn addresses(store: &Store, own: &str) -> HashSet<String> {
     taken(store, own).filter_map(|given| given.cluster_ip).collect()
 }
 
@@ -411,9 +411,8 @@ fn node_ports(store: &Store, own: &str) -> Vec<i64> {
 }
 
 fn free_address(store: &Store, own: &str) -> Option<String> {
-    let taken = addresses(store, own);
-    let mut all = ADDRESSES.map(|last| Ipv4Addr::new(10, 0, 0, last).to_string());
-    all.find(|address| !taken.contains(address))
+    let free = Ranges::ready(store).free(store, &addresses(store, own));
+    free.map(|address| address.to_string())
 }
 
 /// What all other services have been given.
