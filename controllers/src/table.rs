@@ -2,8 +2,8 @@
 
 use steersman_controller::registry::{Descriptor, Registry};
 use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
-use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints};
-use steersman_controllers_nodes::pod_gc;
+use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints, service_cidr};
+use steersman_controllers_nodes::{pod_gc, ttl};
 use steersman_controllers_workloads::{daemon_set, deployment, disruption, replica_set, stateful_set};
 
 /// The registry with all controllers of kube-controller-manager.
@@ -33,7 +33,7 @@ pub fn builtin() -> Registry {
         row("certificatesigningrequest-approving-controller", &["csrapproving"]),
         row("certificatesigningrequest-cleaner-controller", &["csrcleaner"]),
         row("podcertificaterequest-cleaner-controller", &[]),
-        row("ttl-controller", &["ttl"]),
+        ttl::DESCRIPTOR,
         row("bootstrap-signer-controller", &["bootstrapsigner"]).off_by_default(),
         row("token-cleaner-controller", &["tokencleaner"]).off_by_default(),
         row("node-ipam-controller", &["nodeipam"]),
@@ -59,7 +59,7 @@ pub fn builtin() -> Registry {
         row("legacy-serviceaccount-token-cleaner-controller", &["legacy-service-account-token-cleaner"]),
         row("validatingadmissionpolicy-status-controller", &[]),
         row("taint-eviction-controller", &[]),
-        row("service-cidr-controller", &[]),
+        service_cidr::DESCRIPTOR,
         row("storage-version-migrator-controller", &["svm"]),
         row("selinux-warning-controller", &[]).off_by_default(),
     ])

@@ -8,4 +8,5 @@ pub mod endpoint_slice_mirroring;
 pub mod endpoints;
 pub mod membership;
 mod metadata;
+pub mod service_cidr;
 pub mod slices;

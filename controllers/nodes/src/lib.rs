@@ -2,3 +2,4 @@
 //! metrics.
 
 pub mod pod_gc;
+pub mod ttl;
