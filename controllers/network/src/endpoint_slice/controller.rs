@@ -1,23 +1,26 @@
 //! Syncs of services: where observations come from, and how steps are carried out.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use steersman_api::{ObjectKey, Time};
+use steersman_api::{ArcStr, ObjectKey, Time};
 use steersman_client::events::{EventType, Recorder};
 use steersman_controller::client::event_reference;
 use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
 use steersman_controller::plan::Plan;
 use steersman_informer::{Lister, View};
+use steersman_kinds::pod::Placement;
 use steersman_kinds::service::{Routing, Service};
 
 use super::metrics::Metrics;
+use super::mode::Mode;
 use super::nodes::Topology;
 use super::observed::{Observed, Zones};
-use super::plan::{Mode, Note, Part, Step, nodes, plan};
+use super::plan::plan;
+use super::step::{Note, Part, Step};
 use crate::membership::{Membership, RoutedService, ServedPod, Triggers, is_served, unreadable};
-use crate::slices::{Sight, SliceStore};
+use crate::slices::{Outcome, Sight, SliceStore};
 
 /// Keeps the slices of services up to date. Its keys are those of services.
 pub(super) struct SliceController {
@@ -44,8 +47,17 @@ impl SliceController {
         self.recorder.event(&event_reference::<Service>(service.meta()), EventType::Warning, reason, message);
     }
 
+    fn warn_of_list(&self, service: &View<RoutedService>, error: &SyncError) {
+        if !error.is_end_of_leadership() {
+            let key = &service.meta().key;
+            let message = format!("Error listing Endpoint Slices for Service {key}: {error}");
+            self.warn(service, "FailedToListEndpointSlices", message);
+        }
+    }
+
     fn zones(&self, pods: &[View<ServedPod>]) -> Zones {
-        nodes(pods).into_iter().filter_map(|node| Some((node.clone(), self.topology.zone(&node)?))).collect()
+        let nodes: BTreeSet<&ArcStr> = pods.iter().map(|pod| pod.get::<Placement>().node.as_arc()).collect();
+        nodes.into_iter().filter_map(|node| Some((node.clone(), self.topology.zone(node)?))).collect()
     }
 
     /// Counts a part of a sync, remembers its hints, and records its events.
@@ -84,18 +96,18 @@ impl Controller for SliceController {
     type Key = ObjectKey;
     type Observed = Observed;
     type Step = Step;
-    /// Whether the rest of the batch makes sense.
-    type Outcome = bool;
+    type Outcome = Outcome;
 
     /// Forgets the times of changes, since another leader may have written them meanwhile.
     fn term_begins(&self) {
         self.triggers.lock().clear();
+        self.slices.term_begins();
         self.topology.refresh();
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
-        let slices = match self.slices.observe(key).await {
-            Ok(Sight::Slices(slices)) => slices,
+        let (slices, grounds) = match self.slices.observe(key).await {
+            Ok(Sight::Slices(slices, grounds)) => (slices, grounds),
             Ok(Sight::Behind { at_most, newly }) => {
                 if newly {
                     self.metrics.syncs.with_label_values(&["stale"]).inc();
@@ -103,9 +115,8 @@ impl Controller for SliceController {
                 return Ok(Observation::Behind(at_most));
             }
             Err(error) => {
-                if let (Ok(Some(service)), false) = (self.services.get(key), error.is_end_of_leadership()) {
-                    let message = format!("Error listing Endpoint Slices for Service {key}: {error}");
-                    self.warn(&service, "FailedToListEndpointSlices", message);
+                if let Ok(Some(service)) = self.services.get(key) {
+                    self.warn_of_list(&service, &error);
                 }
                 return Err(error);
             }
@@ -128,6 +139,7 @@ impl Controller for SliceController {
             triggers,
             zones: self.zones(&pods),
             slices,
+            grounds,
             max_endpoints: self.max_endpoints,
             ratios: self.topology.ratios(),
             had_hints: self.topology.has_hints(key),
@@ -143,13 +155,18 @@ impl Controller for SliceController {
         plan(observed)
     }
 
-    async fn act(&self, key: &ObjectKey, _observed: &Observed, step: &Step) -> Result<bool, SyncError> {
+    async fn act(&self, key: &ObjectKey, observed: &Observed, step: &Step) -> Result<Outcome, SyncError> {
         let operation = match step {
-            Step::Begin(_) => return Ok(true),
+            Step::Confirm => {
+                let confirmed = self.slices.confirm(key).await;
+                return confirmed.inspect_err(|error| self.warn_of_list(&observed.service, error));
+            }
+            Step::Begin(_) => return Ok(Outcome::Done),
             Step::Fail(why) => return Err(SyncError::Failed(why.clone())),
             Step::Create(manifest) => {
-                if !self.slices.create(key, manifest).await? {
-                    return Ok(false);
+                let created = self.slices.create(key, manifest).await?;
+                if matches!(created, Outcome::NamespaceTerminating) {
+                    return Ok(created);
                 }
                 "create"
             }
@@ -163,15 +180,15 @@ impl Controller for SliceController {
             }
         };
         self.metrics.changes.with_label_values(&[operation]).inc();
-        Ok(true)
+        Ok(Outcome::Done)
     }
 
-    fn ends_batch(&self, goes_on: &bool) -> bool {
-        !goes_on
+    fn ends_batch(&self, outcome: &Outcome) -> bool {
+        matches!(outcome, Outcome::NamespaceTerminating)
     }
 
-    fn absorb(&self, observed: &mut Observed, step: Step, result: StepResult<bool>) {
-        observed.absorb(step, &result);
+    fn absorb(&self, observed: &mut Observed, step: Step, result: StepResult<Outcome>) {
+        observed.absorb(step, result);
     }
 
     fn finished(&self, key: &ObjectKey, sync: FinishedSync<'_, Observed>) {

@@ -14,17 +14,22 @@
 //! is here in the order of names.
 
 mod controller;
+mod divide;
 mod draft;
+mod labels;
 mod metrics;
+mod mode;
 mod nodes;
 mod observed;
 pub mod packing;
 mod plan;
+mod step;
 #[cfg(test)]
 mod tests;
 mod topology;
 mod traffic_distribution;
 mod wanted;
+mod writes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +47,6 @@ use steersman_informer::work_queue::{QueueConfig, WorkQueue};
 use self::controller::SliceController;
 use self::metrics::Metrics;
 use self::nodes::{Topology, TopologyController, ZonedNode, concerns_zones};
-pub use self::plan::MANAGER;
 use crate::membership::{Membership, RoutedService, ServedPod};
 use crate::slices::{CachedSlice, SliceSize, SliceStore, backoff};
 
@@ -78,6 +82,8 @@ const RULES: &[Rule] = &[
         .because("Addresses of the cluster's own ranges may be written into EndpointSlices."),
 ];
 
+/// Upstream's name for this controller in the label [`MANAGED_BY`](crate::slices::MANAGED_BY).
+pub const MANAGER: &str = "endpointslice-controller.k8s.io";
 /// Upstream's name for this controller in user agents and in the source of events.
 const COMPONENT: &str = "endpoint-slice-controller";
 /// How long a sync is delayed after another party changed a slice, at least.
@@ -104,7 +110,12 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     metrics.register(&context.metrics)?;
     let topology = Arc::new(Topology::new(nodes.lister()));
     let controller = Arc::new(SliceController {
-        slices: SliceStore::new(MANAGER, &slices, &context.client_for("endpointslice-controller")),
+        slices: SliceStore::new(
+            MANAGER,
+            &slices,
+            &context.client_for("endpointslice-controller"),
+            context.first_looks.clone(),
+        ),
         membership: Membership::new(&services, &pods),
         services: services.lister(),
         topology: Arc::clone(&topology),

@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use steersman_api::{ArcStr, Time};
+use steersman_controller::children::Grounds;
 use steersman_controller::controller::StepResult;
 use steersman_informer::View;
 use steersman_kinds::endpoint_slice::EndpointSlice;
 
-use super::plan::{Note, Step};
+use super::step::{Note, Step};
 use super::topology::Ratios;
 use crate::membership::{RoutedService, ServedPod, Triggers};
+use crate::slices::Outcome;
 
 /// The zones of nodes, by the nodes' names. A node without a zone is in it as well.
 pub(super) type Zones = HashMap<ArcStr, Option<ArcStr>>;
@@ -26,6 +28,8 @@ pub(super) struct Observed {
     pub zones: Zones,
     /// The service's slices that this controller manages, by name.
     pub slices: Vec<Arc<EndpointSlice>>,
+    /// Whether these are all of them, so that the sync may write.
+    pub grounds: Grounds,
     /// Maximum number of endpoints in a slice.
     pub max_endpoints: usize,
     /// The zones' shares in the processors of the cluster.
@@ -46,14 +50,20 @@ pub(super) struct Observed {
 
 impl Observed {
     /// Adds the result of a step.
-    pub(super) fn absorb(&mut self, step: Step, result: &StepResult<bool>) {
+    pub(super) fn absorb(&mut self, step: Step, result: StepResult<Outcome>) {
+        if step == Step::Confirm {
+            if let StepResult::Done(Outcome::Slices(slices)) = result {
+                (self.slices, self.grounds) = (slices, Grounds::Sure);
+            }
+            return;
+        }
         if let Step::Begin(note) = step {
             // Later parts of the sync do not tell again that hints are enabled.
             self.had_hints = note.hints.is_some() || (self.had_hints && note.keeps_hints);
             self.begun.push(*note);
             return;
         }
-        if !matches!(result, StepResult::Done(true)) && !self.begun.is_empty() {
+        if !matches!(result, StepResult::Done(Outcome::Done)) && !self.begun.is_empty() {
             self.incomplete.push(self.begun.len() - 1);
         }
         if let StepResult::Failed(error) = result {

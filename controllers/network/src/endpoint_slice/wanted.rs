@@ -1,5 +1,7 @@
 //! The endpoints that the slices of a service should contain.
 
+use std::collections::HashMap;
+
 use steersman_api::ArcStr;
 use steersman_informer::View;
 use steersman_kinds::endpoint_slice::{AddressType, Conditions, Endpoint, Member, Port};
@@ -56,13 +58,18 @@ impl Groups {
         address_type: AddressType,
     ) -> Self {
         let mut all = Self::default();
+        // The places of the groups, by their ports.
+        let mut places: HashMap<Vec<Port>, usize> = HashMap::new();
         for pod in pods {
             let addresses = pod.get::<Addresses>();
             let has_address = addresses.primary.0.is_some() || !addresses.ips.is_empty();
             if pod.get::<Phase>().is_terminal() || !has_address {
                 continue;
             }
-            let group = all.group(ports(service, pod));
+            let group = *places.entry(ports(service, pod)).or_insert_with_key(|ports| {
+                all.groups.push(Group { ports: ports.clone(), endpoints: Vec::new() });
+                all.groups.len() - 1
+            });
             let node = &pod.get::<Placement>().node;
             let zone = match zones.get(node.as_arc()) {
                 Some(zone) => zone.clone(),
@@ -79,14 +86,6 @@ impl Groups {
             }
         }
         all
-    }
-
-    /// The place of the group with these ports.
-    fn group(&mut self, ports: Vec<Port>) -> usize {
-        self.groups.iter().position(|group| group.ports == ports).unwrap_or_else(|| {
-            self.groups.push(Group { ports, endpoints: Vec::new() });
-            self.groups.len() - 1
-        })
     }
 }
 

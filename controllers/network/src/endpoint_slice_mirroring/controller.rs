@@ -14,7 +14,7 @@ use super::plan::{Observed, Step, plan};
 use super::should_mirror;
 use crate::endpoints::WrittenEndpoints;
 use crate::membership::{RoutedService, unreadable};
-use crate::slices::{Sight, SliceStore};
+use crate::slices::{Outcome, Sight, SliceStore};
 
 /// Mirrors Endpoints without selector. Its keys are those of Endpoints, which are those of their services.
 pub(super) struct MirroringController {
@@ -52,12 +52,16 @@ impl Controller for MirroringController {
     type Key = ObjectKey;
     type Observed = Observed;
     type Step = Step;
-    /// Whether the rest of the batch makes sense.
-    type Outcome = bool;
+    type Outcome = Outcome;
+
+    /// Discards what was learnt in an earlier term.
+    fn term_begins(&self) {
+        self.slices.term_begins();
+    }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
-        let slices = match self.slices.observe(key).await? {
-            Sight::Slices(slices) => slices,
+        let (slices, grounds) = match self.slices.observe(key).await? {
+            Sight::Slices(slices, grounds) => (slices, grounds),
             Sight::Behind { at_most, .. } => return Ok(Observation::Behind(at_most)),
         };
         let endpoints = if self.is_mirrored(key)? { self.reader.get(key).await? } else { None };
@@ -69,19 +73,21 @@ impl Controller for MirroringController {
                 return Ok(Observation::Nothing);
             }
         }
-        Ok(Observation::Ready(Observed { endpoints, slices, max: self.max, begun: None }))
+        Ok(Observation::Ready(Observed { endpoints, slices, grounds, max: self.max, begun: None }))
     }
 
     fn plan(&self, observed: &Observed, _now: Time) -> Plan<Step> {
         plan(observed)
     }
 
-    async fn act(&self, key: &ObjectKey, observed: &Observed, step: &Step) -> Result<bool, SyncError> {
+    async fn act(&self, key: &ObjectKey, observed: &Observed, step: &Step) -> Result<Outcome, SyncError> {
         let operation = match step {
-            Step::Begin(_) => return Ok(true),
+            Step::Confirm => return self.slices.confirm(key).await,
+            Step::Begin(_) => return Ok(Outcome::Done),
             Step::Create(manifest) => {
-                if !self.slices.create(key, manifest).await? {
-                    return Ok(false);
+                let created = self.slices.create(key, manifest).await?;
+                if matches!(created, Outcome::NamespaceTerminating) {
+                    return Ok(created);
                 }
                 "create"
             }
@@ -98,15 +104,15 @@ impl Controller for MirroringController {
         if observed.endpoints.is_some() {
             self.metrics.changes.with_label_values(&[operation]).inc();
         }
-        Ok(true)
+        Ok(Outcome::Done)
     }
 
-    fn ends_batch(&self, goes_on: &bool) -> bool {
-        !goes_on
+    fn ends_batch(&self, outcome: &Outcome) -> bool {
+        matches!(outcome, Outcome::NamespaceTerminating)
     }
 
-    fn absorb(&self, observed: &mut Observed, step: Step, result: StepResult<bool>) {
-        observed.absorb(step, &result);
+    fn absorb(&self, observed: &mut Observed, step: Step, result: StepResult<Outcome>) {
+        observed.absorb(step, result);
     }
 
     fn finished(&self, key: &ObjectKey, sync: FinishedSync<'_, Observed>) {

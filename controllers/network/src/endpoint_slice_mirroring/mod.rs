@@ -97,7 +97,7 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     metrics.register(&context.metrics)?;
     let sender = context.client_for("endpointslicemirroring-controller");
     let controller = Arc::new(MirroringController {
-        slices: SliceStore::new(MANAGER, &slices, &sender),
+        slices: SliceStore::new(MANAGER, &slices, &sender, context.first_looks.clone()),
         endpoints: endpoints.lister(),
         reader: Client::keeping::<MirroredEndpoints>(sender),
         services: services.lister(),

@@ -1,22 +1,23 @@
 //! Decides which slices must be written to mirror an Endpoints object.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use steersman_api::ArcStr;
 use steersman_api::meta::Labels;
+use steersman_controller::children::Grounds;
 use steersman_controller::client::controller_reference;
 use steersman_controller::controller::StepResult;
 use steersman_controller::plan::{Batch, OnFailure, Pace, Plan};
 use steersman_controller::pod_template::name_prefix;
 use steersman_informer::Object;
-use steersman_kinds::endpoint_slice::{EndpointSlice, Member};
+use steersman_kinds::endpoint_slice::{AddressType, EndpointSlice, Member};
 use steersman_kinds::endpoints::Endpoints;
 
 use super::wanted::{Mirror, Wanted};
 use crate::membership::LAST_CHANGE_TRIGGER_TIME;
 use crate::metadata::Metadata;
-use crate::slices::{Counts, MANAGED_BY, Manifest, SERVICE_NAME, SliceRef, port_key};
+use crate::slices::{Counts, MANAGED_BY, Manifest, Outcome, SERVICE_NAME, SliceRef, port_key};
 
 /// Upstream's name for this controller in the label [`MANAGED_BY`].
 pub const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
@@ -30,15 +31,19 @@ pub(super) struct Observed {
     pub endpoints: Option<Arc<Endpoints>>,
     /// The slices that mirror the object, by name.
     pub slices: Vec<Arc<EndpointSlice>>,
+    /// Whether these are all of them, so that the sync may write.
+    pub grounds: Grounds,
     /// Maximum number of addresses of a subset that are mirrored.
     pub max: usize,
     /// What the sync does, once it has begun.
     pub begun: Option<Note>,
 }
 
-/// A step of a sync. Its outcome tells whether the rest of the sync still makes sense.
+/// A step of a sync.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
+    /// Observes the slices again, since the cache may lack some.
+    Confirm,
     /// Begins the sync. Makes no call.
     Begin(Box<Note>),
     /// Creates a slice.
@@ -61,9 +66,13 @@ pub(super) struct Note {
 }
 
 impl Observed {
-    pub(super) fn absorb(&mut self, step: Step, _result: &StepResult<bool>) {
-        if let Step::Begin(note) = step {
-            self.begun = Some(*note);
+    pub(super) fn absorb(&mut self, step: Step, result: StepResult<Outcome>) {
+        match (step, result) {
+            (Step::Begin(note), _) => self.begun = Some(*note),
+            (Step::Confirm, StepResult::Done(Outcome::Slices(slices))) => {
+                (self.slices, self.grounds) = (slices, Grounds::Sure);
+            }
+            _ => {}
         }
     }
 }
@@ -81,19 +90,27 @@ pub(super) fn plan(observed: &Observed) -> Plan<Step> {
             (std::iter::once(Step::Begin(Box::default())).chain(deletes).collect(), Pace::Together(1))
         }
     };
+    let writes = steps.iter().any(|step| !matches!(step, Step::Begin(_)));
+    if writes && observed.grounds == Grounds::Unsure {
+        return Plan::step(Step::Confirm);
+    }
     Plan::Act(Batch { steps, pace, on_failure: OnFailure::Stop })
 }
 
 fn mirror(observed: &Observed, endpoints: &Endpoints) -> Vec<Step> {
     let mirror = Mirror::of(endpoints.subsets(), observed.max);
     let mut note = Note { invalid: mirror.invalid, skipped: mirror.skipped, ..Note::default() };
-    let (mut creates, mut updates) = (Vec::new(), Vec::new());
+    let mut creates: BTreeMap<AddressType, VecDeque<Manifest>> = BTreeMap::new();
+    let mut updates = Vec::new();
     let mut deletes: Vec<&Arc<EndpointSlice>> = Vec::new();
-    let is_of = |slice: &EndpointSlice, wanted: &Wanted| {
-        slice.address_type() == wanted.address_type && port_key(slice.ports()) == port_key(&wanted.ports)
-    };
+    // An object may have thousands of subsets, so they are not compared with the slices one by one.
+    let mut by_ports: HashMap<_, Vec<&Arc<EndpointSlice>>> = HashMap::new();
+    for slice in &observed.slices {
+        by_ports.entry((slice.address_type(), port_key(slice.ports()))).or_default().push(slice);
+    }
     for wanted in &mirror.slices {
-        let stored: Vec<_> = observed.slices.iter().filter(|slice| is_of(slice, wanted)).collect();
+        let key = (wanted.address_type, port_key(&wanted.ports));
+        let stored = by_ports.remove(&key).unwrap_or_default();
         note.counts.endpoints += wanted.endpoints.len();
         note.counts.desired_slices += wanted.endpoints.len().div_ceil(observed.max);
         note.counts.slices += usize::from(!wanted.endpoints.is_empty());
@@ -104,7 +121,7 @@ fn mirror(observed: &Observed, endpoints: &Endpoints) -> Vec<Step> {
         }
         let Some((first, others)) = stored.split_first() else {
             note.added += wanted.endpoints.len();
-            creates.push(manifest(endpoints, wanted));
+            creates.entry(wanted.address_type).or_default().push_back(manifest(endpoints, wanted));
             continue;
         };
         deletes.extend(others);
@@ -116,22 +133,21 @@ fn mirror(observed: &Observed, endpoints: &Endpoints) -> Vec<Step> {
             updates.push(replacing(manifest(endpoints, wanted), first));
         }
     }
-    let is_wanted = |slice: &EndpointSlice| mirror.slices.iter().any(|wanted| is_of(slice, wanted));
-    deletes.extend(observed.slices.iter().filter(|slice| !is_wanted(slice)));
+    let mut left: Vec<_> = by_ports.into_values().flatten().collect();
+    left.sort_unstable_by(|a, b| a.meta().key.cmp(&b.meta().key));
+    deletes.extend(left);
 
     // A slice that would be deleted is replaced by one of the same type that would be created.
     deletes.retain(|slice| {
-        let fits = |manifest: &Manifest| manifest.address_type == slice.address_type();
-        match creates.iter().position(fits) {
-            Some(at) => updates.push(replacing(creates.remove(at), slice)),
-            None => return true,
-        }
-        false
+        let created = creates.get_mut(&slice.address_type()).and_then(VecDeque::pop_front);
+        let is_replaced = created.is_some();
+        updates.extend(created.map(|manifest| replacing(manifest, slice)));
+        !is_replaced
     });
     if endpoints.meta().is_deleting() {
         creates.clear();
     }
-    let creates = creates.into_iter().map(|manifest| Step::Create(Box::new(manifest)));
+    let creates = creates.into_values().flatten().map(|manifest| Step::Create(Box::new(manifest)));
     let updates = updates.into_iter().map(|manifest| Step::Update(Box::new(manifest)));
     let deletes = deletes.into_iter().map(|slice| Step::Delete(slice_ref(slice)));
     std::iter::once(Step::Begin(Box::new(note))).chain(creates).chain(updates).chain(deletes).collect()
@@ -147,18 +163,17 @@ struct Changes {
 
 impl Changes {
     fn between(slice: &EndpointSlice, wanted: &Wanted) -> Self {
-        let wanted: HashMap<u64, u64> =
+        let mut missing: HashMap<u64, u64> =
             wanted.endpoints.iter().map(Member::of).map(|member| (member.identity, member.content)).collect();
-        let mut changes = Self { added: wanted.len(), ..Self::default() };
+        let mut changes = Self::default();
         for member in slice.members() {
-            match wanted.get(&member.identity) {
+            // An endpoint that the slice has twice is removed once.
+            match missing.remove(&member.identity) {
                 None => changes.removed += 1,
-                Some(content) => {
-                    changes.added = changes.added.saturating_sub(1);
-                    changes.updated += usize::from(*content != member.content);
-                }
+                Some(content) => changes.updated += usize::from(content != member.content),
             }
         }
+        changes.added = missing.len();
         changes
     }
 }
@@ -166,7 +181,7 @@ impl Changes {
 fn manifest(endpoints: &Endpoints, wanted: &Wanted) -> Manifest {
     let meta = endpoints.meta();
     let pair = |(key, value): (&ArcStr, &ArcStr)| (key.clone(), value.clone());
-    let mut labels: std::collections::BTreeMap<_, _> = meta.labels.iter().map(pair).collect();
+    let mut labels: BTreeMap<_, _> = meta.labels.iter().map(pair).collect();
     labels.insert(SERVICE_NAME.into(), meta.key.name.clone());
     labels.insert(MANAGED_BY.into(), MANAGER.into());
     let metadata = Metadata {

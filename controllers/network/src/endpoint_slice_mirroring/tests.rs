@@ -1,6 +1,7 @@
 //! Tests of the plan: Endpoints and slices in, writes out.
 
 use serde_json::{Value, json};
+use steersman_controller::children::Grounds;
 use steersman_controller::controller::StepResult;
 use steersman_controller::plan::Plan;
 use steersman_informer::wire::{Encoding, Selection};
@@ -8,6 +9,7 @@ use steersman_kinds::endpoint_slice::EndpointSlice;
 
 use super::plan::{Note, Observed, Step, plan};
 use super::*;
+use crate::slices::Outcome;
 
 /// Endpoints `ns/web` with these subsets, changed by `patch`.
 fn endpoints(subsets: Value, patch: Value) -> Arc<Endpoints> {
@@ -34,6 +36,7 @@ fn observed(endpoints: impl Into<Option<Arc<Endpoints>>>, slices: &[Value]) -> O
     Observed {
         endpoints: endpoints.into(),
         slices: slices.iter().map(slice).collect(),
+        grounds: Grounds::Sure,
         max: 100,
         begun: None,
     }
@@ -48,14 +51,14 @@ fn writes(mut observed: Observed) -> (Vec<(String, Value)>, Note) {
                 steersman_api::schema::decode(&manifest.to_protobuf()).unwrap()
             };
             match &step {
-                Step::Begin(_) => {}
+                Step::Confirm | Step::Begin(_) => {}
                 Step::Create(manifest) => all.push(("create".to_owned(), json(manifest))),
                 Step::Update(manifest) => {
                     all.push((format!("update {}", manifest.metadata.name), json(manifest)));
                 }
                 Step::Delete(slice) => all.push((format!("delete {}", slice.key.name), Value::Null)),
             }
-            observed.absorb(step, &StepResult::Done(true));
+            observed.absorb(step, StepResult::Done(Outcome::Done));
         }
     }
     (all, observed.begun.unwrap_or_default())
@@ -172,4 +175,44 @@ fn locks_and_endpoints_that_ask_for_it_are_not_mirrored() {
         let object = endpoints(json!([]), json!({"metadata": metadata}));
         assert_eq!(should_mirror(&object), mirrored, "{metadata}");
     }
+}
+
+#[test]
+fn a_slice_that_has_an_endpoint_twice_is_written() {
+    let object =
+        |count| endpoints(json!([{"addresses": addresses("10.0.0.", count), "ports": http()}]), json!({}));
+    let (written, _) = writes(observed(object(1), &[]));
+    let mut slice = stored("s1", written[0].1.clone());
+    let twice = slice["endpoints"][0].clone();
+    slice["endpoints"].as_array_mut().unwrap().push(twice);
+    for (count, added, removed) in [(1, 0, 1), (2, 1, 1)] {
+        let (written, note) = writes(observed(object(count), &[slice.clone()]));
+        assert_eq!(written.len(), 1, "{count} addresses");
+        assert_eq!(written[0].1["endpoints"].as_array().unwrap().len(), count);
+        assert_eq!((note.added, note.updated, note.removed), (added, 0, removed));
+    }
+}
+
+#[test]
+fn a_new_leader_confirms_its_cache_before_it_writes() {
+    let subsets = json!([{"addresses": addresses("10.0.0.", 1), "ports": http()}]);
+    let object = endpoints(subsets, json!({}));
+    let (written, _) = writes(observed(Arc::clone(&object), &[]));
+    let slice = stored("s1", written[0].1.clone());
+    let unsure = |object: Option<Arc<Endpoints>>, slices: &[Value]| {
+        plan(&Observed { grounds: Grounds::Unsure, ..observed(object, slices) })
+    };
+    let of = |object: &Arc<Endpoints>| Some(Arc::clone(object));
+    assert_eq!(unsure(of(&object), &[]), Plan::step(Step::Confirm));
+    assert_eq!(unsure(None, std::slice::from_ref(&slice)), Plan::step(Step::Confirm));
+    assert_ne!(
+        unsure(of(&object), std::slice::from_ref(&slice)),
+        Plan::step(Step::Confirm),
+        "it writes nothing"
+    );
+
+    let mut lagging = Observed { grounds: Grounds::Unsure, ..observed(object, &[]) };
+    let current = observed(None, &[slice]).slices;
+    lagging.absorb(Step::Confirm, StepResult::Done(Outcome::Slices(current)));
+    assert!(writes(lagging).0.is_empty(), "the previous leader has made the slice");
 }

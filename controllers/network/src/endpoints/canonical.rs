@@ -8,7 +8,7 @@ use std::fmt::{self, Write};
 use steersman_kinds::endpoints::{Address, Port, Subset};
 
 /// The rank of a port: the hash by which upstream's `portsByHash` sorts.
-pub(super) fn port_rank(port: &Port) -> u128 {
+pub(crate) fn port_rank(port: &Port) -> u128 {
     rank(|out| {
         out.write_str("(v1.EndpointPort)")?;
         write_port(out, port)
@@ -17,7 +17,7 @@ pub(super) fn port_rank(port: &Port) -> u128 {
 
 /// The rank of a subset: the hash by which upstream's `subsetsByHash` sorts. The caller must sort the subset's addresses
 /// and ports first.
-pub(super) fn subset_rank(subset: &Subset) -> u128 {
+pub(crate) fn subset_rank(subset: &Subset) -> u128 {
     rank(|out| {
         out.write_str("(v1.EndpointSubset){Addresses:([]v1.EndpointAddress)")?;
         write_list(out, &subset.addresses, write_address)?;

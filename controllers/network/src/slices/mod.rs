@@ -20,7 +20,7 @@ pub use self::options::SliceSize;
 pub(crate) use self::options::backoff;
 pub use self::ports::{canonical_order, port_key};
 pub use self::store::SliceRef;
-pub(crate) use self::store::{Sight, SliceStore};
+pub(crate) use self::store::{Outcome, Sight, SliceStore};
 
 /// The label with the name of a slice's service.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";

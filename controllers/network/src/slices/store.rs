@@ -2,17 +2,19 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use steersman_api::{LabelSelector, Meta, ObjectKey, Uid};
 use steersman_client::Sender;
 use steersman_controller::call::{Content, PROTOBUF};
+use steersman_controller::children::{FirstLooks, Grounds, Look};
 use steersman_controller::client::{Changed, Client, Created, Delete, Wrote};
 use steersman_controller::controller::SyncError;
 use steersman_controller::own_writes::{Freshness, Listing, OwnWrites};
 use steersman_informer::index::{Index, IndexValue};
 use steersman_informer::shared_informer::{Change, Informer};
-use steersman_informer::{Lister, Object, View};
+use steersman_informer::{AnyInformer, Lister, Object, View};
 use steersman_kinds::endpoint_slice::EndpointSlice;
 
 use super::expected::Expected;
@@ -38,13 +40,18 @@ pub(crate) struct SliceStore {
     reader: Client<EndpointSlice>,
     own_writes: OwnWrites,
     expected: Expected,
+    informer: Arc<dyn AnyInformer>,
+    first_looks: FirstLooks,
+    /// Whether the cache has been seen to show everything that was written before this term.
+    sure: AtomicBool,
 }
 
 /// A service's slices.
 #[derive(Debug)]
 pub(crate) enum Sight {
-    /// The slices that the controller manages and that are not being deleted, by name.
-    Slices(Vec<Arc<EndpointSlice>>),
+    /// The slices that the controller manages and that are not being deleted, by name; and whether these are all, so that the
+    /// controller may write.
+    Slices(Vec<Arc<EndpointSlice>>, Grounds),
     /// The cache does not show the controller's own writes yet.
     Behind {
         /// When to look again at the latest.
@@ -52,6 +59,17 @@ pub(crate) enum Sight {
         /// Whether this is the first look that finds it so.
         newly: bool,
     },
+}
+
+/// The result of a sync's step that succeeded.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The step was carried out.
+    Done,
+    /// Nothing can be created, because the namespace is being deleted.
+    NamespaceTerminating,
+    /// The service's slices, in place of those that the sync has observed.
+    Slices(Vec<Arc<EndpointSlice>>),
 }
 
 /// A slice to delete.
@@ -65,7 +83,12 @@ pub struct SliceRef {
 
 impl SliceStore {
     /// The slices that have `manager` in the label [`MANAGED_BY`].
-    pub(crate) fn new(manager: &'static str, slices: &Informer<CachedSlice>, sender: &Sender) -> Self {
+    pub(crate) fn new(
+        manager: &'static str,
+        slices: &Informer<CachedSlice>,
+        sender: &Sender,
+        first_looks: FirstLooks,
+    ) -> Self {
         Self {
             manager,
             cache: slices.lister(),
@@ -74,7 +97,15 @@ impl SliceStore {
             reader: Client::keeping::<CachedSlice>(sender.clone()),
             own_writes: OwnWrites::new(PATIENCE).over(&slices.any()),
             expected: Expected::default(),
+            informer: slices.any(),
+            first_looks,
+            sure: AtomicBool::new(false),
         }
+    }
+
+    /// Discards what was learnt in an earlier term. Keeps `own_writes`, which stay valid.
+    pub(crate) fn term_begins(&self) {
+        self.sure.store(false, Ordering::Release);
     }
 
     fn manages(&self, slice: &Meta) -> bool {
@@ -125,13 +156,27 @@ impl SliceStore {
 
     /// The slices of a service, from the cache if it shows the controller's own writes.
     pub(crate) async fn observe(&self, service: &ObjectKey) -> Result<Sight, SyncError> {
-        let mut slices = match self.own_writes.check(service) {
-            Freshness::Behind { newly, .. } => return Ok(Sight::Behind { at_most: PATIENCE, newly }),
-            Freshness::Current => self.cached(service)?,
-            Freshness::Doubtful => self.listed(service).await?,
-        };
-        slices.sort_unstable_by(|a, b| a.meta().key.cmp(&b.meta().key));
-        Ok(Sight::Slices(slices))
+        match self.own_writes.check(service) {
+            Freshness::Behind { newly, .. } => Ok(Sight::Behind { at_most: PATIENCE, newly }),
+            Freshness::Current => {
+                let grounds = if self.sure.load(Ordering::Acquire) { Grounds::Sure } else { Grounds::Unsure };
+                Ok(Sight::Slices(self.cached(service)?, grounds))
+            }
+            Freshness::Doubtful => Ok(Sight::Slices(self.listed(service).await?, Grounds::Sure)),
+        }
+    }
+
+    /// Observes the slices of a service again, once the controller wants to write and its grounds are [`Grounds::Unsure`]: the
+    /// cache of a new leader may not show what the previous leader has written. The new grounds are [`Grounds::Sure`].
+    pub(crate) async fn confirm(&self, service: &ObjectKey) -> Result<Outcome, SyncError> {
+        let look = self.first_looks.look(self.reader.resource(), &self.informer).await?;
+        Ok(Outcome::Slices(match look {
+            Look::Current => {
+                self.sure.store(true, Ordering::Release);
+                self.cached(service)?
+            }
+            Look::Behind => self.listed(service).await?,
+        }))
     }
 
     fn cached(&self, service: &ObjectKey) -> Result<Vec<Arc<EndpointSlice>>, SyncError> {
@@ -143,7 +188,7 @@ impl SliceStore {
         let is_gone =
             |slice: &Meta| gone.is_condemned(&slice.uid) || gone.is_past(&slice.uid, slice.resource_version);
         let there = shown.iter().filter(|slice| !is_gone(slice.meta()));
-        Ok(there.map(|slice| Arc::clone(slice.object())).collect())
+        Ok(by_name(there.map(|slice| Arc::clone(slice.object())).collect()))
     }
 
     async fn listed(&self, service: &ObjectKey) -> Result<Vec<Arc<EndpointSlice>>, SyncError> {
@@ -156,7 +201,7 @@ impl SliceStore {
         let newest = Wrote::of::<EndpointSlice>(newest);
         self.own_writes.reread(service, [newest], |uid| held.contains(uid));
         self.own_writes.listed::<EndpointSlice>(service, Listing { as_of: listed.as_of, held });
-        Ok(slices)
+        Ok(by_name(slices))
     }
 
     /// Forgets the writes for a service that is gone.
@@ -164,17 +209,21 @@ impl SliceStore {
         self.own_writes.forget(service);
     }
 
-    /// Creates a slice. Returns `false` if the namespace is being deleted, so that nothing can be created in it.
-    pub(crate) async fn create(&self, service: &ObjectKey, manifest: &Manifest) -> Result<bool, SyncError> {
+    /// Creates a slice.
+    pub(crate) async fn create(
+        &self,
+        service: &ObjectKey,
+        manifest: &Manifest,
+    ) -> Result<Outcome, SyncError> {
         let create = self.writer.create(&service.namespace, content(manifest));
         match self.own_writes.write(service, create).await? {
             Created::Now(slice) => self.expect(slice.meta()),
-            Created::NamespaceTerminating => return Ok(false),
+            Created::NamespaceTerminating => return Ok(Outcome::NamespaceTerminating),
             Created::Exists(status) => {
                 return Err(SyncError::Refused { what: format!("creating a slice of {service}"), status });
             }
         }
-        Ok(true)
+        Ok(Outcome::Done)
     }
 
     /// Replaces a slice.
@@ -212,6 +261,11 @@ impl SliceStore {
             self.expected.version(&slice.uid, slice.resource_version);
         }
     }
+}
+
+fn by_name(mut slices: Vec<Arc<EndpointSlice>>) -> Vec<Arc<EndpointSlice>> {
+    slices.sort_unstable_by(|a, b| a.meta().key.cmp(&b.meta().key));
+    slices
 }
 
 fn by_service(slice: &View<CachedSlice>) -> Vec<IndexValue> {

@@ -7,6 +7,7 @@ mod slices;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use steersman_controller::children::Grounds;
 use steersman_controller::controller::StepResult;
 use steersman_controller::plan::Plan;
 use steersman_informer::View;
@@ -15,9 +16,10 @@ use steersman_kinds::endpoint_slice::EndpointSlice;
 use steersman_testing::{Pod, pod};
 
 use super::observed::Observed;
-use super::plan::{Step, plan};
+use super::plan::plan;
+use super::step::Step;
 use crate::membership::{RoutedService, Triggers};
-use crate::slices::CachedSlice;
+use crate::slices::{CachedSlice, Outcome};
 
 /// A service `ns/web` that selects `app: web`, with one port, changed by `patch`.
 fn service(patch: Value) -> View<RoutedService> {
@@ -84,6 +86,7 @@ fn observed(service: View<RoutedService>, pods: Vec<Pod>, slices: Vec<Value>) ->
         pods: pods.into_iter().map(|pod| View::from_json(&pod.build())).collect(),
         zones: zones.into_iter().map(|(node, zone)| (node.into(), zone.map(Into::into))).collect(),
         slices: slices.into_iter().map(slice).collect(),
+        grounds: Grounds::Sure,
         max_endpoints: 100,
         ratios: None,
         had_hints: false,
@@ -109,9 +112,12 @@ fn steps(observed: &mut Observed) -> Vec<Step> {
                     let failed = |why: &String| {
                         StepResult::Failed(steersman_controller::controller::SyncError::Failed(why.clone()))
                     };
-                    let result =
-                        if let Step::Fail(why) = &step { failed(why) } else { StepResult::Done(true) };
-                    observed.absorb(step, &result);
+                    let result = if let Step::Fail(why) = &step {
+                        failed(why)
+                    } else {
+                        StepResult::Done(Outcome::Done)
+                    };
+                    observed.absorb(step, result);
                 }
             }
         }
@@ -125,7 +131,7 @@ fn writes(mut observed: Observed) -> Vec<(String, Value)> {
         Step::Create(manifest) => ("create".to_owned(), json_of(&manifest)),
         Step::Update(manifest) => (format!("update {}", manifest.metadata.name), json_of(&manifest)),
         Step::Delete(slice) => (format!("delete {}", slice.key.name), Value::Null),
-        Step::Begin(_) | Step::Fail(_) => panic!("{step:?}"),
+        Step::Confirm | Step::Begin(_) | Step::Fail(_) => panic!("{step:?}"),
     };
     steps(&mut observed).into_iter().map(write).collect()
 }

@@ -198,3 +198,44 @@ fn a_service_that_is_being_deleted_gets_no_new_slices() {
     let deleting = service(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
     assert!(writes(observed(deleting, vec![serving("a", "10.0.0.1")], vec![])).is_empty());
 }
+
+#[test]
+fn a_new_leader_confirms_its_cache_before_it_writes() {
+    let pods = || vec![serving("a", "10.0.0.1")];
+    let slice = stored("s", json!([endpoint("a", "10.0.0.1", json!({}))]), json!({}));
+    let unsure =
+        |pods, slices| Observed { grounds: Grounds::Unsure, ..observed(service(json!({})), pods, slices) };
+    assert_eq!(plan(&unsure(pods(), vec![])), Plan::step(Step::Confirm));
+    assert_eq!(plan(&unsure(vec![], vec![slice.clone()])), Plan::step(Step::Confirm));
+    assert!(steps(&mut unsure(pods(), vec![slice.clone()])).is_empty(), "nothing is written");
+
+    let mut lagging = unsure(pods(), vec![]);
+    let current = observed(service(json!({})), vec![], vec![slice]).slices;
+    lagging.absorb(Step::Confirm, StepResult::Done(Outcome::Slices(current)));
+    assert!(writes(lagging).is_empty(), "the previous leader has made the slice");
+}
+
+#[test]
+fn pods_that_all_offer_other_ports_get_a_slice_each() {
+    const PODS: i32 = 2000;
+    let named =
+        || service(json!({"spec": {"ports": [{"name": "http", "protocol": "TCP", "targetPort": "web"}]}}));
+    let pods = || -> Vec<Pod> {
+        let container = |port: i32| json!({"name": "c", "ports": [{"name": "web", "protocol": "TCP", "containerPort": port}]});
+        let pod = |port: i32| {
+            let ip = format!("10.0.{}.{}", port / 200, port % 200);
+            serving(&format!("p{port}"), &ip).spec(json!({"containers": [container(port)]}))
+        };
+        (1..=PODS).map(pod).collect()
+    };
+    let created = writes(observed(named(), pods(), vec![]));
+    assert_eq!(created.len(), 2000);
+    let slices = created.into_iter().enumerate().map(|(at, (_, slice))| {
+        let identity =
+            json!({"metadata": {"name": format!("s{at}"), "uid": format!("s{at}"), "resourceVersion": "7"}});
+        let mut slice = slice;
+        json_patch::merge(&mut slice, &identity);
+        slice
+    });
+    assert!(writes(observed(named(), pods(), slices.collect())).is_empty());
+}
