@@ -2,103 +2,49 @@
 //! that they describe what Kubernetes does.
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
+#[path = "endpoint_slices/failures.rs"]
+mod failures;
 mod support;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::ops::Deref;
 
-use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
+use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use serde_json::{Value, json};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
 use support::manager::Manager;
-use support::{Cluster, eventually};
+use support::slices::Slices;
+use support::{Cluster, Server, eventually};
 
 const CONTROLLERS: &str =
     "--controllers=endpointslice-controller,endpointslice-mirroring-controller,endpoints-controller";
 
 /// A cluster whose manager runs the controllers of endpoints.
 struct Managed {
-    client: kube::Client,
-    _manager: Manager,
-    _cluster: Cluster,
+    slices: Slices,
+    manager: Manager,
+    cluster: Cluster,
 }
 
 impl Managed {
     async fn start(flags: &[&str]) -> Self {
-        let cluster = Cluster::start_alone().await;
-        let client = cluster.client();
-        for (node, zone) in [("es-node-1", "z1"), ("es-node-2", "z2")] {
-            let node = json!({"metadata": {"name": node, "labels": {"topology.kubernetes.io/zone": zone}}});
-            let nodes = Api::<Node>::all(client.clone());
-            // Another test may have made it on the same server.
-            let _ = nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await;
-        }
+        Self::on(Cluster::start_alone().await, flags).await
+    }
+
+    async fn on(cluster: Cluster, flags: &[&str]) -> Self {
+        let slices = Slices::start(cluster.client()).await;
         let manager = Manager::start(&cluster.kubeconfig(), &[&[CONTROLLERS], flags].concat());
-        Self { client, _manager: manager, _cluster: cluster }
+        Self { slices, manager, cluster }
     }
+}
 
-    fn slices(&self) -> Api<EndpointSlice> {
-        Api::default_namespaced(self.client.clone())
-    }
+impl Deref for Managed {
+    type Target = Slices;
 
-    async fn service(&self, name: &str, spec: Value) {
-        let mut service = json!({
-            "metadata": {"name": name, "labels": {"team": "a"}},
-            "spec": {"selector": {"app": name}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]},
-        });
-        for (field, value) in spec.as_object().unwrap() {
-            service["spec"][field] = value.clone();
-        }
-        let services = Api::<Service>::default_namespaced(self.client.clone());
-        services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
-    }
-
-    async fn pod(&self, name: &str, app: &str, node: &str, ip: &str, ready: bool) {
-        let pod = json!({
-            "metadata": {"name": name, "labels": {"app": app}},
-            "spec": {"nodeName": node, "containers": [{"name": "main", "image": "busybox"}]},
-        });
-        let pods = Api::<Pod>::default_namespaced(self.client.clone());
-        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
-        self.mark(name, json!({"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}]})).await;
-        self.ready(name, ready).await;
-    }
-
-    async fn ready(&self, pod: &str, ready: bool) {
-        let status = if ready { "True" } else { "False" };
-        self.mark(pod, json!({"conditions": [{"type": "Ready", "status": status}]})).await;
-    }
-
-    async fn mark(&self, pod: &str, status: Value) {
-        let pods = Api::<Pod>::default_namespaced(self.client.clone());
-        let patch = Patch::Merge(json!({"status": status}));
-        pods.patch_status(pod, &PatchParams::default(), &patch).await.unwrap();
-    }
-
-    async fn of(&self, service: &str) -> Vec<EndpointSlice> {
-        let labels = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
-        self.slices().list(&labels).await.unwrap().items
-    }
-
-    /// Waits until the slices of a service have these addresses, each with its conditions (`r`eady, `s`erving,
-    /// `t`erminating).
-    async fn shows(&self, service: &str, expected: &[(&str, &str)]) -> Vec<EndpointSlice> {
-        let expected: BTreeMap<String, String> =
-            expected.iter().map(|(ip, state)| ((*ip).to_owned(), (*state).to_owned())).collect();
-        eventually(&format!("the slices of {service} have {expected:?}"), || async {
-            let slices = self.of(service).await;
-            let mut shown = BTreeMap::new();
-            for endpoint in slices.iter().flat_map(|slice| slice.endpoints.iter().flatten()) {
-                let conditions = endpoint.conditions.clone().unwrap_or_default();
-                let states =
-                    [("r", conditions.ready), ("s", conditions.serving), ("t", conditions.terminating)];
-                let states = states.into_iter().filter(|(_, holds)| *holds == Some(true));
-                shown.insert(endpoint.addresses[0].clone(), states.map(|(state, _)| state).collect());
-            }
-            (!slices.is_empty() && shown == expected).then_some(slices)
-        })
-        .await
+    fn deref(&self) -> &Slices {
+        &self.slices
     }
 }
 
@@ -141,6 +87,31 @@ async fn slices_follow_the_service_and_its_pods() {
     let name = slices[0].metadata.name.clone().unwrap();
     managed.slices().patch(&name, &PatchParams::default(), &patch).await.unwrap();
     managed.shows("web", &[("10.1.0.2", "rs")]).await;
+
+    if managed.manager.is_steersman() {
+        let (_, metrics) = managed.manager.get("/metrics").await.unwrap();
+        for (metric, value) in [
+            ("endpoints_desired", "1"),
+            ("num_endpoint_slices", "1"),
+            ("desired_endpoint_slices", "1"),
+            ("changes{operation=\"create\"}", "2"),
+        ] {
+            let line = format!("endpoint_slice_controller_{metric} {value}\n");
+            assert!(metrics.contains(&line), "{line} in {metrics}");
+        }
+        for metric in [
+            "endpoints_added_per_sync_count",
+            "endpoints_removed_per_sync_count",
+            "changes{operation=\"update\"}",
+            "endpointslices_changed_per_sync_count{topology=\"Disabled\",traffic_distribution=\"\"}",
+            "syncs{result=\"success\"}",
+        ] {
+            assert!(
+                metrics.contains(&format!("\nendpoint_slice_controller_{metric} ")),
+                "{metric} in {metrics}"
+            );
+        }
+    }
 }
 
 #[tokio::test]
@@ -259,4 +230,31 @@ async fn endpoints_without_selector_are_mirrored() {
     let skip = json!({"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}});
     endpoints.patch("db", &PatchParams::default(), &Patch::Merge(skip)).await.unwrap();
     eventually("the mirror is gone", || async { managed.of("db").await.is_empty().then_some(()) }).await;
+}
+
+/// The embedded server gives services IPv4 addresses only.
+#[tokio::test]
+async fn a_dual_stack_service_has_slices_of_both_families() {
+    let managed = Managed::start(&[]).await;
+    if matches!(managed.cluster.server, Server::Embedded(_)) {
+        return;
+    }
+    managed.service("web", json!({"ipFamilyPolicy": "RequireDualStack"})).await;
+    managed.service("six", json!({"selector": {"app": "web"}, "ipFamilies": ["IPv6"]})).await;
+    managed.service("four", json!({"selector": {"app": "web"}})).await;
+    managed.pod_with("a", "web", "es-node-1", &["10.1.0.1", "fd00:1::1"], true).await;
+    managed.pod("b", "web", "es-node-2", "10.1.0.2", true).await;
+    let (four, six) = ([("10.1.0.1", "rs"), ("10.1.0.2", "rs")], [("fd00:1::1", "rs")]);
+    let slices = managed.shows("web", &[four[0], four[1], six[0]]).await;
+    let mut types: Vec<_> = slices.iter().map(|slice| slice.address_type.as_str()).collect();
+    types.sort_unstable();
+    assert_eq!(types, ["IPv4", "IPv6"]);
+    managed.shows("six", &six).await;
+    managed.shows("four", &four).await;
+
+    // A service that gives up a family loses the slice of it.
+    let services = Api::<Service>::default_namespaced(managed.client.clone());
+    let single = json!({"spec": {"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv4"]}});
+    services.patch("web", &PatchParams::default(), &Patch::Merge(single)).await.unwrap();
+    assert_eq!(managed.shows("web", &four).await.len(), 1);
 }

@@ -11,12 +11,15 @@
 mod rollouts;
 #[path = "hand_over/runs.rs"]
 mod runs;
+#[path = "hand_over/slices.rs"]
+mod slices;
 mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::json;
@@ -26,10 +29,9 @@ use support::manager::Manager;
 use support::replicas::{Kind, Owner, is_active};
 use support::{Cluster, eventually, real};
 
-const CONTROLLERS: &str =
-    "--controllers=job-controller,endpoints-controller,pod-garbage-collector-controller";
+const CONTROLLERS: &str = "--controllers=job-controller,endpoints-controller,endpointslice-controller,pod-garbage-collector-controller";
 
-/// Every pod and every Endpoints object, with its version.
+/// Every pod, Endpoints object and EndpointSlice, with its version.
 async fn versions(client: &kube::Client) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
     for pod in jobs::pods(client).await {
@@ -41,6 +43,13 @@ async fn versions(client: &kube::Client) -> BTreeMap<String, String> {
         versions.insert(
             format!("endpoints {}", object.metadata.name.unwrap()),
             object.metadata.resource_version.unwrap(),
+        );
+    }
+    let slices = Api::<EndpointSlice>::default_namespaced(client.clone());
+    for slice in slices.list(&ListParams::default()).await.unwrap().items {
+        versions.insert(
+            format!("slice {}", slice.metadata.name.unwrap()),
+            slice.metadata.resource_version.unwrap(),
         );
     }
     versions
@@ -116,6 +125,16 @@ async fn hand_over_and_back(assets: &Path, cluster: Cluster) {
         let all =
             ready + subsets.iter().flat_map(|subset| subset.not_ready_addresses.iter().flatten()).count();
         ((ready, all) == (2, 3)).then_some(())
+    })
+    .await;
+    let slices = Api::<EndpointSlice>::default_namespaced(client.clone());
+    eventually("the slice is complete", || async {
+        let all = slices.list(&ListParams::default()).await.ok()?.items;
+        let endpoints: Vec<_> = all.iter().flat_map(|slice| slice.endpoints.iter().flatten()).collect();
+        let is_ready = |endpoint: &&&Endpoint| {
+            endpoint.conditions.as_ref().is_some_and(|conditions| conditions.ready == Some(true))
+        };
+        ((endpoints.iter().filter(is_ready).count(), endpoints.len()) == (2, 3)).then_some(())
     })
     .await;
     one_more_job(&client, "second").await;
@@ -330,4 +349,14 @@ async fn runs_are_handed_over_and_back_without_a_second_job() {
 async fn kube_controller_manager_takes_runs_over_on_the_embedded_server_too() {
     let Some(assets) = assets() else { return };
     runs::there_and_back(&assets, Cluster::start_embedded().await).await;
+}
+
+#[tokio::test]
+async fn the_slices_of_a_service_are_handed_over_and_back_in_the_middle_of_a_rollout() {
+    let Some(assets) = assets() else { return };
+    let ours = |kubeconfig: &Path, flags: &[&str]| Manager::start(kubeconfig, flags);
+    let upstream = |kubeconfig: &Path, flags: &[&str]| Manager::start_upstream(&assets, kubeconfig, flags);
+    slices::hand_over(&Cluster::start_own().await, &ours, &upstream).await;
+    slices::hand_over(&Cluster::start_own().await, &upstream, &ours).await;
+    slices::hand_over(&Cluster::start_embedded().await, &ours, &upstream).await;
 }

@@ -86,7 +86,7 @@ impl Managed {
         })
         .await;
         let address = self.addresses.get(address).await.unwrap();
-        let parent = serde_json::to_value(address.spec.unwrap().parent_ref).unwrap();
+        let parent = serde_json::to_value(address.spec.parent_ref).unwrap();
         let namespace = &self.cluster.namespace;
         assert_eq!(parent, json!({"resource": "services", "namespace": namespace, "name": name}));
     }

@@ -45,7 +45,7 @@ async fn each_address_of_a_service_has_an_object_that_goes_with_it() {
     let server = TestServer::start().await;
     let web = service(&server, "web", Value::Null).await;
     let name = web["spec"]["clusterIP"].as_str().unwrap().to_owned();
-    assert_eq!(given(&server).await, [name.clone()]);
+    assert_eq!(given(&server).await, std::slice::from_ref(&name));
     let address = get(&server, &format!("{ADDRESSES}/{name}")).await.expect(200);
     let labels = json!({
         "ipaddress.kubernetes.io/ip-family": "IPv4", "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",

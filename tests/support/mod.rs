@@ -15,6 +15,7 @@ pub mod managed;
 pub mod manager;
 pub mod real;
 pub mod replicas;
+pub mod slices;
 pub mod stateful_sets;
 
 use std::fmt::Write as _;

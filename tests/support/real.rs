@@ -146,7 +146,7 @@ impl RealServer {
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             "--service-account-key-file=sa.key".to_owned(),
             "--service-account-signing-key-file=sa.key".to_owned(),
-            "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
+            "--service-cluster-ip-range=10.0.0.0/16,fd00::/108".to_owned(),
             "--token-auth-file=tokens.csv".to_owned(),
             "--allow-privileged=true".to_owned(),
             "--disable-admission-plugins=ServiceAccount".to_owned(),
