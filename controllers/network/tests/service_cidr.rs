@@ -1,4 +1,5 @@
 //! Tests of the ServiceCIDR controller against the test server.
+#![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
 use std::time::Duration;
 
