@@ -27,8 +27,8 @@ pub use lease::Lease;
 /// One shared informer for each kind. Cheap to clone.
 ///
 /// Users hold informers in one of two ways:
-/// - **permanently** ([`informer`](Self::informer), [`informer_at`](Self::informer_at), [`dynamic`](Self::dynamic)): the
-///   informer is there until [`shutdown`](Self::shutdown). [`start`](Self::start) starts all permanent informers together,
+/// - **permanently** ([`informer`](Self::informer), [`informer_at`](Self::informer_at), [`scoped`](Self::scoped),
+///   [`dynamic`](Self::dynamic)): the informer is there until [`shutdown`](Self::shutdown). [`start`](Self::start) starts all permanent informers together,
 ///   once all users have said which fields they need. This is for the kinds that a program knows.
 /// - **by a lease** ([`lease`](Self::lease)): [`Lease::start`] starts this informer alone. It stops when its last lease is
 ///   dropped, unless it has become permanent. This is for kinds that come and go with discovery.
@@ -57,13 +57,15 @@ pub struct Options {
 
 #[derive(Default)]
 struct State {
-    /// At most one informer of each resource and Rust type. By type, so that a second selection of a kind shares the cache
-    /// of the first one.
+    /// At most one informer of each resource, scope and Rust type. By type, so that a second selection of a kind shares the
+    /// cache of the first one.
     informers: BTreeMap<GroupVersionResource, Vec<Entry>>,
 }
 
 struct Entry {
     informer: Arc<dyn AnyInformer>,
+    /// The objects that the informer caches.
+    scope: Scope,
     started: Started,
     held: Held,
 }
@@ -116,15 +118,33 @@ impl SharedInformerFactory {
     /// # Errors
     /// The informer runs already, without some of the selection's groups.
     pub fn informer_at<S: Selection>(&self, resource: GroupVersionResource) -> Result<Informer<S>, Error> {
+        self.typed(resource, self.inner.options.scope.clone())
+    }
+
+    /// The permanent informer of the objects of a kind that `scope` selects, such as the secrets of one type. Unless `scope` is
+    /// that of the factory, it has a watch and a cache of its own, and users who ask for the kind by name do not get it.
+    ///
+    /// # Errors
+    /// The informer runs already, without some of the selection's groups; or the kind does not name its resource.
+    pub fn scoped<S: Selection>(&self, scope: Scope) -> Result<Informer<S>, Error> {
+        self.typed(S::Kind::resource().ok_or(Error::NoResource)?, scope)
+    }
+
+    fn typed<S: Selection>(
+        &self,
+        resource: GroupVersionResource,
+        scope: Scope,
+    ) -> Result<Informer<S>, Error> {
         let mut state = self.inner.state.lock();
         let entries = state.informers.entry(resource.clone()).or_default();
         let same = |entry: &Entry| {
-            Arc::clone(&entry.informer).as_any().downcast::<SharedInformer<S::Kind>>().is_ok()
+            entry.scope == scope
+                && Arc::clone(&entry.informer).as_any().downcast::<SharedInformer<S::Kind>>().is_ok()
         };
         let at = match entries.iter().position(same) {
             Some(at) => at,
             None => {
-                entries.push(self.inner.entry::<S::Kind>(resource));
+                entries.push(self.inner.entry::<S::Kind>(resource, scope));
                 entries.len() - 1
             }
         };
@@ -171,6 +191,14 @@ impl SharedInformerFactory {
         state.informers.values().flatten().map(|entry| Arc::clone(&entry.informer)).collect()
     }
 
+    /// The informers that have the factory's scope, by resource: each caches all objects of its kind in that scope.
+    fn whole_informers(&self) -> Vec<Arc<dyn AnyInformer>> {
+        let state = self.inner.state.lock();
+        let entries = state.informers.values().flatten();
+        let whole = entries.filter(|entry| entry.scope == self.inner.options.scope);
+        whole.map(|entry| Arc::clone(&entry.informer)).collect()
+    }
+
     /// The permanent informers, by resource. A program's readiness should depend on these alone: leased ones may be of kinds
     /// that the API server can't serve.
     pub fn permanent_informers(&self) -> Vec<Arc<dyn AnyInformer>> {
@@ -207,22 +235,23 @@ impl SharedInformerFactory {
 }
 
 impl Inner {
-    /// The first entry of a resource. If there is none, a new one, for metadata alone, that no lease holds yet.
+    /// The first entry of a resource with the factory's scope. If there is none, a new one, for metadata alone, that no lease
+    /// holds yet.
     fn any_entry<'a>(&self, state: &'a mut State, resource: &GroupVersionResource) -> &'a mut Entry {
         let entries = state.informers.entry(resource.clone()).or_default();
-        if entries.is_empty() {
-            entries.push(self.entry::<MetaOnly>(resource.clone()));
-        }
-        &mut entries[0]
+        let at = entries.iter().position(|entry| entry.scope == self.options.scope).unwrap_or_else(|| {
+            entries.push(self.entry::<MetaOnly>(resource.clone(), self.options.scope.clone()));
+            entries.len() - 1
+        });
+        &mut entries[at]
     }
 
-    fn entry<K: Object>(&self, resource: GroupVersionResource) -> Entry {
-        let source =
-            ApiListerWatcher::<K>::new(self.client.clone(), resource.clone(), self.options.scope.clone());
+    fn entry<K: Object>(&self, resource: GroupVersionResource, scope: Scope) -> Entry {
+        let source = ApiListerWatcher::<K>::new(self.client.clone(), resource.clone(), scope.clone());
         let mut config = self.options.informer.clone();
         config.resync = config.resync.map(jittered);
         let informer = SharedInformer::new(Arc::new(source), resource, config);
-        Entry { informer, started: Started::No, held: Held::Leased(0) }
+        Entry { informer, scope, started: Started::No, held: Held::Leased(0) }
     }
 
     fn start(&self, entry: &mut Entry) {

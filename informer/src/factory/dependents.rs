@@ -20,7 +20,8 @@ pub struct Dependent {
 impl SharedInformerFactory {
     /// All cached objects whose owner references name this uid, as a managing owner or not, sorted by resource.
     ///
-    /// If several caches hold a group's resource, such as one for each of its versions, this reads only one: one that is
+    /// Caches of a narrower scope than the factory's are not read: their objects are in a cache of the whole kind, if one is
+    /// needed. If several caches hold a group's resource, such as one for each of its versions, this reads only one: one that is
     /// synced rather than one that is not, and among those the one that has advanced furthest.
     ///
     /// This reads one cache after the other and holds no lock across them, so the result is not a snapshot. A cache that has
@@ -28,7 +29,7 @@ impl SharedInformerFactory {
     /// objects of its namespace only. The first call makes an index in each cache.
     pub fn dependents(&self, owner: &Uid) -> Vec<Dependent> {
         let mut best = BTreeMap::<(ArcStr, ArcStr), Arc<dyn AnyInformer>>::new();
-        for informer in self.informers() {
+        for informer in self.whole_informers() {
             let resource = informer.resource();
             let kind = (resource.group.clone(), resource.resource.clone());
             let rank = |informer: &dyn AnyInformer| {

@@ -3,7 +3,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::PostParams;
 use kube::client::Body;
 use serde_json::json;
-use steersman_api::ObjectKey;
+use steersman_api::{FieldSelector, ObjectKey};
 use steersman_apiserver::TestServer;
 
 use super::*;
@@ -13,6 +13,10 @@ use crate::{Interned, keep, kind, projection};
 projection! { struct Spec { pub node: Interned = 10 "nodeName" } }
 kind! { struct Pod("", "v1", "pods") { spec: Spec = 2 "spec" } }
 keep! { struct Placed: Pod => Spec }
+
+projection! { struct Immutable { pub never: Interned = 999 "never" } }
+kind! { struct Map("", "v1", "configmaps") { immutable: Immutable = 998 "none" } }
+keep! { struct Maps: Map => Immutable }
 
 /// Over a server that never answers.
 fn factory() -> SharedInformerFactory {
@@ -79,6 +83,29 @@ async fn a_start_starts_only_what_it_is_asked_for() {
     assert!(!typed.is_stopped());
     factory.shutdown().await;
     assert!(typed.is_stopped() && factory.dynamic(&shared).is_stopped());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scoped_informer_caches_its_part_alone_and_serves_only_users_of_that_scope() {
+    let (server, factory, client) = served().await;
+    let scope = || Scope { fields: FieldSelector::name("mine"), ..Scope::default() };
+    let mine = factory.scoped::<Maps>(scope()).unwrap();
+    assert!(Arc::ptr_eq(&mine.any(), &factory.scoped::<Maps>(scope()).unwrap().any()));
+    let maps = GroupVersionResource::new("", "v1", "configmaps");
+    let all = factory.dynamic(&maps);
+    assert!(!Arc::ptr_eq(&mine.any(), &all));
+    assert!(Arc::ptr_eq(&all, factory.lease(&maps).informer()));
+    factory.start();
+    let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]);
+    for name in ["mine", "other"] {
+        let meta = json!({"name": name, "ownerReferences": owner});
+        create::<ConfigMap>(&client, json!({"metadata": meta})).await;
+    }
+    until("both caches are full", || all.len() == 2 && mine.any().len() == 1).await;
+    assert!(mine.any().meta(&ObjectKey::new("default", "mine")).is_some());
+    assert_eq!(factory.dependents(&"u".into()).len(), 2);
+    factory.shutdown().await;
+    drop(server);
 }
 
 /// The resources of the informers that were started.
