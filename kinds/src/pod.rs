@@ -10,6 +10,7 @@ use super::deletion_cost::Cost;
 use super::index_failures::IndexFailures;
 use super::ip::{FamilyOf, IpPair};
 use super::pod_failure::PodFailure;
+use super::pod_secrets::PodSecrets;
 use super::ports::{NamedPorts, SidecarPorts};
 use super::scheduling::PinnedNode;
 
@@ -136,5 +137,6 @@ kind! {
         pinning: Pinning = 2 "spec",
         failure: PodFailure = 3 "status",
         earlier_failures: EarlierFailures = 1 "metadata",
+        secrets: PodSecrets = 2 "spec",
     }
 }

@@ -1,5 +1,7 @@
 //! The same fields are decoded from both encodings of an object.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -9,6 +11,8 @@ use steersman_api::schema;
 use steersman_informer::wire::{Encoding, Group, IntOrString, Kind, Opaque};
 
 use super::annotation::LAST_APPLIED;
+use super::config_map::{ConfigMap, DESCRIPTION, Description, PublishedCa};
+use super::content_digest::ContentDigest;
 use super::cron_job::{CronJob, CronJobSpec, CronJobStatus, CronJobTemplate};
 use super::daemon_set::{DaemonSet, DaemonSetTemplate, TEMPLATE_GENERATION};
 use super::deletion_cost::DELETION_COST;
@@ -24,13 +28,16 @@ use super::object_ttl::OBJECT_TTL;
 use super::persistent_volume_claim::PersistentVolumeClaim;
 use super::pod::{Claims, DeletionCost, DisruptionReason, Pod};
 use super::pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
+use super::pod_secrets::PodSecrets;
 use super::replica_set::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, ReplicaSetTemplate, TemplateLabels};
 use super::replication_controller::{
     self, ReplicationController, ReplicationControllerSpec, ReplicationControllerStatus,
     ReplicationControllerTemplate,
 };
+use super::secret::{ACCOUNT_NAME, ACCOUNT_UID, AccountReference, Secret, TokenAccount, TokenContents};
 use super::service::{Hinting, Service};
 use super::service_cidr::{ServiceCIDR, ServiceCidrSpec, ServiceCidrStatus};
+use super::service_account::{SecretReferences, ServiceAccount};
 use super::stateful_set::{
     REPLACE_BROKEN_PODS, Repair, StatefulSet, StatefulSetSpec, StatefulSetStatus, StatefulSetTemplates,
 };
@@ -572,5 +579,138 @@ fn cron_jobs_are_the_same_in_both_encodings() {
 fn the_ttl_of_a_job_is_the_same_in_both_encodings() {
     for job in decoded::<Job>(&json!({"spec": {"ttlSecondsAfterFinished": 0}}), JobTtl::BIT) {
         assert_eq!(JobTtl::of(&job).unwrap().ttl_seconds_after_finished, Some(0));
+    }
+}
+
+#[test]
+fn tokens_of_service_accounts_are_the_same_in_both_encodings() {
+    let annotations = json!({ACCOUNT_NAME: "robot", ACCOUNT_UID: "u-1", "other": "x"});
+    let secret = |annotations: Value, data: Value| {
+        let meta = json!({"name": "a", "namespace": "ns", "annotations": annotations});
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "any", "data": data})
+    };
+    let reference = AccountReference { name: "robot".into(), uid: "u-1".into() };
+    let full = TokenContents { ca: Some(ContentDigest::of(b"CA")), has_namespace: true, has_token: true };
+    let encoded = |text: &str| STANDARD.encode(text);
+    let data = json!({"ca.crt": encoded("CA"), "namespace": encoded("ns"), "token": encoded("t"), "x": ""});
+    let empty = json!({"ca.crt": "", "namespace": "", "token": ""});
+    for (object, account, contents) in [
+        (secret(annotations, data), reference, full),
+        (
+            secret(json!({}), empty),
+            AccountReference::default(),
+            TokenContents { ca: Some(ContentDigest::of(b"")), ..TokenContents::default() },
+        ),
+        (secret(Value::Null, Value::Null), AccountReference::default(), TokenContents::default()),
+    ] {
+        for decoded in decoded::<Secret>(&object, u64::MAX) {
+            assert_eq!(TokenAccount::of(&decoded).unwrap().account, account, "{object}");
+            assert_eq!(*TokenContents::of(&decoded).unwrap(), contents, "{object}");
+        }
+    }
+}
+
+#[test]
+fn published_authorities_are_the_same_in_both_encodings() {
+    let ca = Some(ContentDigest::of(b"CA"));
+    for (data, annotations, published, described) in [
+        (json!({"ca.crt": "CA"}), json!({DESCRIPTION: "x"}), PublishedCa { ca, has_others: false }, true),
+        (
+            json!({"ca.crt": "CA", "b": ""}),
+            json!({DESCRIPTION: ""}),
+            PublishedCa { ca, has_others: true },
+            false,
+        ),
+        (json!({"b": "CA"}), json!({"other": "x"}), PublishedCa { ca: None, has_others: true }, false),
+        (Value::Null, Value::Null, PublishedCa::default(), false),
+    ] {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": data,
+            "metadata": {"name": "a", "namespace": "ns", "annotations": annotations},
+        });
+        for decoded in decoded::<ConfigMap>(&object, u64::MAX) {
+            assert_eq!(*PublishedCa::of(&decoded).unwrap(), published, "{object}");
+            assert_eq!(Description::of(&decoded).unwrap().described.0, described, "{object}");
+        }
+    }
+}
+
+#[test]
+fn the_secrets_of_a_service_account_are_the_same_in_both_encodings() {
+    let object = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": "ns"},
+        "secrets": [{"name": "one"}, {"name": "two", "namespace": "ns"}, {"uid": "x"}],
+        "imagePullSecrets": [{"name": "three"}],
+    });
+    for decoded in decoded::<ServiceAccount>(&object, u64::MAX) {
+        let secrets = SecretReferences::of(&decoded).unwrap();
+        assert_eq!(*secrets, SecretReferences(["one".into(), "two".into(), "".into()].into()));
+        assert!(secrets.has("two") && !secrets.has("three"));
+    }
+}
+
+#[test]
+fn all_secrets_that_a_pod_uses_are_found_in_both_encodings() {
+    let container = |name: &str| {
+        json!({
+            "name": name, "image": "i",
+            "envFrom": [{"secretRef": {"name": format!("from-{name}")}}, {"configMapRef": {"name": "map"}}],
+            "env": [
+                {"name": "A", "valueFrom": {"secretKeyRef": {"name": format!("key-{name}"), "key": "k"}}},
+                {"name": "B", "value": "plain"},
+            ],
+        })
+    };
+    let reference = |name: &str| json!({"name": name});
+    let volumes = json!([
+        {"name": "a", "azureFile": {"secretName": "azure", "shareName": "s"}},
+        {"name": "b", "cephfs": {"monitors": ["m"], "secretRef": reference("cephfs")}},
+        {"name": "c", "cinder": {"volumeID": "v", "secretRef": reference("cinder")}},
+        {"name": "d", "flexVolume": {"driver": "d", "secretRef": reference("flex")}},
+        {"name": "e", "projected": {"sources": [
+            {"secret": reference("projected")}, {"configMap": reference("map")}, {"secret": reference("two")},
+        ]}},
+        {"name": "f", "rbd": {"monitors": ["m"], "image": "i", "secretRef": reference("rbd")}},
+        {"name": "g", "secret": {"secretName": "volume"}},
+        {"name": "h", "scaleIO": {"gateway": "g", "system": "s", "secretRef": reference("scale")}},
+        {"name": "i", "iscsi": {"targetPortal": "t", "iqn": "i", "lun": 0, "secretRef": reference("iscsi")}},
+        {"name": "j", "storageos": {"secretRef": reference("storageos")}},
+        {"name": "k", "csi": {"driver": "d", "nodePublishSecretRef": reference("csi")}},
+        {"name": "l", "persistentVolumeClaim": {"claimName": "claim"}},
+    ]);
+    let object = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "ns"},
+        "spec": {
+            "imagePullSecrets": [reference("pull"), reference("")],
+            "containers": [container("main")],
+            "initContainers": [container("init")],
+            "ephemeralContainers": [container("debug")],
+            "volumes": volumes,
+        },
+    });
+    let expected = [
+        "azure",
+        "cephfs",
+        "cinder",
+        "csi",
+        "flex",
+        "from-debug",
+        "from-init",
+        "from-main",
+        "iscsi",
+        "key-debug",
+        "key-init",
+        "key-main",
+        "projected",
+        "pull",
+        "rbd",
+        "scale",
+        "storageos",
+        "two",
+        "volume",
+    ];
+    for decoded in decoded::<Pod>(&object, u64::MAX) {
+        let PodSecrets(names) = PodSecrets::of(&decoded).unwrap();
+        assert_eq!(names.iter().collect::<Vec<_>>(), expected);
     }
 }

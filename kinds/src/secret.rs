@@ -1,0 +1,135 @@
+//! The cached fields of Secrets that hold tokens of service accounts, in groups. No data of a Secret are cached, only whether
+//! they are there.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use steersman_api::{ArcStr, Uid};
+use steersman_informer::serde::Deserializer;
+use steersman_informer::serde::de::{Error, IgnoredAny, MapAccess, Visitor};
+use steersman_informer::wire::{Field, FieldValue, Key, WireError};
+use steersman_informer::{kind, projection};
+
+use super::annotation;
+use super::config_map::{CA_KEY, map_entry};
+use super::content_digest::ContentDigest;
+
+/// The type of Secrets that hold a token of a service account.
+pub const SERVICE_ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
+/// The annotation that names the service account of a token.
+pub const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+/// The annotation with the uid of the service account of a token.
+pub const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
+/// The key of the token in a Secret's data.
+pub const TOKEN_KEY: &str = "token";
+/// The key of the namespace in a Secret's data.
+pub const NAMESPACE_KEY: &str = "namespace";
+
+/// The service account that a Secret belongs to, by the annotations [`ACCOUNT_NAME`] and [`ACCOUNT_UID`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AccountReference {
+    /// The account's name. Empty if the Secret names none.
+    pub name: ArcStr,
+    /// The account's uid. Empty until the Secret has got its token, unless its creator set it.
+    pub uid: Uid,
+}
+
+/// Which of a token's data a Secret has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenContents {
+    /// The digest of the certificate authority; `None` without one.
+    pub ca: Option<ContentDigest>,
+    /// Whether there is a namespace.
+    pub has_namespace: bool,
+    /// Whether there is a token.
+    pub has_token: bool,
+}
+
+projection! {
+    /// The service account that the Secret belongs to.
+    pub struct TokenAccount {
+        /// Its name and uid.
+        pub account: AccountReference = 12 "annotations",
+    }
+}
+
+kind! {
+    /// A Secret.
+    pub struct Secret("", "v1", "secrets") {
+        account: TokenAccount = 1 "metadata",
+        contents: TokenContents = 2 "data",
+    }
+}
+
+impl AccountReference {
+    fn set(&mut self, key: &str, value: &str) {
+        match key {
+            ACCOUNT_NAME => self.name = value.into(),
+            ACCOUNT_UID => self.uid = value.into(),
+            _ => {}
+        }
+    }
+}
+
+impl FieldValue for AccountReference {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        for key in [ACCOUNT_NAME, ACCOUNT_UID] {
+            if let Some(value) = annotation::entry(field, key)? {
+                self.set(key, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut reference = Self::default();
+        let keys = [ACCOUNT_NAME, ACCOUNT_UID];
+        annotation::pick_each(deserializer, &keys, |key, value| reference.set(key, value))?;
+        Ok(reference)
+    }
+}
+
+impl TokenContents {
+    fn add(&mut self, key: &str, value: &[u8]) {
+        match key {
+            CA_KEY => self.ca = Some(ContentDigest::of(value)),
+            NAMESPACE_KEY => self.has_namespace = !value.is_empty(),
+            TOKEN_KEY => self.has_token = !value.is_empty(),
+            _ => {}
+        }
+    }
+}
+
+impl FieldValue for TokenContents {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        let (key, value) = map_entry(field)?;
+        self.add(key, value);
+        Ok(())
+    }
+
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = TokenContents;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of texts in base64")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TokenContents, A::Error> {
+                let mut contents = TokenContents::default();
+                while let Some(key) = map.next_key::<Key<'de>>()? {
+                    if [CA_KEY, NAMESPACE_KEY, TOKEN_KEY].contains(&&*key) {
+                        let value = map.next_value::<Option<Key<'de>>>()?;
+                        let value = STANDARD.decode(value.as_deref().unwrap_or_default());
+                        // The error must not quote the value.
+                        contents.add(&key, &value.map_err(|_| A::Error::custom("data must be base64"))?);
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(contents)
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
