@@ -34,6 +34,14 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// The file with the certificate authorities of the API server can't be read.
+    #[error("certificate authorities {}: {source}", path.display())]
+    ReadAuthorities {
+        /// The path of the file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
     /// The address of the master is neither a URL nor a host and port.
     #[error("master {url:?}: {reason}")]
     Master {
@@ -66,6 +74,34 @@ pub fn config_from(kubeconfig: Option<&Path>, master: Option<&str>) -> Result<Co
         }
         (Some(path), master) => from_kubeconfig(path, master),
     }
+}
+
+/// Returns the certificate authorities of the API server, in PEM: those of `config`, which [`config_from`] returned for the
+/// same `kubeconfig`, as the kubeconfig or the pod's service account has them. Empty if there are none.
+///
+/// # Errors
+/// See [`Error`].
+pub fn root_ca(config: &Config, kubeconfig: Option<&Path>) -> Result<String, Error> {
+    if let Some(path) = &config.root_cert_file {
+        return std::fs::read_to_string(path)
+            .map_err(|source| Error::ReadAuthorities { path: path.clone(), source });
+    }
+    let (Some(path), true) = (kubeconfig, config.root_cert.is_some()) else { return Ok(String::new()) };
+    let kubeconfig = Kubeconfig::read_from(path)
+        .map_err(|source| Error::ReadKubeconfig { path: path.to_owned(), source: Box::new(source) })?;
+    let context = current_context(&kubeconfig).map_err(|(field, reason)| Error::Field {
+        path: path.to_owned(),
+        field,
+        reason,
+    })?;
+    let cluster = named_cluster(&kubeconfig, &context.cluster);
+    let data = cluster.and_then(|cluster| cluster.certificate_authority_data).unwrap_or_default();
+    let text = BASE64_STANDARD.decode(data).ok().and_then(|pem| String::from_utf8(pem).ok());
+    text.ok_or_else(|| Error::Field {
+        path: path.to_owned(),
+        field: format!("clusters[{}].certificate-authority-data", context.cluster),
+        reason: "is not text in base64".to_owned(),
+    })
 }
 
 /// Switches off kube's retries: ours count each attempt and subject it to the rate limit.
@@ -280,6 +316,25 @@ mod tests {
         let config = config_from(Some(&path), None).unwrap();
         assert_eq!(config.root_cert_file, None);
         assert_eq!(config.root_cert, Some(vec![vec![0, 0, 0]]));
+    }
+
+    #[test]
+    fn the_authorities_are_the_text_of_the_kubeconfig_or_of_its_file() {
+        let folder = Folder::new();
+        let text = format!("# ours\n{CERTIFICATE}");
+        folder.write("ca.crt", &text);
+        let data = BASE64_STANDARD.encode(&text);
+        for (cluster, expected) in [
+            (format!("server: 'https://prod:1', certificate-authority-data: {data}"), text.as_str()),
+            ("server: 'https://prod:1', certificate-authority: ca.crt".to_owned(), &text),
+            ("server: 'https://prod:1'".to_owned(), ""),
+        ] {
+            let path = folder.write("config", &kubeconfig(&cluster, ""));
+            let config = config_from(Some(&path), None).unwrap();
+            assert_eq!(root_ca(&config, Some(&path)).unwrap(), expected, "{cluster}");
+        }
+        let config = config_from(None, Some("localhost:8080")).unwrap();
+        assert_eq!(root_ca(&config, None).unwrap(), "");
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod service;
 mod testing;
 
 pub use clients::Clients;
-pub use config::config_from;
+pub use config::{config_from, root_ca};
 pub use gate::{GateClosed, WriteGate};
 pub use limits::Limits;
 pub use response_body::ResponseBody;

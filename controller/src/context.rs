@@ -61,6 +61,8 @@ pub struct ControllerContext {
     pub first_looks: FirstLooks,
     /// Maps kinds to resources and back.
     pub rest_mapper: Arc<RestMapper>,
+    /// The certificate authorities, in PEM, by which this process verifies the API server. Empty if it has none.
+    pub root_ca: Arc<str>,
     /// The version of the API server.
     pub server_version: ServerVersion,
     /// Receives the events that controllers record.

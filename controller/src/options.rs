@@ -77,6 +77,22 @@ impl Setting for Workers {
     }
 }
 
+impl Setting for String {
+    const VALUE_NAME: &'static str = "string";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(text.to_owned())
+    }
+
+    fn text(&self) -> String {
+        self.clone()
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
 impl Setting for i32 {
     const VALUE_NAME: &'static str = "int";
 

@@ -35,6 +35,7 @@ pub fn context(server: &TestServer, options: OptionSet) -> (ControllerContext, e
         informers: SharedInformerFactory::new(clients.watch_client(), Options::default()),
         first_looks: FirstLooks::default(),
         rest_mapper: Arc::new(RestMapper::new(clients.component("discovery"))),
+        root_ca: "the API server's CA".into(),
         server_version: ServerVersion::fixed(36),
         clients,
         events,

@@ -14,7 +14,7 @@ use prometheus::Registry;
 use serde_json::Value;
 use steersman_client::events::{self, Writers};
 use steersman_client::leader_election::{self, Elector};
-use steersman_client::{Clients, RestMapper, clients, config, config_from, transport};
+use steersman_client::{Clients, RestMapper, clients, config, config_from, root_ca, transport};
 use steersman_controller::children::FirstLooks;
 use steersman_controller::context::{Clock, ControllerContext};
 use steersman_controller::feature_gates::FeatureGates;
@@ -122,19 +122,22 @@ fn connect(options: &ControllerManager) -> Result<Foundation, Error> {
     event_metrics.register(&metrics)?;
     let config = config_from(options.kubeconfig.as_deref(), options.master.as_deref())?;
     tracing::info!(server = %config.cluster_url, "Using API server");
+    let root_ca = root_ca(&config, options.kubeconfig.as_deref())?.into();
     let mut client_options = clients::Options { limits: options.limits, ..clients::Options::default() };
     if let Some(election) = &options.election {
         client_options.transport.lease_duration = election.lease_duration;
     }
     client_options.metrics.register(&metrics)?;
     let clients = Clients::connect(config, client_options)?;
-    Ok(Foundation { clients, metrics, event_metrics })
+    Ok(Foundation { clients, root_ca, metrics, event_metrics })
 }
 
 /// The parts below a manager, which it may share with other parts of the process.
 pub(crate) struct Foundation {
     /// Clients to the API server.
     pub(crate) clients: Clients,
+    /// The certificate authorities, in PEM, of the API server. Empty if it has none.
+    pub(crate) root_ca: Arc<str>,
     /// The registry of the manager's metrics.
     pub(crate) metrics: Registry,
     /// The metrics of its events, already registered.
@@ -175,7 +178,7 @@ impl Manager {
     /// # Errors
     /// A controller can't be built, or metrics clash.
     pub(crate) fn build(foundation: Foundation, work: Work<'_>) -> Result<Self, Error> {
-        let Foundation { clients, metrics, event_metrics } = foundation;
+        let Foundation { clients, root_ca, metrics, event_metrics } = foundation;
         let queue_metrics = MetricsProvider::register(&metrics)?;
         let (election_metrics, run_metrics) = (leader_election::Metrics::new(), runner::Metrics::new());
         election_metrics.register(&metrics)?;
@@ -209,6 +212,7 @@ impl Manager {
             clients: gated,
             informers: informers.clone(),
             rest_mapper: Arc::new(RestMapper::new(clients.component("controller-discovery"))),
+            root_ca,
             server_version: ServerVersion::of(clients.sender("controller-discovery")),
             events,
             clock: Clock::wall(),

@@ -158,7 +158,8 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
         min_resync_period: Duration::from_secs(12 * 60 * 60),
         election: None,
     };
-    let foundation = Foundation { clients, metrics, event_metrics: event_metrics.clone() };
+    let root_ca = server.ca().into();
+    let foundation = Foundation { clients, root_ca, metrics, event_metrics: event_metrics.clone() };
     let mut manager = Manager::build(foundation, work)?;
     if let Some(address) = &options.http_address {
         manager.serve(address, Value::Object(Default::default())).await?;
