@@ -12,7 +12,10 @@ use tower::Service;
 use crate::access::Identity;
 use crate::codec::Format;
 use crate::refusal::Refusal;
-use crate::rest::{ApiServer, Counted, Deadline, Endless, Full, Reset, ResponseBody, refuse, takes_body};
+use crate::rest::{
+    ApiServer, Counted, Deadline, Endless, Full, Reset, ResponseBody, Warned, refuse, takes_body,
+    with_warnings,
+};
 
 /// When a client should try again for whose body there was no room, in seconds. Upstream's figure for full servers.
 const AFTER_FULL: i32 = 1;
@@ -85,9 +88,13 @@ where
         Err(_) => return Err(Reset),
     };
     let endless = parts.extensions.get::<Endless>().copied();
+    let warned = parts.extensions.get::<Warned>().copied();
     let mut answer = server.answer(Request::from_parts(parts, body)).await?;
     if let Some(endless) = endless.filter(|_| answer.status().is_success()) {
         answer.extensions_mut().insert(endless);
+    }
+    if let Some(Warned(warning)) = warned {
+        answer = with_warnings(answer, &[warning.to_owned()]);
     }
     Ok(answer)
 }

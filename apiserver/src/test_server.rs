@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kube::config::{Cluster, Context, Kubeconfig, NamedCluster, NamedContext};
 use parking_lot::Mutex;
+use rcgen::KeyPair;
 use steersman_api::{GroupVersionResource, ObjectKey};
 
 use crate::access::{Access, Identity, Signer};
@@ -32,6 +33,7 @@ pub struct TestServer {
     listening: Mutex<Option<Listening>>,
     /// Where it listens, also after it was started again.
     address: SocketAddr,
+    token_key: String,
 }
 
 /// How a [`TestServer`] begins.
@@ -116,18 +118,21 @@ impl Builder {
         self.settings.clock.get_or_insert_with(Clock::following_tokio);
         let outbound = Outbound::new(None, self.settings.kubelet_certificate_authority.as_deref());
         let outbound = outbound.expect("the authority for nodes must be usable");
+        let key = KeyPair::generate().expect("the system must have randomness");
+        let signer = Signer::new(&key.serialize_der()).expect("a key that was just made must be good");
         let server = match self.folder {
             Some(folder) => {
                 let opened = ApiServer::opening(&folder)?;
-                ApiServer::open(self.settings, &folder, opened, Access::Open, Signer::fleeting(), outbound)?
+                ApiServer::open(self.settings, &folder, opened, Access::Open, signer, outbound)?
             }
-            None => ApiServer::new(self.settings, outbound),
+            None => ApiServer::signing(self.settings, signer, outbound),
         };
         let listening =
             Listening::open(server.clone(), SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Manner::default())
                 .await;
         let listening = listening.expect("a port of the loopback must be free");
-        Ok(TestServer { server, address: listening.address(), listening: Mutex::new(Some(listening)) })
+        let (address, listening) = (listening.address(), Mutex::new(Some(listening)));
+        Ok(TestServer { server, address, listening, token_key: key.serialize_pem() })
     }
 }
 
@@ -148,6 +153,11 @@ impl TestServer {
     /// Where it listens, such as `http://127.0.0.1:12345`. It stays the same after a restart.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// The private key that signs the tokens of service accounts, as PEM: the server accepts tokens that others sign with it.
+    pub fn token_key(&self) -> &str {
+        &self.token_key
     }
 
     /// A configuration for kube clients, without its own retries.

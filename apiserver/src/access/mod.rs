@@ -9,6 +9,7 @@ mod escalation;
 mod identity;
 mod impersonation;
 mod rules;
+mod secret_tokens;
 mod tokens;
 
 use std::ops::Not;
@@ -26,6 +27,7 @@ pub(crate) use escalation::{attempt, missing};
 pub use identity::Identity;
 pub(crate) use identity::{ANONYMOUS, MASTERS, user_of_account};
 pub(crate) use impersonation::Impersonation;
+pub(crate) use secret_tokens::{GENERATED, SecretClaims, SecretToken};
 pub use tokens::KeyError;
 pub(crate) use tokens::{Bound, Claims, ISSUER, Reference, Signer};
 
@@ -62,7 +64,8 @@ fn hash(token: &str) -> Vec<u8> {
 /// What anybody may ask for, whatever the rules: the default of upstream's `--authorization-always-allow-paths`.
 const ALWAYS_ALLOWED: [&str; 3] = ["/healthz", "/readyz", "/livez"];
 
-/// Identifies the client: by what came with the connection, else by its token; without either it is anonymous.
+/// Identifies the client: by what came with the connection, else by its token; without either it is anonymous. Calls `note`
+/// with a token that a Secret keeps, whether or not it is still valid.
 ///
 /// # Errors
 /// The token is not valid.
@@ -73,6 +76,7 @@ pub(crate) fn authenticate(
     with_connection: Option<&Identity>,
     headers: &HeaderMap,
     now: i64,
+    note: impl FnOnce(&SecretToken),
 ) -> Result<Identity> {
     if let Some(identity) = with_connection {
         return Ok(identity.clone());
@@ -89,6 +93,11 @@ pub(crate) fn authenticate(
     let Some(token) = token else { return Ok(Identity::anonymous()) };
     if hash(token) == guard.admin_token {
         return Ok(Identity::master("admin"));
+    }
+    if let Some(claims) = signer.verify_of_secret(token) {
+        let found = SecretToken::find(store, token, &claims).map_err(|_| Refusal::unauthorized())?;
+        note(&found);
+        return found.identity.map_err(|_| Refusal::unauthorized());
     }
     let claims = signer.verify(token, &[ISSUER.to_owned()], now);
     claims.and_then(|claims| service_account(store, &claims, now)).ok_or_else(Refusal::unauthorized)

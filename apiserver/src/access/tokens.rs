@@ -10,6 +10,8 @@ use ring::signature::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::SecretClaims;
+
 /// Who signs them, and for whom they are good where nobody says otherwise. Upstream's usual choice.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// The header of every token.
@@ -88,6 +90,7 @@ impl Signer {
     }
 
     /// With a new key that nobody else will ever have.
+    #[cfg(test)]
     pub(crate) fn fleeting() -> Self {
         let random = SystemRandom::new();
         let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);
@@ -109,8 +112,22 @@ impl Signer {
     }
 
     /// What a token says, if it was signed here, is meant for one of `audiences`, and is good at `now` (seconds since 1970).
-    /// Whether what it is bound to is still there is for the caller to see.
+    /// The caller must check that the bound objects still exist.
     pub(crate) fn verify(&self, token: &str, audiences: &[String], now: i64) -> Option<Claims> {
+        let claims: Claims = serde_json::from_slice(&self.signed(token)?).ok()?;
+        let meant = claims.aud.iter().any(|audience| audiences.contains(audience));
+        (claims.iss == ISSUER && meant && claims.nbf <= now && now < claims.exp).then_some(claims)
+    }
+
+    /// What a token says that a Secret keeps, if it was signed with this key. The caller must check that the Secret and the
+    /// service account still exist.
+    pub(crate) fn verify_of_secret(&self, token: &str) -> Option<SecretClaims> {
+        let claims: SecretClaims = serde_json::from_slice(&self.signed(token)?).ok()?;
+        claims.are_valid().then_some(claims)
+    }
+
+    /// The claims of a token that was signed with this key, in JSON.
+    fn signed(&self, token: &str) -> Option<Vec<u8>> {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
         // The header is part of what is signed: one that is not ours was not signed by us.
@@ -120,9 +137,7 @@ impl Signer {
         }
         let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key.public_key());
         key.verify(signed.as_bytes(), &decode(signature)?).ok()?;
-        let claims: Claims = serde_json::from_slice(&decode(claims)?).ok()?;
-        let meant = claims.aud.iter().any(|audience| audiences.contains(audience));
-        (claims.iss == ISSUER && meant && claims.nbf <= now && now < claims.exp).then_some(claims)
+        decode(claims)
     }
 }
 

@@ -17,6 +17,10 @@ pub(super) struct Routed {
     pub(super) query: Query,
 }
 
+/// What the client is warned of, whatever the answer to its request.
+#[derive(Clone, Copy)]
+pub(crate) struct Warned(pub(crate) &'static str);
+
 /// Whether the body of a request that was let in is of any use: reads have none, but for what a proxy passes on.
 pub(crate) fn takes_body(parts: &Parts) -> bool {
     let Some(Routed { route: Ok(Route::Resource(call)), .. }) = parts.extensions.get() else { return false };
@@ -37,13 +41,24 @@ impl ApiServer {
         } else if let Some(deadline) = Deadline::of(&query, longest).map_err(Refusal::bad_request)? {
             parts.extensions.insert(deadline);
         }
-        let who = self.admit(parts, &route, &query)?;
+        let mut warned = None;
+        let who = self.admit(parts, &route, &query, &mut warned)?;
+        if let Some(warning) = warned {
+            parts.extensions.insert(Warned(warning));
+        }
         parts.extensions.insert(who);
         parts.extensions.insert(Routed { route, query });
         Ok(())
     }
 
-    fn admit(&self, parts: &Parts, route: &Result<Route>, query: &Query) -> Result<Identity> {
+    /// Authenticates and authorizes. `warned` becomes what the client should be warned of.
+    fn admit(
+        &self,
+        parts: &Parts,
+        route: &Result<Route>,
+        query: &Query,
+        warned: &mut Option<&'static str>,
+    ) -> Result<Identity> {
         let now = self.clock().now().as_second();
         let with_connection = parts.extensions.get::<Identity>();
         let who = access::authenticate(
@@ -53,6 +68,11 @@ impl ApiServer {
             with_connection,
             &parts.headers,
             now,
+            |token| {
+                self.note_use(token);
+                let warns = token.generated && token.identity.is_ok();
+                *warned = warns.then_some(access::GENERATED);
+            },
         )?;
         if let Some(connection) = parts.extensions.get::<Connection>().filter(|_| who.user != ANONYMOUS) {
             connection.authenticated();

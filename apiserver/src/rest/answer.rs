@@ -106,7 +106,7 @@ pub(super) fn done(shape: Shape) -> Response<ResponseBody> {
 }
 
 /// Adds what the client should be warned of.
-pub(super) fn with_warnings(
+pub(crate) fn with_warnings(
     mut answer: Response<ResponseBody>,
     warnings: &[String],
 ) -> Response<ResponseBody> {

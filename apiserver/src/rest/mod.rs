@@ -31,12 +31,13 @@ mod scale;
 mod server;
 mod settings;
 mod token;
+mod token_use;
 mod track;
 mod watch;
 mod write;
 
-pub(crate) use admit::takes_body;
-pub(crate) use answer::{answer, refuse, unknown_path};
+pub(crate) use admit::{Warned, takes_body};
+pub(crate) use answer::{answer, refuse, unknown_path, with_warnings};
 pub(crate) use bodies::{Counted, Full};
 pub use body::{Reset, ResponseBody};
 pub use connect::OutboundError;

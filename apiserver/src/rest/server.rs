@@ -86,9 +86,15 @@ impl Running {
 
 impl ApiServer {
     /// A server in memory, with the objects that are always there.
+    #[cfg(test)]
     pub(crate) fn new(settings: Settings, outbound: Outbound) -> Self {
+        Self::signing(settings, Signer::fleeting(), outbound)
+    }
+
+    /// As `new`, with this key for tokens.
+    pub(crate) fn signing(settings: Settings, signer: Signer, outbound: Outbound) -> Self {
         let store = Store::new(settings.history);
-        let server = Self::with_store(settings, store, Access::Open, Signer::fleeting(), outbound);
+        let server = Self::with_store(settings, store, Access::Open, signer, outbound);
         server.bootstrap();
         server
     }

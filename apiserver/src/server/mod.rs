@@ -7,7 +7,7 @@ mod tls;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,6 +90,7 @@ pub struct Server {
     chores: JoinSet<()>,
     ca: String,
     admin: Pair,
+    token_key: PathBuf,
 }
 
 impl Server {
@@ -109,6 +110,7 @@ impl Server {
         let outbound = Outbound::new(Some(&for_nodes), settings.kubelet_certificate_authority.as_deref())?;
         let server = ApiServer::open(settings, &data_folder, opened, access, signer, outbound)?;
         first_objects::make(&server).await;
+        server.say_since_when_uses_are_tracked();
         let tls = tls::config(&pki, names_of(address.ip(), names.clone()))?;
         let manner = Manner { tls: Some(tls), limits: Some(limits) };
         let listening = Listening::open(server.clone(), address, manner).await;
@@ -119,7 +121,8 @@ impl Server {
         chores.spawn(expire(server.clone()));
         let counting = server.clone();
         chores.spawn(async move { counting.count_quotas().await });
-        Ok(Self { server, listening, chores, ca: pki.ca, admin })
+        let token_key = pki.token_key_file();
+        Ok(Self { server, listening, chores, ca: pki.ca, admin, token_key })
     }
 
     /// Where it listens.
@@ -141,6 +144,11 @@ impl Server {
     /// The authority's certificate, as PEM.
     pub fn ca(&self) -> &str {
         &self.ca
+    }
+
+    /// The file with the private key that signs the tokens of service accounts, as PEM.
+    pub fn token_key(&self) -> &Path {
+        &self.token_key
     }
 
     /// The administrator's kubeconfig, with all that it needs within.
@@ -192,10 +200,12 @@ impl Server {
     }
 }
 
-/// Sees to it that neither events nor what objects once were pile up, until it is dropped.
+/// Sees to it that neither events nor what objects once were pile up, and that the server says since when it tracks the use of
+/// tokens, until it is dropped.
 async fn expire(server: ApiServer) {
     loop {
         server.expire_events();
+        server.say_since_when_uses_are_tracked();
         if let Some(before) = Instant::now().checked_sub(REMEMBERED) {
             server.store().forget(before);
         }

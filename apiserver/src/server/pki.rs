@@ -150,12 +150,17 @@ impl Pki {
     /// # Errors
     /// See [`PkiError`].
     pub(crate) fn token_key(&self) -> Result<Vec<u8>, PkiError> {
-        let path = self.folder.join("sa.key");
+        let path = self.token_key_file();
         if !path.exists() {
             write(&path, &KeyPair::generate()?.serialize_pem())?;
         }
         let key = KeyPair::from_pem(&read(&path)?);
         Ok(key.map_err(|source| PkiError::Content { path, source })?.serialize_der())
+    }
+
+    /// The file with that key.
+    pub(crate) fn token_key_file(&self) -> PathBuf {
+        self.folder.join("sa.key")
     }
 
     fn signed(&self, mut params: CertificateParams) -> Result<(Certificate, KeyPair), PkiError> {
