@@ -1,6 +1,9 @@
 //! The controllers of kube-controller-manager 1.36, in the order in which it constructs them.
 
 use steersman_controller::registry::{Descriptor, Registry};
+use steersman_controllers_access::{
+    legacy_token_cleaner, root_ca_publisher, service_account, service_account_token,
+};
 use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
 use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints, service_cidr};
 use steersman_controllers_nodes::{pod_gc, ttl};
@@ -10,6 +13,8 @@ use steersman_controllers_workloads::{daemon_set, deployment, disruption, replic
 pub fn builtin() -> Registry {
     let row = Descriptor::elsewhere;
     Registry::new(vec![
+        // Built first, as upstream: its tokens may be the credentials of others.
+        service_account_token::DESCRIPTOR,
         endpoints::DESCRIPTOR,
         endpoint_slice::DESCRIPTOR,
         endpoint_slice_mirroring::DESCRIPTOR,
@@ -17,8 +22,7 @@ pub fn builtin() -> Registry {
         pod_gc::DESCRIPTOR,
         row("resourcequota-controller", &["resourcequota"]),
         row("namespace-controller", &["namespace"]),
-        row("serviceaccount-controller", &["serviceaccount"]),
-        row("serviceaccount-token-controller", &["serviceaccount-token"]),
+        service_account::DESCRIPTOR,
         row("garbage-collector-controller", &["garbagecollector"]),
         daemon_set::DESCRIPTOR,
         job::DESCRIPTOR,
@@ -49,14 +53,14 @@ pub fn builtin() -> Registry {
         row("persistentvolume-protection-controller", &["pv-protection"]),
         row("volumeattributesclass-protection-controller", &[]),
         ttl_after_finished::DESCRIPTOR,
-        row("root-ca-certificate-publisher-controller", &["root-ca-cert-publisher"]),
+        root_ca_publisher::DESCRIPTOR,
         row("kube-apiserver-serving-clustertrustbundle-publisher-controller", &[]),
         row("ephemeral-volume-controller", &["ephemeral-volume"]),
         row("storageversion-garbage-collector-controller", &["storage-version-gc"]),
         row("resourceclaim-controller", &["resource-claim-controller"]),
         row("resourcepoolstatusrequest-controller", &[]),
         row("device-taint-eviction-controller", &[]),
-        row("legacy-serviceaccount-token-cleaner-controller", &["legacy-service-account-token-cleaner"]),
+        legacy_token_cleaner::DESCRIPTOR,
         row("validatingadmissionpolicy-status-controller", &[]),
         row("taint-eviction-controller", &[]),
         service_cidr::DESCRIPTOR,

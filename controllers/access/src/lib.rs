@@ -1,2 +1,15 @@
 //! The controllers of identities and of what they may do: service accounts and their tokens, certificates, roles. Each has a
 //! folder with its policy, options, RBAC rules and metrics.
+
+pub mod legacy_token_cleaner;
+pub mod root_ca_publisher;
+pub mod service_account;
+pub mod service_account_token;
+
+use steersman_controller::controller::SyncError;
+use steersman_informer::Unreadable;
+
+/// A sync fails if it needs an object that can't be decoded.
+pub(crate) fn unreadable(kind: &str) -> impl Fn(Unreadable) -> SyncError {
+    move |object| SyncError::Unreadable(format!("{kind} {}", object.key))
+}
