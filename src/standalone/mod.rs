@@ -22,6 +22,7 @@ use steersman_client::{Clients, Limits, clients, events};
 use steersman_controller::feature_gates::FeatureGates;
 use steersman_controller::options::OptionSet;
 use steersman_controller::runner::{ShutdownTimeout, Timing};
+use steersman_controllers::access::service_account_token::ServiceAccountOptions;
 use steersman_controllers::batch::job::JobOptions;
 use steersman_node::agent;
 use tokio::task::{JoinError, JoinSet};
@@ -152,7 +153,7 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     let work = Work {
         selection: &options.selection,
         timing: Timing { start_interval: Duration::ZERO, shutdown_timeout: SHUTDOWN },
-        options: OptionSet::default().with(JobOptions { batch_period: JOB_BATCHES, ..JobOptions::default() }),
+        options: options_of_controllers(server),
         gates: FeatureGates::default(),
         // As often as kube-controller-manager by default.
         min_resync_period: Duration::from_secs(12 * 60 * 60),
@@ -165,11 +166,7 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
         manager.serve(address, Value::Object(Default::default())).await?;
     }
     let clients = as_user("system:kube-controller-manager");
-    let stand_ins = StandIns {
-        watch: clients.watch_client(),
-        client: clients.component("stand-ins"),
-        root_ca: server.ca().to_owned(),
-    };
+    let stand_ins = StandIns { watch: clients.watch_client(), client: clients.component("stand-ins") };
     let clients = as_user("system:kube-scheduler");
     let (broadcaster, writers) = events::broadcaster(&clients, event_metrics);
     let scheduler = Scheduler {
@@ -218,6 +215,14 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
         tracing::warn!("Some events were not delivered in time");
     }
     ended.and(node).and(managed)
+}
+
+/// The settings of controllers that differ from the defaults. Tokens in Secrets are signed with the API server's key.
+fn options_of_controllers(server: &Server) -> OptionSet {
+    let key_file = server.token_key().display().to_string();
+    OptionSet::default()
+        .with(JobOptions { batch_period: JOB_BATCHES, ..JobOptions::default() })
+        .with(ServiceAccountOptions { key_file, ..ServiceAccountOptions::default() })
 }
 
 /// What a part that is told to end comes to; one that ended before was heard already.

@@ -2,8 +2,6 @@
 //!
 //! | upstream's controller | what the stand-in does |
 //! |---|---|
-//! | `serviceaccount-controller` | creates the service account `default` in every namespace |
-//! | `root-ca-certificate-publisher-controller` | creates the config map `kube-root-ca.crt` in every namespace |
 //! | `namespace-controller` | deletes what is in a deleted namespace, and finalizes it |
 //! | `clusterrole-aggregation-controller` | writes the rules of aggregated roles |
 //! | `garbage-collector-controller` | deletes or releases what belongs to deleted workloads: their pods, ReplicaSets, ControllerRevisions and claims |
@@ -18,10 +16,9 @@ mod roles;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::Api;
 use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams, Preconditions,
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, Preconditions,
 };
 use serde_json::{Value, json};
 use steersman_api::{GroupVersionResource, Meta};
@@ -37,9 +34,7 @@ use tokio_util::sync::CancellationToken;
 use garbage::{Deletion, FOREGROUND, Id, Kind, ORPHAN};
 use plan::{Namespace, Observed, Step, plan};
 
-const ACCOUNT: &str = "default";
 const RBAC: &str = "rbac.authorization.k8s.io";
-const ROOT_CA: &str = "kube-root-ca.crt";
 /// The least time between two plans, so that one plan serves many changes.
 const REST: Duration = Duration::from_millis(20);
 /// The delay until a namespace that is not empty yet is looked at again.
@@ -53,8 +48,6 @@ pub(super) struct StandIns {
     pub(super) watch: kube::Client,
     /// The client for all other calls.
     pub(super) client: kube::Client,
-    /// The certificates that pods trust, in PEM.
-    pub(super) root_ca: String,
 }
 
 /// Why a step failed. The caller retries it.
@@ -83,26 +76,20 @@ enum Outcome {
 /// The caches.
 struct Seen {
     namespaces: Arc<dyn AnyInformer>,
-    accounts: Arc<dyn AnyInformer>,
-    config_maps: Arc<dyn AnyInformer>,
     /// The objects of each kind, dependents before their owners.
     objects: [(Kind, Arc<dyn AnyInformer>); Kind::ALL.len()],
 }
 
 impl Seen {
     fn new(factory: &SharedInformerFactory) -> Self {
-        let core = |plural: &'static str| factory.dynamic(&GroupVersionResource::new("", "v1", plural));
         Self {
-            namespaces: core("namespaces"),
-            accounts: core("serviceaccounts"),
-            config_maps: core("configmaps"),
+            namespaces: factory.dynamic(&GroupVersionResource::new("", "v1", "namespaces")),
             objects: Kind::ALL.map(|kind| (kind, factory.dynamic(&kind.resource()))),
         }
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<dyn AnyInformer>> {
-        let others = [&self.namespaces, &self.accounts, &self.config_maps];
-        others.into_iter().chain(self.objects.iter().map(|(_, informer)| informer))
+        std::iter::once(&self.namespaces).chain(self.objects.iter().map(|(_, informer)| informer))
     }
 
     fn observe(&self) -> Observed {
@@ -110,16 +97,6 @@ impl Seen {
         self.namespaces.for_each_meta(&mut |meta| {
             let state = if meta.is_deleting() { Namespace::Terminating } else { Namespace::Active };
             observed.namespaces.insert(meta.key.name.to_string(), state);
-        });
-        self.accounts.for_each_meta(&mut |meta| {
-            if meta.key.name == ACCOUNT {
-                observed.with_account.insert(meta.key.namespace.to_string());
-            }
-        });
-        self.config_maps.for_each_meta(&mut |meta| {
-            if meta.key.name == ROOT_CA {
-                observed.with_root_ca.insert(meta.key.namespace.to_string());
-            }
         });
         // Dependents are read before their owners: the owner of an object in this read was created before the object, so
         // that the later read has it too.
@@ -203,8 +180,6 @@ impl StandIns {
     async fn carry_out(&self, step: &Step) -> Result<Outcome, Error> {
         let done = match step {
             Step::Empty(name) => return namespace::empty(&self.client, name).await,
-            Step::Account(namespace) => self.make_account(namespace).await,
-            Step::RootCa(namespace) => self.make_root_ca(namespace).await,
             Step::Garbage(step) => self.collect(step).await,
         };
         match done {
@@ -214,21 +189,6 @@ impl StandIns {
             Err(kube::Error::Api(status)) if [403, 404, 409].contains(&status.code) => Ok(Outcome::Done),
             Err(error) => Err(error.into()),
         }
-    }
-
-    async fn make_account(&self, namespace: &str) -> Result<(), kube::Error> {
-        let accounts = Api::<ServiceAccount>::namespaced(self.client.clone(), namespace);
-        let mut account = ServiceAccount::default();
-        account.metadata.name = Some(ACCOUNT.to_owned());
-        accounts.create(&PostParams::default(), &account).await.map(drop)
-    }
-
-    async fn make_root_ca(&self, namespace: &str) -> Result<(), kube::Error> {
-        let maps = Api::<ConfigMap>::namespaced(self.client.clone(), namespace);
-        let mut map = ConfigMap::default();
-        map.metadata.name = Some(ROOT_CA.to_owned());
-        map.data = Some([("ca.crt".to_owned(), self.root_ca.clone())].into());
-        maps.create(&PostParams::default(), &map).await.map(drop)
     }
 
     async fn collect(&self, step: &garbage::Step) -> Result<(), kube::Error> {
