@@ -7,6 +7,8 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
+#[path = "hand_over/identities.rs"]
+mod identities;
 #[path = "hand_over/rollouts.rs"]
 mod rollouts;
 #[path = "hand_over/runs.rs"]

@@ -26,6 +26,7 @@ use serde_json::json;
 use steersman_node::cri;
 use steersman_node::runtime::RuntimeService as _;
 use support::budgets::{Budget, evict};
+use support::identities::{self, Identities};
 use support::jobs::has_condition;
 use support::replicas::{Kind, Owner};
 use support::{eventually, real};
@@ -277,6 +278,37 @@ async fn clear(endpoint: &str) {
         runtime.stop_pod_sandbox(&sandbox.id).await.unwrap();
         runtime.remove_pod_sandbox(&sandbox.id).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_namespace_has_its_account_and_a_secret_gets_a_token_that_the_server_accepts() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut all = Standalone::start(&data).await;
+    let client = client(&data).await;
+    let identities = Identities::of(&client);
+    let account = eventually("the account `default` exists", || async {
+        identities.accounts.get_opt("default").await.ok()?
+    })
+    .await;
+    identities.create_secret("token", "default", json!({})).await;
+    let secret = identities.filled("token").await;
+    let root_ca = Api::<ConfigMap>::default_namespaced(client).get("kube-root-ca.crt").await.unwrap();
+    assert_eq!(identities::text(&secret, "ca.crt"), root_ca.data.unwrap().remove("ca.crt"));
+    let reviewed = identities.review(&identities::text(&secret, "token").unwrap()).await;
+    assert_eq!(reviewed.user.and_then(|user| user.uid), account.metadata.uid);
+    let labels = identities.secrets.get("token").await.unwrap().metadata.labels.unwrap();
+    assert!(labels.contains_key("kubernetes.io/legacy-token-last-used"), "{labels:?}");
+
+    // Labels of an earlier use do not keep the Secret from going with its account, and the account comes back.
+    identities.accounts.delete("default", &DeleteParams::default()).await.unwrap();
+    identities.gone("token").await;
+    eventually("another account", || async {
+        let again = identities.accounts.get_opt("default").await.ok()??;
+        (again.metadata.uid != account.metadata.uid).then_some(())
+    })
+    .await;
+    assert!(all.stop().await.success());
 }
 
 /// What `kubectl create job` and `kubectl create namespace` make, and what becomes of it when it is deleted.

@@ -9,6 +9,7 @@ pub mod cron_jobs;
 pub mod daemons;
 pub mod deployments;
 pub mod history;
+pub mod identities;
 pub mod jobs;
 pub mod kubectl;
 pub mod managed;
@@ -119,6 +120,18 @@ impl Cluster {
     /// A kubeconfig file for other programs.
     pub fn kubeconfig(&self) -> PathBuf {
         self.kubeconfig.path().join("kubeconfig")
+    }
+
+    /// The file with the private key by which the server signs the tokens of service accounts.
+    pub fn token_key(&self) -> PathBuf {
+        match &self.server {
+            Server::Embedded(server) => {
+                let path = self.kubeconfig.path().join("sa.key");
+                std::fs::write(&path, server.token_key()).expect("the key must be written");
+                path
+            }
+            Server::Real(server) => server.folder().join("sa.key"),
+        }
     }
 
     /// The embedded server.
