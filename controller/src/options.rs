@@ -27,7 +27,8 @@ pub struct Flag<O> {
     pub help: &'static str,
     /// The kind of value, for the help, such as `int`.
     pub value_name: &'static str,
-    /// The field's name in the controller's section of `KubeControllerManagerConfiguration`.
+    /// The field's name in the controller's section of `KubeControllerManagerConfiguration`. With a dot for a field of a nested
+    /// struct: `KubeletServingSignerConfiguration.CertFile`.
     pub field: &'static str,
     /// Reads the setting as the command line shows it.
     pub text: fn(&O) -> String,
@@ -122,6 +123,22 @@ impl Setting for Duration {
 
     fn json(&self) -> Value {
         json!(self.text())
+    }
+}
+
+impl Setting for String {
+    const VALUE_NAME: &'static str = "string";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(text.to_owned())
+    }
+
+    fn text(&self) -> String {
+        self.clone()
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
     }
 }
 
@@ -244,7 +261,15 @@ impl<O: Options> AnyOptions for O {
     }
 
     fn configz(&self) -> Map<String, Value> {
-        O::flags().into_iter().map(|flag| (flag.field.to_owned(), (flag.json)(self))).collect()
+        let mut section = Map::new();
+        for flag in O::flags() {
+            let value = (flag.json)(self);
+            match flag.field.split_once('.') {
+                None => _ = section.insert(flag.field.to_owned(), value),
+                Some((group, field)) => section.entry(group).or_insert_with(|| json!({}))[field] = value,
+            }
+        }
+        section
     }
 
     fn clone_box(&self) -> Box<dyn AnyOptions> {
@@ -321,6 +346,10 @@ mod tests {
             lifetime: Duration = Duration::from_secs(90), "toy-lifetime", "ToyLifetime";
             /// How many toys may be broken
             threshold: i32 = 7, "broken-toys", "BrokenToys";
+            /// Who paints toys
+            painter: String = String::new(), "toy-painter", "Painting.Painter";
+            /// What toys are painted with
+            paint: String = "oil".to_owned(), "toy-paint", "Painting.Paint";
             /// What only tests change.
             hidden: bool = true;
         }
@@ -333,7 +362,13 @@ mod tests {
     #[test]
     fn a_declaration_gives_flags_with_their_defaults() {
         let flags: Vec<_> = toys().flags().into_iter().map(|flag| (flag.name, flag.value)).collect();
-        let expected = [("concurrent-toy-syncs", "5"), ("toy-lifetime", "1m30s"), ("broken-toys", "7")];
+        let expected = [
+            ("concurrent-toy-syncs", "5"),
+            ("toy-lifetime", "1m30s"),
+            ("broken-toys", "7"),
+            ("toy-painter", ""),
+            ("toy-paint", "oil"),
+        ];
         assert_eq!(flags, expected.map(|(name, value)| (name, value.to_owned())));
         assert_eq!(toys().flags()[0].help, "How many toys are made at a time");
         assert!(ToyOptions::default().hidden);
@@ -346,7 +381,10 @@ mod tests {
         options.set("broken-toys", "-1").unwrap();
         let toy = options.get::<ToyOptions>();
         assert_eq!((toy.lifetime, toy.threshold), (Duration::from_secs(7200), -1));
-        let section = json!({"ConcurrentToySyncs": 5, "ToyLifetime": "2h0m0s", "BrokenToys": -1});
+        let section = json!({
+            "ConcurrentToySyncs": 5, "ToyLifetime": "2h0m0s", "BrokenToys": -1,
+            "Painting": {"Painter": "", "Paint": "oil"},
+        });
         assert_eq!(Value::from(options.configz()), json!({"ToyController": section}));
     }
 

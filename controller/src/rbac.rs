@@ -11,6 +11,8 @@ pub struct Rule {
     pub resources: &'static [&'static str],
     /// Verbs, such as `get`.
     pub verbs: &'static [&'static str],
+    /// The names of the objects that the rule is about; empty: all objects.
+    pub names: &'static [&'static str],
     /// Why the controller needs the right, where its purpose does not say so; else empty.
     pub why: &'static str,
 }
@@ -22,7 +24,15 @@ impl Rule {
         resources: &'static [&'static str],
         verbs: &'static [&'static str],
     ) -> Self {
-        Self { groups, resources, verbs, why: "" }
+        Self { groups, resources, verbs, names: &[], why: "" }
+    }
+
+    /// The same rule for objects of these names alone. RBAC ignores such a rule for `list`, `watch` and `create`, unless the
+    /// request names the object.
+    #[must_use]
+    pub const fn named(mut self, names: &'static [&'static str]) -> Self {
+        self.names = names;
+        self
     }
 
     /// The same rule with a reason, which becomes a comment in the manifest. It must be one line.
@@ -46,6 +56,9 @@ pub fn cluster_role<'a>(name: &str, controllers: impl IntoIterator<Item = (&'a s
             }
             _ = writeln!(yaml, "  - apiGroups: [{}]", items(rule.groups));
             _ = writeln!(yaml, "    resources: [{}]", items(rule.resources));
+            if !rule.names.is_empty() {
+                _ = writeln!(yaml, "    resourceNames: [{}]", items(rule.names));
+            }
             _ = writeln!(yaml, "    verbs: [{}]", items(rule.verbs));
         }
     }
@@ -71,6 +84,7 @@ mod tests {
             Rule::new(&["batch"], &["jobs/finalizers"], &["update"])
                 .because("Pods block their job's deletion."),
             Rule::new(&["*"], &["*/scale"], &["get"]),
+            Rule::new(&[""], &["configmaps"], &["get"]).named(&["a", "b"]),
         ];
         let expected = "\
 apiVersion: rbac.authorization.k8s.io/v1
@@ -88,6 +102,10 @@ rules:
     verbs: [update]
   - apiGroups: [\"*\"]
     resources: [\"*/scale\"]
+    verbs: [get]
+  - apiGroups: [\"\"]
+    resources: [configmaps]
+    resourceNames: [a, b]
     verbs: [get]
 ";
         assert_eq!(cluster_role("manager", [("job-controller", RULES)]), expected);

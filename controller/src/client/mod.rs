@@ -101,7 +101,20 @@ impl<K: Kind> Client<K> {
     /// # Errors
     /// See [`ResourceClient::update`].
     pub async fn update(&self, key: &ObjectKey, object: Content) -> Result<Changed<K>, SyncError> {
-        self.changed(self.resource.update(key, Subresource::None, object).await)
+        self.update_part(key, Subresource::None, object).await
+    }
+
+    /// Replaces an object or a subresource. The object's `resourceVersion`, if it has one, is a precondition.
+    ///
+    /// # Errors
+    /// See [`ResourceClient::update`].
+    pub async fn update_part(
+        &self,
+        key: &ObjectKey,
+        part: Subresource,
+        object: Content,
+    ) -> Result<Changed<K>, SyncError> {
+        self.changed(self.resource.update(key, part, object).await)
     }
 
     /// Patches an object. A uid or `resourceVersion` in the patch is a precondition.

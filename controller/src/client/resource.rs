@@ -31,6 +31,8 @@ pub enum Subresource {
     None,
     /// Its status.
     Status,
+    /// The decision about a request, of CertificateSigningRequests.
+    Approval,
 }
 
 /// A patch of an object.
@@ -352,6 +354,7 @@ impl Subresource {
         match self {
             Self::None => "",
             Self::Status => "/status",
+            Self::Approval => "/approval",
         }
     }
 }
