@@ -4,6 +4,7 @@ use steersman_controller::registry::{Descriptor, Registry};
 use steersman_controllers_access::{
     legacy_token_cleaner, root_ca_publisher, service_account, service_account_token,
 };
+use steersman_controllers_access::certificates::{approving, cleaner, signing};
 use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
 use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints, service_cidr};
 use steersman_controllers_nodes::{pod_gc, ttl};
@@ -33,9 +34,9 @@ pub fn builtin() -> Registry {
         disruption::DESCRIPTOR,
         stateful_set::DESCRIPTOR,
         cron_job::DESCRIPTOR,
-        row("certificatesigningrequest-signing-controller", &["csrsigning"]),
-        row("certificatesigningrequest-approving-controller", &["csrapproving"]),
-        row("certificatesigningrequest-cleaner-controller", &["csrcleaner"]),
+        signing::DESCRIPTOR,
+        approving::DESCRIPTOR,
+        cleaner::DESCRIPTOR,
         row("podcertificaterequest-cleaner-controller", &[]),
         ttl::DESCRIPTOR,
         row("bootstrap-signer-controller", &["bootstrapsigner"]).off_by_default(),

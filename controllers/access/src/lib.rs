@@ -13,3 +13,4 @@ use steersman_informer::Unreadable;
 pub(crate) fn unreadable(kind: &str) -> impl Fn(Unreadable) -> SyncError {
     move |object| SyncError::Unreadable(format!("{kind} {}", object.key))
 }
+pub mod certificates;

@@ -1,0 +1,87 @@
+//! Authorities in files.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::super::super::testing::authority;
+use super::super::authority::{Authority, Files};
+
+fn files(folder: &Path) -> Files {
+    let file = |flag: &str, name: &str| (flag.to_owned(), folder.join(name));
+    Files {
+        certificate: file("cluster-signing-cert-file", "ca.crt"),
+        key: file("cluster-signing-key-file", "ca.key"),
+    }
+}
+
+fn write(folder: &Path, certificate: &str, key: &str) {
+    fs::write(folder.join("ca.crt"), certificate).unwrap();
+    fs::write(folder.join("ca.key"), key).unwrap();
+}
+
+#[test]
+fn an_error_names_the_flag_and_the_file() {
+    let (certificate, key) = authority("a");
+    let (_, other_key) = authority("b");
+    let not_a_key = "data does not contain a valid RSA, ECDSA or Ed25519 private key";
+    for (name, certificate, key, flag, file, why) in [
+        ("no certificate", "", key.as_str(), "cert", "ca.crt", "expected 1 certificate, found 0"),
+        (
+            "two certificates",
+            &(certificate.clone() + &certificate),
+            &key,
+            "cert",
+            "ca.crt",
+            "expected 1 certificate, found 2",
+        ),
+        ("a key as certificate", &key, &key, "cert", "ca.crt", "expected 1 certificate, found 0"),
+        (
+            "no DER",
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+            &key,
+            "cert",
+            "ca.crt",
+            "the certificate is malformed",
+        ),
+        ("no key", &certificate, "", "key", "ca.key", not_a_key),
+        ("a certificate as key", &certificate, &certificate, "key", "ca.key", not_a_key),
+        (
+            "another key",
+            &certificate,
+            &other_key,
+            "key",
+            "ca.key",
+            "the private key does not match the certificate's public key",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), certificate, key);
+        let error = Authority::load(files(folder.path())).err().unwrap().to_string();
+        let path = folder.path().join(file);
+        let expected = format!("--cluster-signing-{flag}-file: {}: {why}", path.display());
+        assert!(error.starts_with(&expected), "{name}: {error}");
+    }
+    let missing = Authority::load(files(Path::new("/nowhere"))).err().unwrap().to_string();
+    assert!(missing.starts_with("--cluster-signing-cert-file: /nowhere/ca.crt: "), "{missing}");
+}
+
+#[tokio::test]
+async fn files_are_read_again_and_wrong_ones_are_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = authority("a");
+    write(folder.path(), &certificate, &key);
+    let loaded = Arc::new(Authority::load(files(folder.path())).unwrap());
+    let first = loaded.current().await;
+    assert!(Arc::ptr_eq(&first, &loaded.current().await), "files that do not change are not decoded again");
+
+    let (new_certificate, new_key) = authority("b");
+    fs::write(folder.path().join("ca.crt"), &new_certificate).unwrap();
+    assert!(Arc::ptr_eq(&first, &loaded.current().await), "the key has not been replaced yet");
+    fs::write(folder.path().join("ca.key"), &new_key).unwrap();
+    let second = loaded.current().await;
+    assert!(!Arc::ptr_eq(&first, &second));
+
+    fs::remove_file(folder.path().join("ca.key")).unwrap();
+    assert!(Arc::ptr_eq(&second, &loaded.current().await));
+}

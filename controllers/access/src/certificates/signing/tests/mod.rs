@@ -1,0 +1,4 @@
+mod files;
+mod flags;
+mod plans;
+mod vectors;
