@@ -126,22 +126,6 @@ impl Setting for Duration {
     }
 }
 
-impl Setting for String {
-    const VALUE_NAME: &'static str = "string";
-
-    fn parse(text: &str) -> Result<Self, String> {
-        Ok(text.to_owned())
-    }
-
-    fn text(&self) -> String {
-        self.clone()
-    }
-
-    fn json(&self) -> Value {
-        json!(self)
-    }
-}
-
 /// Declares the settings of a controller: a struct with its defaults, and the flags that change them.
 ///
 /// ```
