@@ -3,6 +3,7 @@
 //!
 //! This crate does no I/O and starts no tasks. Its names are those of upstream Kubernetes.
 
+pub mod bootstrap_token;
 pub mod condition;
 pub mod duration;
 pub mod go_json;

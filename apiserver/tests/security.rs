@@ -621,8 +621,128 @@ async fn certificates_are_approved_and_signed_by_those_who_may_for_what_was_aske
     let added = invalid("add a condition of type \"Approved\"");
     assert_eq!(ask(&server, "bob", "PATCH", &status, condition("Approved")).await, added);
     assert_eq!(ask(&server, "bob", "PATCH", &approval, condition("Approved")).await.0, 200);
+    let (_, approved) = answered(&server, bob(), "GET", &one, Value::Null).await;
+    let condition_now = &approved["status"]["conditions"][0];
+    assert!(condition_now["lastUpdateTime"].is_string() && condition_now["lastTransitionTime"].is_string());
     let removed = invalid("remove a condition of type \"Approved\"");
     assert_eq!(ask(&server, "bob", "PATCH", &approval, condition("Denied")).await, removed);
     let signed = json!({"status": {"certificate": "eA=="}});
     assert_eq!(ask(&server, "bob", "PATCH", &status, signed).await.0, 200);
+}
+
+#[tokio::test]
+async fn signing_requests_are_checked_as_kube_apiserver_checks_them() {
+    use base64::Engine as _;
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let master = || Identity::master("admin");
+    let pem = base64::engine::general_purpose::STANDARD.encode("-----BEGIN CERTIFICATE REQUEST-----\n");
+    let spec = json!({"request": pem, "signerName": "example.com/s", "usages": ["client auth"]});
+    for (member, value, why) in [
+        (
+            "signerName",
+            json!("kubernetes.io/legacy-unknown"),
+            "spec.signerName: Invalid value: \"kubernetes.io/legacy-unknown\": the legacy signerName is not allowed via this \
+             API version",
+        ),
+        (
+            "expirationSeconds",
+            json!(599),
+            "spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 600 seconds (10 minutes)",
+        ),
+        ("usages", json!(["client auth", "client auth"]), "spec.usages[1]: Duplicate value: \"client auth\""),
+        ("usages", json!(["tea"]), "spec.usages[0]: Unsupported value: \"tea\": supported values: \"any\", "),
+    ] {
+        let mut asked = json!({"metadata": {"name": "r"}, "spec": spec});
+        asked["spec"][member] = value;
+        let (code, answer) = answered(&server, master(), "POST", requests, asked).await;
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(code == 422 && message.contains(why), "{answer}");
+    }
+    let asked = json!({"metadata": {"name": "r"}, "spec": spec});
+    assert_eq!(answered(&server, master(), "POST", requests, asked).await.0, 201);
+    let approval = format!("{requests}/r/approval");
+    for (conditions, why) in [
+        (
+            json!([{"type": "Approved", "status": "False"}]),
+            "status.conditions[0].status: Unsupported value: \"False\"",
+        ),
+        (json!([{"type": "Odd"}]), "status.conditions[0].status: Required value"),
+        (json!([{"status": "True"}]), "status.conditions[0].type: Required value"),
+        (
+            json!([{"type": "Approved", "status": "True"}, {"type": "Denied", "status": "True"}]),
+            "Approved and Denied conditions are mutually exclusive",
+        ),
+        (
+            json!([{"type": "Odd", "status": "True"}, {"type": "Odd", "status": "False"}]),
+            "status.conditions[1].type: Duplicate value: \"Odd\"",
+        ),
+    ] {
+        let patch = json!({"status": {"conditions": conditions}});
+        let (code, answer) = answered(&server, master(), "PATCH", &approval, patch).await;
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(code == 422 && message.contains(why), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn bootstrap_tokens_are_good_until_they_expire_or_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let secrets = Api::<k8s_openapi::api::core::v1::Secret>::namespaced(admin(&server).await, "kube-system");
+    let token = "abcdef.0123456789abcdef";
+    let good = json!({
+        "metadata": {"name": "bootstrap-token-abcdef"}, "type": "bootstrap.kubernetes.io/token",
+        "stringData": {
+            "token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true",
+            "auth-extra-groups": "system:bootstrappers:worker", "expiration": "2999-01-01T00:00:00Z",
+        },
+    });
+    let reviews = Api::<TokenReview>::all(admin(&server).await);
+    let review = async |token: &str, audiences: Option<Vec<String>>| {
+        let spec = TokenReviewSpec { token: token.to_owned(), audiences };
+        let review = TokenReview { spec, ..TokenReview::default() };
+        reviews.create(&Default::default(), &review).await.unwrap().status.unwrap()
+    };
+    let is_good = async |token: &str| review(token, None).await.authenticated == Some(true);
+    assert!(!is_good(token).await, "there is no Secret yet");
+    secrets.create(&Default::default(), &object(good.clone())).await.unwrap();
+    let user = review(token, None).await.user.unwrap();
+    assert_eq!(user.username.as_deref(), Some("system:bootstrap:abcdef"));
+    let groups = ["system:bootstrappers", "system:bootstrappers:worker", "system:authenticated"];
+    assert_eq!(user.groups.unwrap(), groups);
+    assert_ne!(review(token, Some(vec!["vault".to_owned()])).await.authenticated, Some(true));
+    for wrong in ["abcdef.0123456789abcdee", "abcdeg.0123456789abcdef", "abcdef.0123456789abcde", "abcdef."] {
+        assert!(!is_good(wrong).await, "{wrong}");
+    }
+
+    // With such a token, a node may ask for a certificate, and no more.
+    let node = with_token(&server, Some(token)).await;
+    let denied = refused(Api::<ConfigMap>::namespaced(node, "default").get("x").await);
+    assert!(denied.0 == 403 && denied.1.contains("system:bootstrap:abcdef"), "{denied:?}");
+    let unknown = with_token(&server, Some("abcdef.0123456789abcdee")).await;
+    assert_eq!(refused(Api::<ConfigMap>::namespaced(unknown, "default").get("x").await).0, 401);
+
+    for (member, value) in [
+        ("token-id", "abcdeg"),
+        ("token-secret", "0123456789abcdee"),
+        ("usage-bootstrap-authentication", "yes"),
+        ("auth-extra-groups", "system:masters"),
+        ("expiration", "2020-01-01T00:00:00Z"),
+        ("expiration", "never"),
+    ] {
+        let mut other = good.clone();
+        other["stringData"][member] = value.into();
+        secrets.replace("bootstrap-token-abcdef", &Default::default(), &object(other)).await.unwrap();
+        assert!(!is_good(token).await, "{member}: {value}");
+        secrets.replace("bootstrap-token-abcdef", &Default::default(), &object(good.clone())).await.unwrap();
+        assert!(is_good(token).await);
+    }
+    secrets.delete("bootstrap-token-abcdef", &Default::default()).await.unwrap();
+    assert!(!is_good(token).await);
+    let mut opaque = good;
+    opaque["type"] = "Opaque".into();
+    secrets.create(&Default::default(), &object(opaque)).await.unwrap();
+    assert!(!is_good(token).await);
 }

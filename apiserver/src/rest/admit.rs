@@ -78,7 +78,7 @@ impl ApiServer {
             connection.authenticated();
         }
         if self.is_open() {
-            return Ok(who);
+            return Ok(Impersonation::of(&parts.headers)?.map_or(who, |other| other.identity()));
         }
         let path = parts.uri.path();
         // A path that makes no sense is told so by who answers; only who may see paths learns it.

@@ -89,6 +89,7 @@ pub struct Server {
     /// What it does unasked.
     chores: JoinSet<()>,
     ca: String,
+    authority_files: [PathBuf; 2],
     admin: Pair,
     token_key: PathBuf,
 }
@@ -121,8 +122,8 @@ impl Server {
         chores.spawn(expire(server.clone()));
         let counting = server.clone();
         chores.spawn(async move { counting.count_quotas().await });
-        let token_key = pki.token_key_file();
-        Ok(Self { server, listening, chores, ca: pki.ca, admin, token_key })
+        let (token_key, authority_files) = (pki.token_key_file(), pki.authority_files());
+        Ok(Self { server, listening, chores, ca: pki.ca, authority_files, admin, token_key })
     }
 
     /// Where it listens.
@@ -149,6 +150,11 @@ impl Server {
     /// The file with the private key that signs the tokens of service accounts, as PEM.
     pub fn token_key(&self) -> &Path {
         &self.token_key
+    }
+
+    /// The files with the authority's certificate and its private key, both as PEM.
+    pub fn authority_files(&self) -> [PathBuf; 2] {
+        self.authority_files.clone()
     }
 
     /// The administrator's kubeconfig, with all that it needs within.

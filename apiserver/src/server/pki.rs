@@ -78,7 +78,7 @@ impl Pki {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(|source| PkiError::File { path: folder.clone(), source })?;
         sync_parent(&folder)?;
-        let (certificate, key) = (folder.join("ca.crt"), folder.join("ca.key"));
+        let [certificate, key] = authority_files(&folder);
         if !key.exists() {
             let made = authority()?;
             // The key goes last: an authority without it is made anew.
@@ -91,6 +91,11 @@ impl Pki {
         // What it signs with is its name and its key, and the name never changes.
         let issuer = Issuer::new(authority_params(), signing);
         Ok(Self { folder, ca, issuer })
+    }
+
+    /// The files of the authority's certificate and of its key.
+    pub(crate) fn authority_files(&self) -> [PathBuf; 2] {
+        authority_files(&self.folder)
     }
 
     /// A server's certificate for these names and addresses, in the form of TLS.
@@ -170,6 +175,10 @@ impl Pki {
         let key = KeyPair::generate()?;
         Ok((params.signed_by(&key, &self.issuer)?, key))
     }
+}
+
+fn authority_files(folder: &Path) -> [PathBuf; 2] {
+    ["ca.crt", "ca.key"].map(|name| folder.join(name))
 }
 
 /// A new authority.
