@@ -4,6 +4,7 @@ use steersman_controller::registry::{Descriptor, Registry};
 use steersman_controllers_access::{
     legacy_token_cleaner, root_ca_publisher, service_account, service_account_token,
 };
+use steersman_controllers_access::bootstrap::{signer, token_cleaner};
 use steersman_controllers_access::certificates::{approving, cleaner, signing};
 use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
 use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints, service_cidr};
@@ -39,8 +40,8 @@ pub fn builtin() -> Registry {
         cleaner::DESCRIPTOR,
         row("podcertificaterequest-cleaner-controller", &[]),
         ttl::DESCRIPTOR,
-        row("bootstrap-signer-controller", &["bootstrapsigner"]).off_by_default(),
-        row("token-cleaner-controller", &["tokencleaner"]).off_by_default(),
+        signer::DESCRIPTOR,
+        token_cleaner::DESCRIPTOR,
         row("node-ipam-controller", &["nodeipam"]),
         row("node-lifecycle-controller", &["nodelifecycle"]),
         row("service-lb-controller", &["service"]),

@@ -3,6 +3,7 @@
 //! A controller declares with `keep!` which groups of fields it reads; its informer caches these and no others.
 
 pub mod annotation;
+pub mod bootstrap_token;
 pub mod certificate_signing_request;
 pub mod claim_volumes;
 pub mod condition;

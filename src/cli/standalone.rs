@@ -198,7 +198,9 @@ mod tests {
         assert!(all.contains(&("job-controller", true)) && all.iter().all(|(_, here)| *here), "{all:?}");
         assert!(!enabled(&["*", "-job"]).contains(&("job-controller", true)));
         assert_eq!(enabled(&["job"]), [("job-controller", true)]);
-        assert_eq!(enabled(&["bootstrapsigner"]), [("bootstrap-signer-controller", false)]);
+        assert_eq!(enabled(&["bootstrapsigner"]), [("bootstrap-signer-controller", true)]);
+        let autoscaler = "horizontal-pod-autoscaler-controller";
+        assert_eq!(enabled(&["horizontalpodautoscaling"]), [(autoscaler, false)]);
     }
 
     #[test]

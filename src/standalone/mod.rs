@@ -22,6 +22,7 @@ use steersman_client::{Clients, Limits, clients, events};
 use steersman_controller::feature_gates::FeatureGates;
 use steersman_controller::options::OptionSet;
 use steersman_controller::runner::{ShutdownTimeout, Timing};
+use steersman_controllers::access::certificates::signing::CsrSigningOptions;
 use steersman_controllers::access::service_account_token::ServiceAccountOptions;
 use steersman_controllers::batch::job::JobOptions;
 use steersman_node::agent;
@@ -217,12 +218,15 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     ended.and(node).and(managed)
 }
 
-/// The settings of controllers that differ from the defaults. Tokens in Secrets are signed with the API server's key.
+/// The settings of controllers that differ from the defaults. Tokens in Secrets are signed with the API server's key, and
+/// certificates by its own authority.
 fn options_of_controllers(server: &Server) -> OptionSet {
-    let key_file = server.token_key().display().to_string();
+    let token_key = server.token_key().display().to_string();
+    let [cert_file, key_file] = server.authority_files().map(|path| path.display().to_string());
     OptionSet::default()
         .with(JobOptions { batch_period: JOB_BATCHES, ..JobOptions::default() })
-        .with(ServiceAccountOptions { key_file, ..ServiceAccountOptions::default() })
+        .with(ServiceAccountOptions { key_file: token_key, ..ServiceAccountOptions::default() })
+        .with(CsrSigningOptions { cert_file, key_file, ..CsrSigningOptions::default() })
 }
 
 /// What a part that is told to end comes to; one that ended before was heard already.

@@ -13,4 +13,5 @@ use steersman_informer::Unreadable;
 pub(crate) fn unreadable(kind: &str) -> impl Fn(Unreadable) -> SyncError {
     move |object| SyncError::Unreadable(format!("{kind} {}", object.key))
 }
+pub mod bootstrap;
 pub mod certificates;
