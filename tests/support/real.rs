@@ -15,6 +15,8 @@ const TOKEN: &str = "administrator";
 pub const JOB_CONTROLLER_TOKEN: &str = "job-controller";
 /// Likewise, of the Deployment controller.
 pub const DEPLOYMENT_CONTROLLER_TOKEN: &str = "deployment-controller";
+/// Likewise, of the controllers of CertificateSigningRequests.
+pub const CERTIFICATE_CONTROLLER_TOKEN: &str = "certificate-controller";
 
 /// The folder that holds the programs, where the environment names one.
 #[allow(clippy::disallowed_methods, reason = "that is how envtest's users choose a real server")]
@@ -71,7 +73,7 @@ impl RealServer {
             std::fs::write(folder.path().join(name), text).expect("a file must be written");
         };
         let mut tokens = format!("{TOKEN},administrator,administrator,system:masters\n");
-        for controller in [JOB_CONTROLLER_TOKEN, DEPLOYMENT_CONTROLLER_TOKEN] {
+        for controller in [JOB_CONTROLLER_TOKEN, DEPLOYMENT_CONTROLLER_TOKEN, CERTIFICATE_CONTROLLER_TOKEN] {
             tokens += &format!("{controller},system:serviceaccount:kube-system:{controller},{controller}\n");
         }
         write("tokens.csv", &tokens);
@@ -156,6 +158,7 @@ impl RealServer {
                 [
                     "--authorization-mode=Node,RBAC",
                     "--enable-admission-plugins=NodeRestriction",
+                    "--enable-bootstrap-token-auth",
                     "--client-ca-file=ca.crt",
                     "--kubelet-client-certificate=toward-nodes.crt",
                     "--kubelet-client-key=toward-nodes.key",
