@@ -13,18 +13,20 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{AuthInfo, Kubeconfig};
 use ring::hmac;
 use serde_json::{Value, json};
 use steersman_api::Time;
 use support::manager::Manager;
 use support::real::{self, RealServer};
-use support::{Cluster, eventually};
+use support::{Cluster, eventually, until};
 
 const SIGNER: &str = "--controllers=bootstrap-signer-controller";
 const CLEANER: &str = "--controllers=token-cleaner-controller";
@@ -203,15 +205,33 @@ async fn a_hand_over_and_back_changes_neither_tokens_nor_signatures() {
     tokens.clear().await;
 }
 
+/// Prepares a cluster for nodes that join with tokens, as kubeadm does.
+async fn let_nodes_join(client: &kube::Client) {
+    let bindings = Api::<ClusterRoleBinding>::all(client.clone());
+    for role in
+        ["system:node-bootstrapper", "system:certificates.k8s.io:certificatesigningrequests:nodeclient"]
+    {
+        let binding = json!({
+            "metadata": {"generateName": "kubeadm-"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{
+                "kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:bootstrappers",
+            }],
+        });
+        bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+    }
+}
+
 /// A kubelet that has no runtime: it gets its certificate, and then can't go on. It is killed when this is dropped.
 struct Kubelet(Child);
 
 impl Kubelet {
     fn start(assets: &Path, folder: &Path, bootstrap: &Path) -> Self {
+        // With `rotateCertificates`, the kubelet would look for its runtime before it asks for a certificate.
         let configuration = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-            "containerRuntimeEndpoint": "unix:///nowhere/runtime.sock", "rotateCertificates": true,
-            "address": "127.0.0.1", "port": 0, "healthzPort": 0, "failSwapOn": false,
+            "containerRuntimeEndpoint": "unix:///nowhere/runtime.sock",
+            "address": "127.0.0.1", "port": 0, "healthzPort": 0, "failSwapOn": false, "failCgroupV1": false,
             "authentication": {"anonymous": {"enabled": false}, "webhook": {"enabled": false}},
             "authorization": {"mode": "AlwaysAllow"},
         });
@@ -225,6 +245,12 @@ impl Kubelet {
         let log = std::fs::File::create(folder.join("kubelet.log")).unwrap();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         Self(command.spawn().expect("the kubelet must start"))
+    }
+}
+
+impl Kubelet {
+    fn has_ended(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
     }
 }
 
@@ -251,20 +277,7 @@ async fn a_kubelet_joins_with_a_token_and_gets_its_certificate() {
     let controllers = "--controllers=csrsigning,csrapproving,csrcleaner,bootstrapsigner,tokencleaner";
     let _manager = Manager::start(&kubeconfig, &[controllers, &certificate, &key]);
 
-    // As kubeadm prepares a cluster for nodes.
-    let bindings = Api::<ClusterRoleBinding>::all(client.clone());
-    for role in
-        ["system:node-bootstrapper", "system:certificates.k8s.io:certificatesigningrequests:nodeclient"]
-    {
-        let binding = json!({
-            "metadata": {"generateName": "kubeadm-"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [{
-                "kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:bootstrappers",
-            }],
-        });
-        bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
-    }
+    let_nodes_join(&client).await;
     let tokens = Tokens::of(client.clone());
     tokens.create("abcdef", in_seconds(3600)).await;
     tokens.publish("a kubeconfig").await;
@@ -274,17 +287,11 @@ async fn a_kubelet_joins_with_a_token_and_gets_its_certificate() {
     bootstrap["users"][0]["user"] = json!({"token": format!("abcdef.{SECRET_PART}")});
     let bootstrap_file = folder.path().join("bootstrap");
     std::fs::write(&bootstrap_file, bootstrap.to_string()).unwrap();
-    let kubelet = Kubelet::start(&assets, folder.path(), &bootstrap_file);
+    let mut kubelet = Kubelet::start(&assets, folder.path(), &bootstrap_file);
     let issued = folder.path().join("pki/kubelet-client-current.pem");
     let log = folder.path().join("kubelet.log");
-    eventually("the kubelet has its certificate", || {
-        let log = || std::fs::read_to_string(&log).unwrap_or_default();
-        std::future::ready(issued.exists().then_some(()).or_else(|| {
-            assert!(!log().contains("unable to create or update bootstrap"), "{}", log());
-            None
-        }))
-    })
-    .await;
+    until("the kubelet has its certificate, or has ended", || issued.exists() || kubelet.has_ended()).await;
+    assert!(issued.exists(), "{}", std::fs::read_to_string(&log).unwrap());
     drop(kubelet);
 
     let requests = Api::<CertificateSigningRequest>::all(client);
@@ -306,4 +313,87 @@ async fn a_kubelet_joins_with_a_token_and_gets_its_certificate() {
     assert!(Api::<Node>::all(node.clone()).get_opt("joining-node").await.unwrap().is_none());
     let denied = Api::<Secret>::all(node).list(&ListParams::default()).await.unwrap_err();
     assert!(denied.to_string().contains("system:node:joining-node"), "{denied}");
+}
+
+/// `steersman standalone` at work. It is killed when this is dropped.
+struct Standalone(Child);
+
+impl Drop for Standalone {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A client of a standalone cluster that says who it is by `user`.
+async fn client_of(kubeconfig: &Path, user: Option<AuthInfo>) -> Option<kube::Client> {
+    let mut kubeconfig = Kubeconfig::read_from(kubeconfig).ok()?;
+    if let Some(user) = user {
+        kubeconfig.auth_infos[0].auth_info = Some(user);
+    }
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.ok()?;
+    kube::Client::try_from(config).ok()
+}
+
+#[tokio::test]
+async fn a_node_joins_a_standalone_cluster() {
+    if Manager::is_upstream() {
+        println!("upstream has no standalone cluster: not run");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steersman"));
+    command.args(["standalone", "--https-address=127.0.0.1:0", "--node-name=n", "--data-dir"]);
+    command
+        .arg(folder.path().join("data"))
+        .arg("--controllers=*,bootstrap-signer-controller,token-cleaner-controller");
+    let log = std::fs::File::create(folder.path().join("log")).unwrap();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    let _standalone = Standalone(command.spawn().unwrap());
+    let kubeconfig = folder.path().join("data/kubeconfig");
+    let client = eventually("the API server answers", || async {
+        let client = client_of(&kubeconfig, None).await?;
+        Api::<Node>::all(client.clone()).list(&ListParams::default()).await.ok()?;
+        Some(client)
+    })
+    .await;
+    let_nodes_join(&client).await;
+    let tokens = Tokens::of(client.clone());
+    tokens.create("abcdef", in_seconds(3600)).await;
+    tokens.publish("a kubeconfig").await;
+    tokens.are_signatures_of("a kubeconfig", &["abcdef"]).await;
+
+    // What a kubelet does.
+    let token = AuthInfo { token: Some(format!("abcdef.{SECRET_PART}").into()), ..AuthInfo::default() };
+    let joining = client_of(&kubeconfig, Some(token)).await.unwrap();
+    let mut params = rcgen::CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(rcgen::DnType::OrganizationName, "system:nodes");
+    params.distinguished_name.push(rcgen::DnType::CommonName, "system:node:joining-node");
+    let key = rcgen::KeyPair::generate().unwrap();
+    let pem = params.serialize_request(&key).unwrap().pem().unwrap();
+    let request = json!({
+        "metadata": {"name": "joins"},
+        "spec": {
+            "request": k8s_openapi::ByteString(pem.into_bytes()),
+            "signerName": "kubernetes.io/kube-apiserver-client-kubelet", "usages": ["digital signature", "client auth"],
+        },
+    });
+    let requests = Api::<CertificateSigningRequest>::all(joining);
+    requests.create(&PostParams::default(), &serde_json::from_value(request).unwrap()).await.unwrap();
+    let issued = eventually("the certificate is issued", || async {
+        requests.get("joins").await.ok()?.status?.certificate.map(|certificate| certificate.0)
+    })
+    .await;
+    let user = AuthInfo {
+        client_certificate_data: Some(STANDARD.encode(issued)),
+        client_key_data: Some(STANDARD.encode(key.serialize_pem()).into()),
+        ..AuthInfo::default()
+    };
+    let node = client_of(&kubeconfig, Some(user)).await.unwrap();
+    let reviews = Api::<SelfSubjectReview>::all(node);
+    let who = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await.unwrap();
+    let who = who.status.unwrap().user_info.unwrap();
+    assert_eq!(who.username.as_deref(), Some("system:node:joining-node"));
+    assert!(who.groups.unwrap().contains(&"system:nodes".to_owned()));
 }
