@@ -216,8 +216,11 @@ impl Discovered {
     }
 }
 
-/// The reason of a failure in an aggregated document.
-const STALE: &str = "the API server could not reach it, and has an outdated response at best";
+/// Why discovery of a group version failed that an aggregated document calls stale: the API server could not reach it, and
+/// has an outdated response at best. In client-go's words, since the namespace controller writes them into conditions.
+fn stale(gv: &GroupVersion) -> String {
+    format!("stale GroupVersion discovery: {gv}")
+}
 
 /// A version without resources.
 fn no_answer(gv: &GroupVersion) -> Version {
@@ -243,10 +246,11 @@ async fn ask_root(
                 let mut versions = Vec::new();
                 for version in group.versions {
                     let gv = GroupVersion { group: name.clone(), version: version.version.clone() };
-                    let stale = version.is_stale();
+                    let is_stale = version.is_stale();
                     let answer = version.into_version(&name);
-                    versions.push(if stale {
-                        found.mark_sick(gv, STALE.to_owned(), last, answer)
+                    versions.push(if is_stale {
+                        let reason = stale(&gv);
+                        found.mark_sick(gv, reason, last, answer)
                     } else {
                         answer
                     });

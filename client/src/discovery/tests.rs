@@ -170,7 +170,9 @@ async fn a_group_that_falls_ill_keeps_its_last_good_answer() {
 async fn a_stale_version_of_an_aggregated_document_is_ill() {
     let ill = with_widgets(&[widgets("v1", "Stale", &[]), widgets("v2", "Stale", &["c"])]);
     let first = ask(ill, &Discovered::default()).await.unwrap();
-    assert_eq!(first.sick[&gv("example.com/v1")].remedy, Remedy::Nothing);
+    let nothing = &first.sick[&gv("example.com/v1")];
+    assert_eq!(nothing.remedy, Remedy::Nothing);
+    assert_eq!(nothing.reason, "stale GroupVersion discovery: example.com/v1");
     assert_eq!(first.sick[&gv("example.com/v2")].remedy, Remedy::Outdated);
     assert!(names(&first).contains("c.example.com/v2"));
 
