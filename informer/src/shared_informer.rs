@@ -286,6 +286,8 @@ pub trait AnyInformer: Send + Sync + 'static {
     fn owned_by(&self, owner: &Uid) -> Vec<Meta>;
     /// Calls `look` with the metadata of every object that is cached when the call begins. `look` may read this cache.
     fn for_each_meta(&self, look: &mut dyn FnMut(&Meta));
+    /// Whether the cache holds an object of this namespace. Looks at each object until it finds one.
+    fn holds_any_in(&self, namespace: &str) -> bool;
     /// Calls `mapping` with every change as soon as readers can see it, first with all objects that are cached, marked as
     /// initial. The same holds as for [`Informer::map`].
     fn map_meta(&self, mapping: Box<dyn Fn(MetaChange<'_>) + Send + Sync>) -> MappingRegistration;
@@ -336,6 +338,9 @@ impl<K: Object> AnyInformer for SharedInformer<K> {
     }
     fn for_each_meta(&self, look: &mut dyn FnMut(&Meta)) {
         self.store.for_each(|object| look(object.meta()));
+    }
+    fn holds_any_in(&self, namespace: &str) -> bool {
+        self.store.holds_any(|meta| meta.key.namespace == namespace)
     }
     fn map_meta(&self, mapping: Box<dyn Fn(MetaChange<'_>) + Send + Sync>) -> MappingRegistration {
         self.map_raw(Box::new(move |change| mapping(change.as_meta_change())))

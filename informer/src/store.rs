@@ -417,6 +417,12 @@ impl<K: Object> Store<K> {
         objects.iter().for_each(look);
     }
 
+    /// Whether the store holds an object whose metadata is `wanted`, whether it can be read or not. `wanted` must be quick and
+    /// must not read this store: it runs under the lock.
+    pub fn holds_any(&self, wanted: impl FnMut(&Meta) -> bool) -> bool {
+        self.tables.read().slots.iter().flatten().map(|slot| slot.object.meta()).any(wanted)
+    }
+
     /// The object of this key, whether it can be read or not.
     pub(crate) fn peek(&self, key: &ObjectKey) -> Option<Arc<K>> {
         let tables = self.tables.read();

@@ -62,6 +62,17 @@ fn an_index_that_comes_late_covers_what_is_cached() {
 }
 
 #[test]
+fn an_object_that_was_removed_is_held_no_more() {
+    let (mut writer, store) = store();
+    let is_here = |store: &Store<MetaOnly>| store.holds_any(|meta| meta.key.namespace == "default");
+    assert!(!is_here(&store));
+    writer.put(good("a", "1", "web", 1));
+    assert!(is_here(&store) && !store.holds_any(|meta| meta.key.namespace == "other"));
+    writer.delete(good("a", "1", "web", 2));
+    assert!(!is_here(&store));
+}
+
+#[test]
 fn another_object_of_the_same_name_has_another_uid() {
     let (mut writer, store) = store();
     writer.put(good("a", "1", "web", 1));
