@@ -43,6 +43,8 @@ pub enum Accept {
     Object,
     /// The object's metadata only.
     Metadata,
+    /// The metadata of a list's objects only.
+    MetadataList,
     /// The object in JSON, with all of its fields.
     Json,
 }
@@ -54,6 +56,10 @@ impl Accept {
             Self::Metadata => {
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
                  application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+            }
+            Self::MetadataList => {
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+                 application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
             }
             Self::Json => JSON,
         }

@@ -42,8 +42,21 @@ pub(crate) async fn for_each<K: Object>(
     groups: u64,
     namespace: &str,
     selector: &LabelSelector,
-    mut look: impl FnMut(K),
+    look: impl FnMut(K),
 ) -> Result<ResourceVersion, SyncError> {
+    let as_of = walk(resource, groups, namespace, selector, look).await?;
+    as_of
+        .ok_or_else(|| SyncError::Failed(format!("listing {}: the list has no version", resource.resource())))
+}
+
+/// As [`for_each`]. Returns `None` if the list has no version: some servers of aggregated groups give none.
+pub(super) async fn walk<K: Object>(
+    resource: &ResourceClient,
+    groups: u64,
+    namespace: &str,
+    selector: &LabelSelector,
+    mut look: impl FnMut(K),
+) -> Result<Option<ResourceVersion>, SyncError> {
     let what =
         || format!("listing {} in namespace {namespace:?} with labels {selector}", resource.resource());
     let scope =
@@ -58,8 +71,14 @@ pub(crate) async fn for_each<K: Object>(
     };
     let request = ListRequest { freshness: Freshness::MostRecent, page: Some(PAGE) };
     let mut events = source.list(request).await.map_err(failed)?;
-    let mut as_of = ResourceVersion::ANY;
-    while let Some(event) = events.try_next().await.map_err(failed)? {
+    let mut as_of = None;
+    loop {
+        let event = match events.try_next().await {
+            Ok(Some(event)) => event,
+            // This error comes after the last object.
+            Ok(None) | Err(ListError::NoVersion) => break,
+            Err(error) => return Err(failed(error)),
+        };
         match event {
             ListEvent::Item(Decoded::Good(object)) => look(object),
             ListEvent::Item(Decoded::Unreadable(object, _)) => {
@@ -68,7 +87,7 @@ pub(crate) async fn for_each<K: Object>(
             ListEvent::Item(Decoded::Lost(error)) => {
                 return Err(SyncError::Failed(format!("{}: {error}", what())));
             }
-            ListEvent::Complete(version) => as_of = version,
+            ListEvent::Complete(version) => as_of = Some(version),
         }
     }
     Ok(as_of)

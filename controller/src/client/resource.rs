@@ -3,13 +3,13 @@
 use http::Method;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Value, json};
-use steersman_api::{ArcStr, GroupVersionResource, Meta, ObjectKey, ResourceVersion, Uid};
+use steersman_api::{ArcStr, GroupVersionResource, LabelSelector, Meta, ObjectKey, ResourceVersion, Uid};
 use steersman_client::Sender;
 use steersman_informer::wire::Object;
 use steersman_informer::wire::meta::MetaOnly;
 
 use super::scale::Scale;
-use super::{Changed, Deleted};
+use super::{Changed, Deleted, list};
 use crate::call::{APPLY_PATCH, Accept, Answer, Call, Content, JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 use crate::controller::SyncError;
 
@@ -33,6 +33,8 @@ pub enum Subresource {
     Status,
     /// The decision about a request, of CertificateSigningRequests.
     Approval,
+    /// The finalizers in the spec of a namespace. An update of the namespace itself keeps them.
+    Finalize,
 }
 
 /// A patch of an object.
@@ -268,11 +270,22 @@ impl ResourceClient {
     /// Deletes all objects of a namespace.
     ///
     /// # Errors
-    /// The call failed.
+    /// The call failed. The API server may have deleted some of the objects.
     pub async fn delete_collection(&self, namespace: &str, delete: &Delete) -> Result<(), SyncError> {
         let what = || format!("deleting all {} of namespace {namespace:?}", self.resource);
         let path = self.resource.path(namespace);
-        self.send(what, Method::DELETE, path, Accept::Object, Some(delete.content())).await.map(drop)
+        // The answer lists the objects.
+        self.send(what, Method::DELETE, path, Accept::MetadataList, Some(delete.content())).await.map(drop)
+    }
+
+    /// Calls `look` with the metadata of each object of a namespace, by a quorum list. An empty namespace stands for all.
+    /// Holds one object at a time.
+    ///
+    /// # Errors
+    /// The call failed, or the metadata of an object can't be decoded.
+    pub async fn for_each_meta(&self, namespace: &str, mut look: impl FnMut(&Meta)) -> Result<(), SyncError> {
+        let look = |object: MetaOnly| look(object.meta());
+        list::walk(self, 0, namespace, &LabelSelector::everything(), look).await.map(drop)
     }
 
     async fn read(&self, key: &ObjectKey, part: &str, accept: Accept) -> Result<Option<Answer>, SyncError> {
@@ -355,6 +368,7 @@ impl Subresource {
             Self::None => "",
             Self::Status => "/status",
             Self::Approval => "/approval",
+            Self::Finalize => "/finalize",
         }
     }
 }

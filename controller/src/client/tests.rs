@@ -221,6 +221,10 @@ async fn a_resource_without_a_type_has_metadata_scale_and_collections() {
     assert_eq!(scaled.wanted, 5);
     let stale = sets.set_scale(&key("a"), &scale, 6).await.unwrap();
     assert!(matches!(stale, Changed::Conflict(_)), "{stale:?}");
+    let mut listed = Vec::new();
+    sets.for_each_meta("default", |meta| listed.push(meta.key.clone())).await.unwrap();
+    assert_eq!(listed, [key("a")]);
+    sets.for_each_meta("other", |meta| panic!("{meta:?}")).await.unwrap();
     sets.delete_collection("default", &Delete::default()).await.unwrap();
     assert!(sets.get_meta(&key("a")).await.unwrap().is_none());
     assert!(sets.scale(&key("a")).await.unwrap().is_none());
