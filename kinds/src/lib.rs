@@ -6,6 +6,7 @@ pub mod annotation;
 pub mod bootstrap_token;
 pub mod certificate_signing_request;
 pub mod claim_volumes;
+pub mod cluster_role;
 pub mod condition;
 pub mod config_map;
 pub mod containers;

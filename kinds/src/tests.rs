@@ -13,6 +13,7 @@ use steersman_informer::wire::{Encoding, Group, IntOrString, Kind, Opaque};
 use super::annotation::LAST_APPLIED;
 use super::config_map::{ConfigMap, DESCRIPTION, Description, PublishedCa};
 use super::content_digest::ContentDigest;
+use super::cluster_role::{Aggregation, ClusterRole, Rules};
 use super::cron_job::{CronJob, CronJobSpec, CronJobStatus, CronJobTemplate};
 use super::daemon_set::{DaemonSet, DaemonSetTemplate, TEMPLATE_GENERATION};
 use super::deletion_cost::DELETION_COST;
@@ -23,6 +24,7 @@ use super::endpoint_slice::{AddressType, EndpointSlice};
 use super::endpoints::Endpoints;
 use super::ip_address::{IPAddress, IpAddressSpec};
 use super::job::{Job, JobTtl};
+use super::namespace::{Namespace, NamespaceFinalizers, NamespaceStatus};
 use super::node::{Allocatable, Node, ObjectTtl};
 use super::object_ttl::OBJECT_TTL;
 use super::persistent_volume_claim::PersistentVolumeClaim;
@@ -712,5 +714,53 @@ fn all_secrets_that_a_pod_uses_are_found_in_both_encodings() {
     for decoded in decoded::<Pod>(&object, u64::MAX) {
         let PodSecrets(names) = PodSecrets::of(&decoded).unwrap();
         assert_eq!(names.iter().collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn namespaces_are_the_same_in_both_encodings() {
+    let object = json!({
+        "metadata": {"name": "team"},
+        "spec": {"finalizers": ["kubernetes", "example.com/hold"]},
+        "status": {"phase": "Terminating", "conditions": [{
+            "type": "NamespaceContentRemaining", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "reason": "SomeResourcesRemain", "message": "Some resources are remaining",
+        }]},
+    });
+    let [json, protobuf] = decoded::<Namespace>(&object, u64::MAX);
+    assert_eq!(format!("{json:?}"), format!("{protobuf:?}"));
+    let finalizers = &NamespaceFinalizers::of(&protobuf).unwrap().finalizers;
+    assert_eq!(finalizers.iter().map(|one| &**one).collect::<Vec<_>>(), ["kubernetes", "example.com/hold"]);
+    let status = NamespaceStatus::of(&protobuf).unwrap();
+    let [condition] = &status.conditions[..] else { panic!("{status:?}") };
+    assert_eq!((&*status.phase, &*condition.kind), ("Terminating", "NamespaceContentRemaining"));
+    assert_eq!((condition.status, &*condition.reason), (ConditionStatus::True, "SomeResourcesRemain"));
+    assert!(condition.last_transition_time.is_some() && condition.message.ends_with("remaining"));
+}
+
+#[test]
+fn cluster_roles_are_the_same_in_both_encodings() {
+    let object = json!({
+        "metadata": {"name": "sum"},
+        "rules": [
+            {"verbs": ["get", "list"], "apiGroups": ["", "apps"], "resources": ["pods"], "resourceNames": ["a"]},
+            {"verbs": ["*"], "nonResourceURLs": ["/healthz"]},
+        ],
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}, {}]},
+    });
+    let [json, protobuf] = decoded::<ClusterRole>(&object, u64::MAX);
+    assert_eq!(format!("{json:?}"), format!("{protobuf:?}"));
+    let [first, second] = &Rules::of(&protobuf).unwrap().0[..] else { panic!("{protobuf:?}") };
+    assert_eq!((first.verbs.len(), first.api_groups.len(), first.resource_names.len()), (2, 2, 1));
+    assert_eq!((&*second.non_resource_urls[0], second.resources.len()), ("/healthz", 0));
+    let aggregation = Aggregation::of(&protobuf).unwrap().0.as_ref().unwrap();
+    assert_eq!(aggregation.cluster_role_selectors.len(), 2);
+    for nobody in [json!({}), json!({"rules": null, "aggregationRule": null})] {
+        for role in decoded::<ClusterRole>(&nobody, u64::MAX) {
+            assert!(Aggregation::of(&role).unwrap().0.is_none() && Rules::of(&role).unwrap().0.is_empty());
+        }
+    }
+    for nothing in decoded::<ClusterRole>(&json!({"aggregationRule": {}}), Aggregation::BIT) {
+        assert!(Aggregation::of(&nothing).unwrap().0.is_some(), "a rule that selects nothing is one");
     }
 }
