@@ -15,3 +15,4 @@ pub(crate) fn unreadable(kind: &str) -> impl Fn(Unreadable) -> SyncError {
 }
 pub mod bootstrap;
 pub mod certificates;
+pub mod cluster_role_aggregation;
