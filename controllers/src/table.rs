@@ -9,6 +9,8 @@ use steersman_controllers_access::certificates::{approving, cleaner, signing};
 use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
 use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints, service_cidr};
 use steersman_controllers_nodes::{pod_gc, ttl};
+use steersman_controllers_access::cluster_role_aggregation;
+use steersman_controllers_cluster::namespace;
 use steersman_controllers_workloads::{daemon_set, deployment, disruption, replica_set, stateful_set};
 
 /// The registry with all controllers of kube-controller-manager.
@@ -23,7 +25,7 @@ pub fn builtin() -> Registry {
         replica_set::REPLICATION_CONTROLLERS,
         pod_gc::DESCRIPTOR,
         row("resourcequota-controller", &["resourcequota"]),
-        row("namespace-controller", &["namespace"]),
+        namespace::DESCRIPTOR,
         service_account::DESCRIPTOR,
         row("garbage-collector-controller", &["garbagecollector"]),
         daemon_set::DESCRIPTOR,
@@ -50,7 +52,7 @@ pub fn builtin() -> Registry {
         row("persistentvolume-binder-controller", &["persistentvolume-binder"]),
         row("persistentvolume-attach-detach-controller", &["attachdetach"]),
         row("persistentvolume-expander-controller", &["persistentvolume-expander"]),
-        row("clusterrole-aggregation-controller", &["clusterrole-aggregation"]),
+        cluster_role_aggregation::DESCRIPTOR,
         row("persistentvolumeclaim-protection-controller", &["pvc-protection"]),
         row("persistentvolume-protection-controller", &["pv-protection"]),
         row("volumeattributesclass-protection-controller", &[]),

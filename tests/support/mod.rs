@@ -14,6 +14,7 @@ pub mod jobs;
 pub mod kubectl;
 pub mod managed;
 pub mod manager;
+pub mod namespaces;
 pub mod real;
 pub mod replicas;
 pub mod slices;
@@ -115,6 +116,15 @@ impl Cluster {
         let mut config = self.config();
         self.namespace.clone_into(&mut config.default_namespace);
         kube::Client::try_from(config).expect("the configuration of a test server must make a client")
+    }
+
+    /// A kubeconfig file for programs that have this token at the real server.
+    pub fn kubeconfig_with_token(&self, token: &str) -> PathBuf {
+        let mut kubeconfig = self.kubeconfig_of_server();
+        kubeconfig["users"][0]["user"]["token"] = token.into();
+        let path = self.kubeconfig().with_file_name(token);
+        std::fs::write(&path, kubeconfig.to_string()).expect("the kubeconfig must be written");
+        path
     }
 
     /// A kubeconfig file for other programs.

@@ -17,6 +17,10 @@ pub const JOB_CONTROLLER_TOKEN: &str = "job-controller";
 pub const DEPLOYMENT_CONTROLLER_TOKEN: &str = "deployment-controller";
 /// Likewise, of the controllers of CertificateSigningRequests.
 pub const CERTIFICATE_CONTROLLER_TOKEN: &str = "certificate-controller";
+/// Likewise, of the namespace controller.
+pub const NAMESPACE_CONTROLLER_TOKEN: &str = "namespace-controller";
+/// Likewise, of the ClusterRole aggregation controller.
+pub const AGGREGATION_CONTROLLER_TOKEN: &str = "clusterrole-aggregation-controller";
 
 /// The folder that holds the programs, where the environment names one.
 #[allow(clippy::disallowed_methods, reason = "that is how envtest's users choose a real server")]
@@ -73,7 +77,13 @@ impl RealServer {
             std::fs::write(folder.path().join(name), text).expect("a file must be written");
         };
         let mut tokens = format!("{TOKEN},administrator,administrator,system:masters\n");
-        for controller in [JOB_CONTROLLER_TOKEN, DEPLOYMENT_CONTROLLER_TOKEN, CERTIFICATE_CONTROLLER_TOKEN] {
+        for controller in [
+            JOB_CONTROLLER_TOKEN,
+            DEPLOYMENT_CONTROLLER_TOKEN,
+            CERTIFICATE_CONTROLLER_TOKEN,
+            NAMESPACE_CONTROLLER_TOKEN,
+            AGGREGATION_CONTROLLER_TOKEN,
+        ] {
             tokens += &format!("{controller},system:serviceaccount:kube-system:{controller},{controller}\n");
         }
         write("tokens.csv", &tokens);

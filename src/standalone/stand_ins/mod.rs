@@ -2,16 +2,11 @@
 //!
 //! | upstream's controller | what the stand-in does |
 //! |---|---|
-//! | `namespace-controller` | deletes what is in a deleted namespace, and finalizes it |
-//! | `clusterrole-aggregation-controller` | writes the rules of aggregated roles |
 //! | `garbage-collector-controller` | deletes or releases what belongs to deleted workloads: their pods, ReplicaSets, ControllerRevisions and claims |
 //!
-//! The stand-ins cache metadata alone (except for roles), plan anew after every change, and retry what failed.
+//! The stand-ins cache metadata alone, plan anew after every change, and retry what failed.
 
 mod garbage;
-mod namespace;
-mod plan;
-mod roles;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +17,6 @@ use kube::api::{
 };
 use serde_json::{Value, json};
 use steersman_api::{GroupVersionResource, Meta};
-use steersman_client::discovery;
 use steersman_client::fault::told;
 use steersman_controller::client::Propagation;
 use steersman_informer::factory::Options;
@@ -31,14 +25,10 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use garbage::{Deletion, FOREGROUND, Id, Kind, ORPHAN};
-use plan::{Namespace, Observed, Step, plan};
+use garbage::{Deletion, FOREGROUND, Id, Kind, ORPHAN, Object, Step};
 
-const RBAC: &str = "rbac.authorization.k8s.io";
 /// The least time between two plans, so that one plan serves many changes.
 const REST: Duration = Duration::from_millis(20);
-/// The delay until a namespace that is not empty yet is looked at again.
-const RECHECK: Duration = Duration::from_millis(200);
 /// The delay until a failed step is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -50,32 +40,8 @@ pub(super) struct StandIns {
     pub(super) client: kube::Client,
 }
 
-/// Why a step failed. The caller retries it.
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    /// The API server refused a call, or did not answer.
-    #[error("{}", told(.0))]
-    Call(#[from] kube::Error),
-    /// Discovery of the API server's kinds failed.
-    #[error(transparent)]
-    Discover(#[from] discovery::Error),
-    /// A request could not be built.
-    #[error(transparent)]
-    Request(#[from] http::Error),
-}
-
-/// The result of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    /// Nothing is left to do for it.
-    Done,
-    /// Another party must finish first. The caller must repeat the step.
-    Waits,
-}
-
 /// The caches.
 struct Seen {
-    namespaces: Arc<dyn AnyInformer>,
     /// The objects of each kind, dependents before their owners.
     objects: [(Kind, Arc<dyn AnyInformer>); Kind::ALL.len()],
 }
@@ -83,31 +49,26 @@ struct Seen {
 impl Seen {
     fn new(factory: &SharedInformerFactory) -> Self {
         Self {
-            namespaces: factory.dynamic(&GroupVersionResource::new("", "v1", "namespaces")),
             objects: Kind::ALL.map(|kind| (kind, factory.dynamic(&kind.resource()))),
         }
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<dyn AnyInformer>> {
-        std::iter::once(&self.namespaces).chain(self.objects.iter().map(|(_, informer)| informer))
+        self.objects.iter().map(|(_, informer)| informer)
     }
 
-    fn observe(&self) -> Observed {
-        let mut observed = Observed::default();
-        self.namespaces.for_each_meta(&mut |meta| {
-            let state = if meta.is_deleting() { Namespace::Terminating } else { Namespace::Active };
-            observed.namespaces.insert(meta.key.name.to_string(), state);
-        });
+    fn observe(&self) -> Vec<Object> {
+        let mut objects = Vec::new();
         // Dependents are read before their owners: the owner of an object in this read was created before the object, so
         // that the later read has it too.
         for (kind, informer) in &self.objects {
             informer.for_each_meta(&mut |meta| {
                 let id = Id { kind: *kind, key: meta.key.clone(), uid: meta.uid.clone() };
                 let (owners, deletion) = (meta.owners.to_vec(), deletion(meta));
-                observed.objects.push(garbage::Object { id, owners, deletion });
+                objects.push(Object { id, owners, deletion });
             });
         }
-        observed
+        objects
     }
 }
 
@@ -128,28 +89,9 @@ impl StandIns {
             let changed = Arc::clone(&changed);
             informer.map_meta(Box::new(move |_| changed.notify_one()));
         }
-        let roles = factory.dynamic(&GroupVersionResource::new(RBAC, "v1", "clusterroles"));
-        let roles_changed = Arc::new(Notify::new());
-        let changes = Arc::clone(&roles_changed);
-        roles.map_meta(Box::new(move |_| changes.notify_one()));
         factory.start();
-        let work =
-            async { tokio::join!(self.work(&seen, &changed), self.gather_roles(&roles, &roles_changed)) };
-        stop.run_until_cancelled(work).await;
+        stop.run_until_cancelled(self.work(&seen, &changed)).await;
         factory.shutdown().await;
-    }
-
-    /// Keeps the rules of aggregated roles up to date.
-    async fn gather_roles(&self, roles: &Arc<dyn AnyInformer>, changed: &Notify) {
-        let _ = roles.watch_synced().wait_for(|synced| *synced).await;
-        loop {
-            while let Err(error) = roles::gather(&self.client).await {
-                tracing::warn!(%error, "Gathering the rules of roles failed, will retry");
-                sleep(RETRY).await;
-            }
-            changed.notified().await;
-            sleep(REST).await;
-        }
     }
 
     async fn work(&self, seen: &Seen, changed: &Notify) {
@@ -158,52 +100,43 @@ impl StandIns {
             let _ = informer.watch_synced().wait_for(|synced| *synced).await;
         }
         loop {
-            let mut again = None;
-            for step in plan(&seen.observe()) {
-                let wait = match self.carry_out(&step).await {
-                    Ok(Outcome::Done) => continue,
-                    Ok(Outcome::Waits) => RECHECK,
-                    Err(error) => {
-                        tracing::warn!(?step, %error, "Step of a stand-in controller failed, will retry");
-                        RETRY
-                    }
-                };
-                again = Some(again.map_or(wait, |other: Duration| other.min(wait)));
+            let mut failed = false;
+            for step in garbage::plan(&seen.observe()) {
+                if let Err(error) = self.carry_out(&step).await {
+                    let error = told(&error);
+                    tracing::warn!(?step, %error, "Step of a stand-in controller failed, will retry");
+                    failed = true;
+                }
             }
             tokio::select! {
                 () = changed.notified() => sleep(REST).await,
-                () = sleep(again.unwrap_or_default()), if again.is_some() => {}
+                () = sleep(RETRY), if failed => {}
             }
         }
     }
 
-    async fn carry_out(&self, step: &Step) -> Result<Outcome, Error> {
-        let done = match step {
-            Step::Empty(name) => return namespace::empty(&self.client, name).await,
-            Step::Garbage(step) => self.collect(step).await,
-        };
-        match done {
-            Ok(()) => Ok(Outcome::Done),
+    async fn carry_out(&self, step: &Step) -> Result<(), kube::Error> {
+        match self.collect(step).await {
             // The object exists already, is gone, is another one by now, or its namespace is being deleted. If a step is
             // still due, the next plan has it.
-            Err(kube::Error::Api(status)) if [403, 404, 409].contains(&status.code) => Ok(Outcome::Done),
-            Err(error) => Err(error.into()),
+            Err(kube::Error::Api(status)) if [403, 404, 409].contains(&status.code) => Ok(()),
+            done => done,
         }
     }
 
-    async fn collect(&self, step: &garbage::Step) -> Result<(), kube::Error> {
+    async fn collect(&self, step: &Step) -> Result<(), kube::Error> {
         match step {
             // If the owner exists, its cache is behind.
-            garbage::Step::Collect { object, owner } => match self.is_there(owner).await? {
+            Step::Collect { object, owner } => match self.is_there(owner).await? {
                 false => self.delete(object, Propagation::Background).await,
                 true => Ok(()),
             },
-            garbage::Step::Delete { object, propagation } => self.delete(object, *propagation).await,
-            garbage::Step::Release { object, owner_uid } => {
+            Step::Delete { object, propagation } => self.delete(object, *propagation).await,
+            Step::Release { object, owner_uid } => {
                 let owners = json!([{"$patch": "delete", "uid": owner_uid.to_string()}]);
                 self.patch(object, json!({"ownerReferences": owners})).await
             }
-            garbage::Step::Finish { owner, finalizer } => {
+            Step::Finish { owner, finalizer } => {
                 // A merge patch would replace finalizers that another party has added meanwhile.
                 self.patch(owner, json!({"$deleteFromPrimitiveList/finalizers": [finalizer]})).await
             }
