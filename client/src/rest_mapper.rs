@@ -1,6 +1,13 @@
 //! Maps kinds to resources and back.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use kube::Client;
 use parking_lot::RwLock;
@@ -43,10 +50,14 @@ pub struct RestMapper {
     known: RwLock<Arc<Known>>,
     /// The last discovery. Locked while one is under way.
     asked: tokio::sync::Mutex<Option<Asked>>,
+    /// The number of discoveries that have begun, those that were cancelled included. Changes while `asked` is locked.
+    begun: AtomicU64,
 }
 
 struct Asked {
     at: Instant,
+    /// Its place among all discoveries that have begun, from 1.
+    number: u64,
     /// The error, if it failed.
     failed: Option<discovery::Error>,
 }
@@ -91,7 +102,13 @@ impl RestMapper {
 
     /// Creates a mapper, as [`new`](Self::new) does, with this shortest time between two discoveries.
     pub fn with_interval(client: Client, interval: Duration) -> Self {
-        Self { client, interval, known: RwLock::default(), asked: tokio::sync::Mutex::default() }
+        Self {
+            client,
+            interval,
+            known: RwLock::default(),
+            asked: Default::default(),
+            begun: AtomicU64::new(0),
+        }
     }
 
     /// The resources that are known now.
@@ -99,13 +116,18 @@ impl RestMapper {
         self.known.read().discovered.clone()
     }
 
-    /// Runs discovery now.
+    /// Runs discovery now. Callers that wait for the same discovery to end share the next one.
     ///
     /// # Errors
     /// If discovery fails. The mapper keeps what it knew.
     pub async fn refresh(&self) -> Result<Arc<Discovered>, discovery::Error> {
+        let begun = self.begun.load(Ordering::Acquire);
         let mut asked = self.asked.lock().await;
-        self.ask(&mut asked).await?;
+        match &*asked {
+            // It began after this call.
+            Some(Asked { number, failed, .. }) if *number > begun => failed.clone().map_or(Ok(()), Err)?,
+            _ => self.ask(&mut asked).await?,
+        }
         Ok(self.discovered())
     }
 
@@ -174,10 +196,11 @@ impl RestMapper {
 
     /// Runs discovery. A failed one counts for the interval too, so that misses do not overload a failing server.
     async fn ask(&self, asked: &mut Option<Asked>) -> Result<(), discovery::Error> {
+        let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
         let at = Instant::now();
         let last = self.discovered();
         let outcome = Discovered::ask(&self.client, &last).await;
-        *asked = Some(Asked { at, failed: outcome.as_ref().err().cloned() });
+        *asked = Some(Asked { at, number, failed: outcome.as_ref().err().cloned() });
         let discovered = outcome?;
         for (gv, sickness) in &discovered.sick {
             tracing::warn!(%gv, reason = sickness.reason, "API group does not respond");

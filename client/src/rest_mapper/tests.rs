@@ -60,6 +60,17 @@ async fn kinds_and_resources_are_mapped_to_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn refreshes_that_wait_for_the_same_discovery_share_the_next_one() {
+    let service = server();
+    let mapper = mapper(&service);
+    let all = futures::future::join_all((0..10).map(|_| mapper.refresh())).await;
+    assert!(all.iter().all(Result::is_ok));
+    assert_eq!(asked(&service), 2, "the first discovery began before the other calls");
+    mapper.refresh().await.unwrap();
+    assert_eq!(asked(&service), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn misses_ask_the_server_at_most_once_in_an_interval() {
     let service = server();
     let mapper = mapper(&service);
