@@ -9,6 +9,8 @@
 
 #[path = "hand_over/identities.rs"]
 mod identities;
+#[path = "hand_over/cleaning.rs"]
+mod cleaning;
 #[path = "hand_over/rollouts.rs"]
 mod rollouts;
 #[path = "hand_over/runs.rs"]
@@ -361,4 +363,24 @@ async fn the_slices_of_a_service_are_handed_over_and_back_in_the_middle_of_a_rol
     slices::hand_over(&Cluster::start_own().await, &ours, &upstream).await;
     slices::hand_over(&Cluster::start_own().await, &upstream, &ours).await;
     slices::hand_over(&Cluster::start_embedded().await, &ours, &upstream).await;
+}
+
+#[tokio::test]
+async fn namespaces_are_handed_over_and_back_in_the_middle_of_their_deletion() {
+    let Some(assets) = assets() else { return };
+    let ours = |kubeconfig: &Path, flags: &[&str]| Manager::start(kubeconfig, flags);
+    let upstream = |kubeconfig: &Path, flags: &[&str]| Manager::start_upstream(&assets, kubeconfig, flags);
+    cleaning::namespaces(&Cluster::start_own().await, &ours, &upstream).await;
+    cleaning::namespaces(&Cluster::start_own().await, &upstream, &ours).await;
+    cleaning::namespaces(&Cluster::start_embedded().await, &ours, &upstream).await;
+}
+
+#[tokio::test]
+async fn aggregated_roles_are_handed_over_and_back_without_a_change() {
+    let Some(assets) = assets() else { return };
+    let ours = |kubeconfig: &Path, flags: &[&str]| Manager::start(kubeconfig, flags);
+    let upstream = |kubeconfig: &Path, flags: &[&str]| Manager::start_upstream(&assets, kubeconfig, flags);
+    cleaning::roles(&Cluster::start_own().await, &ours, &upstream).await;
+    cleaning::roles(&Cluster::start_own().await, &upstream, &ours).await;
+    cleaning::roles(&Cluster::start_embedded().await, &ours, &upstream).await;
 }

@@ -95,7 +95,8 @@ async fn everything_in_a_deleted_namespace_goes_and_nothing_elsewhere() {
     for object in samples() {
         assert!(space.has_none(&object).await, "{object}");
         let left = other.list(&object).await;
-        assert_eq!(left.get("sample"), Some(&false), "{object}");
+        let name = object["metadata"]["name"].as_str().unwrap();
+        assert_eq!(left.get(name), Some(&false), "{object}");
     }
     assert_eq!(other.get().await.unwrap().status.unwrap().phase.as_deref(), Some("Active"));
 }

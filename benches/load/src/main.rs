@@ -4,6 +4,7 @@
 //! The other commands create and change workloads, wait until their controllers have acted, and print how long that took.
 
 mod jobs;
+mod filled;
 mod nodes;
 mod services;
 mod waiting;
@@ -68,6 +69,13 @@ enum Command {
         /// How many changes
         changes: usize,
     },
+    /// Creates a namespace with objects of several kinds
+    Fill {
+        /// How many objects; a tenth of them are pods
+        objects: usize,
+    },
+    /// Deletes that namespace, and waits until it is gone
+    Empty,
     /// Sets a label of all Deployments
     Label {
         /// The label's value
@@ -114,6 +122,8 @@ async fn run(command: Command) -> Result<(), Error> {
             jobs::run(&client, count, completions, parallelism).await
         }
         Command::Service { pods, changes } => services::run(&client, pods, changes).await,
+        Command::Fill { objects } => filled::fill(&client, objects).await,
+        Command::Empty => filled::delete(&client).await,
         Command::Roll { image } => workloads::roll(&client, &image).await,
         Command::Label { value } => workloads::label(&client, &value).await,
     }
