@@ -54,7 +54,7 @@ impl Csr {
         if !self.common_name.is_empty() {
             params.distinguished_name.push(DnType::CommonName, self.common_name.as_str());
         }
-        // The builder keeps one value of each type, so further organizations use another string type's place.
+        // rcgen keeps one value of each type: a second organization has the type by its number.
         for (at, organization) in self.organizations.iter().enumerate() {
             let kind =
                 if at == 0 { DnType::OrganizationName } else { DnType::CustomDnType(vec![2, 5, 4, 10]) };
