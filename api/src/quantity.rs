@@ -125,6 +125,14 @@ impl std::ops::Sub for Quantity {
     }
 }
 
+/// Keeps the notation.
+impl std::ops::Mul<u32> for Quantity {
+    type Output = Self;
+    fn mul(self, times: u32) -> Self {
+        Self { nanos: self.nanos * i128::from(times), ..self }
+    }
+}
+
 impl FromStr for Quantity {
     type Err = InvalidQuantity;
 
@@ -307,6 +315,7 @@ mod tests {
         assert_eq!((parse("100m") + parse("1")).to_string(), "1100m");
         assert_eq!((parse("0") + parse("1Gi")).to_string(), "1Gi");
         assert_eq!((parse("1Gi") - parse("512Mi")).to_string(), "512Mi");
+        assert_eq!((parse("512Mi") * 3).to_string(), "1536Mi");
         assert_eq!(parse("1100m").value(), 2);
         assert_eq!(parse("-1100m").value(), -1);
         assert_eq!(parse("100u").milli_value(), 1);
