@@ -30,8 +30,8 @@ pub use lease::Lease;
 /// - **permanently** ([`informer`](Self::informer), [`informer_at`](Self::informer_at), [`scoped`](Self::scoped),
 ///   [`dynamic`](Self::dynamic)): the informer is there until [`shutdown`](Self::shutdown). [`start`](Self::start) starts all permanent informers together,
 ///   once all users have said which fields they need. This is for the kinds that a program knows.
-/// - **by a lease** ([`lease`](Self::lease)): [`Lease::start`] starts this informer alone. It stops when its last lease is
-///   dropped, unless it has become permanent. This is for kinds that come and go with discovery.
+/// - **by a lease** ([`lease`](Self::lease), [`lease_informer`](Self::lease_informer)): [`Lease::start`] starts this informer
+///   alone. It stops when its last lease is dropped, unless it has become permanent. This is for kinds that come and go.
 #[derive(Clone)]
 pub struct SharedInformerFactory {
     inner: Arc<Inner>,
@@ -136,23 +136,28 @@ impl SharedInformerFactory {
         scope: Scope,
     ) -> Result<Informer<S>, Error> {
         let mut state = self.inner.state.lock();
-        let entries = state.informers.entry(resource.clone()).or_default();
-        let same = |entry: &Entry| {
-            entry.scope == scope
-                && Arc::clone(&entry.informer).as_any().downcast::<SharedInformer<S::Kind>>().is_ok()
-        };
-        let at = match entries.iter().position(same) {
-            Some(at) => at,
-            None => {
-                entries.push(self.inner.entry::<S::Kind>(resource, scope));
-                entries.len() - 1
-            }
-        };
-        let entry = &mut entries[at];
-        let shared = Arc::clone(&entry.informer).as_any().downcast::<SharedInformer<S::Kind>>();
-        let informer = shared.expect("the entry must have the informer of the type").select()?;
+        let (entry, informer) = self.inner.typed_entry(&mut state, resource, scope)?;
         entry.held = Held::Permanently;
         Ok(informer)
+    }
+
+    /// A lease of the informer of a kind, as this selection reads it. It is the informer that all users by type share; a new
+    /// one does not run before [`Lease::start`].
+    ///
+    /// If other users hold the informer permanently, take the first lease before [`start`](Self::start), so that the informer
+    /// keeps the selection's groups.
+    ///
+    /// # Errors
+    /// The informer runs already, without some of the selection's groups; or the kind does not name its resource.
+    pub fn lease_informer<S: Selection>(&self) -> Result<(Lease, Informer<S>), Error> {
+        let resource = S::Kind::resource().ok_or(Error::NoResource)?;
+        let mut state = self.inner.state.lock();
+        let scope = self.inner.options.scope.clone();
+        let (entry, informer) = self.inner.typed_entry(&mut state, resource, scope)?;
+        if let Held::Leased(leases) = &mut entry.held {
+            *leases += 1;
+        }
+        Ok((Lease::new(Arc::clone(&self.inner), Arc::clone(&entry.informer)), informer))
     }
 
     /// The permanent informer of a resource, whatever it caches: one of those that exist, or else a new one that caches
@@ -244,6 +249,30 @@ impl Inner {
             entries.len() - 1
         });
         &mut entries[at]
+    }
+
+    /// The entry of a resource with this scope and the kind of `S`, and the informer with the selection's groups. If there is
+    /// none, a new one, that no lease holds yet.
+    fn typed_entry<'a, S: Selection>(
+        &self,
+        state: &'a mut State,
+        resource: GroupVersionResource,
+        scope: Scope,
+    ) -> Result<(&'a mut Entry, Informer<S>), Error> {
+        let typed =
+            |entry: &Entry| Arc::clone(&entry.informer).as_any().downcast::<SharedInformer<S::Kind>>();
+        let entries = state.informers.entry(resource.clone()).or_default();
+        let same = |entry: &Entry| entry.scope == scope && typed(entry).is_ok();
+        let at = match entries.iter().position(same) {
+            Some(at) => at,
+            None => {
+                entries.push(self.entry::<S::Kind>(resource, scope));
+                entries.len() - 1
+            }
+        };
+        let entry = &mut entries[at];
+        let informer = typed(entry).expect("the entry must have the informer of the type").select()?;
+        Ok((entry, informer))
     }
 
     fn entry<K: Object>(&self, resource: GroupVersionResource, scope: Scope) -> Entry {

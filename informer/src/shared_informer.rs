@@ -10,7 +10,7 @@ use steersman_api::{GroupVersionResource, Meta, ObjectKey, ResourceVersion, Uid}
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::index::{BY_OWNER_UID, Index, IndexId, IndexValue, owners};
+use crate::index::{BY_NAMESPACE, BY_OWNER_UID, Index, IndexId, IndexValue, owners};
 use crate::list_watch::ListerWatcher;
 use crate::lister::Lister;
 use crate::processor::{EventHandler, Mailbox, deliver};
@@ -293,6 +293,8 @@ pub trait AnyInformer: Send + Sync + 'static {
     fn map_meta(&self, mapping: Box<dyn Fn(MetaChange<'_>) + Send + Sync>) -> MappingRegistration;
     /// Calls the mappings with every object again, as a resync does, after all earlier changes and requests.
     fn resync(&self);
+    /// The number of cached objects of a namespace, unreadable ones included. The first call makes the index.
+    fn count_in(&self, namespace: &str) -> usize;
     /// The number of cached objects.
     fn len(&self) -> usize;
     /// Whether the cache is empty.
@@ -347,6 +349,13 @@ impl<K: Object> AnyInformer for SharedInformer<K> {
     }
     fn resync(&self) {
         let _ = self.commands.send(Command::Resync);
+    }
+    fn count_in(&self, namespace: &str) -> usize {
+        let by_namespace = |object: &Arc<K>, found: &mut dyn FnMut(IndexValue)| {
+            found(object.meta().key.namespace.clone().into());
+        };
+        let index = self.store.add_index(BY_NAMESPACE, Arc::new(by_namespace));
+        self.store.count_by_index(index, &namespace.into())
     }
     fn len(&self) -> usize {
         self.store.len()

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::{Entry, Held, Inner};
 use crate::shared_informer::AnyInformer;
 
-/// Keeps the informer of one kind in a factory. From [`SharedInformerFactory::lease`](super::SharedInformerFactory::lease).
+/// Keeps the informer of one kind in a factory. From [`SharedInformerFactory::lease`](super::SharedInformerFactory::lease) or
+/// [`SharedInformerFactory::lease_informer`](super::SharedInformerFactory::lease_informer).
 ///
 /// When the last lease of an informer is dropped, the factory forgets the informer and stops it, unless a user asked for it
 /// permanently. The next user that asks for the kind gets a new informer. Mappings and handlers of a user are the user's to

@@ -177,6 +177,39 @@ async fn an_informer_runs_until_its_last_lease_is_dropped() {
     factory.shutdown().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_lease_by_type_shares_the_informer_with_its_permanent_users() {
+    let factory = factory();
+    let (lease, leased) = factory.lease_informer::<Placed>().unwrap();
+    assert!(Arc::ptr_eq(lease.informer(), &leased.any()));
+    factory.start();
+    assert!(started(&factory).is_empty(), "nobody holds it permanently");
+    let permanent = factory.informer::<Placed>().unwrap();
+    assert!(Arc::ptr_eq(&permanent.any(), lease.informer()));
+    factory.start();
+    drop(lease);
+    assert_eq!(started(&factory), [pods()]);
+    let (again, _) = factory.lease_informer::<Placed>().unwrap();
+    assert!(Arc::ptr_eq(again.informer(), &permanent.any()), "the groups are kept since before the start");
+    factory.shutdown().await;
+}
+
+#[tokio::test]
+async fn objects_are_counted_by_namespace() {
+    let (_server, factory, client) = served().await;
+    let lease = factory.lease(&GroupVersionResource::new("", "v1", "configmaps"));
+    lease.start();
+    for name in ["a", "b"] {
+        create::<ConfigMap>(&client, json!({ "metadata": { "name": name } })).await;
+    }
+    until("both are counted", || lease.informer().count_in("default") == 2).await;
+    assert_eq!(lease.informer().count_in("other"), 0);
+    let maps = kube::Api::<ConfigMap>::namespaced(client, "default");
+    maps.delete("a", &kube::api::DeleteParams::default()).await.unwrap();
+    until("one is left", || lease.informer().count_in("default") == 1).await;
+    factory.shutdown().await;
+}
+
 #[tokio::test]
 async fn dependents_of_all_kinds_are_found_once_each() {
     let (_server, factory, client) = served().await;
