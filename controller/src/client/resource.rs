@@ -1,9 +1,12 @@
 //! A resource that is known only at run time.
 
 use http::Method;
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use json_patch::merge;
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
-use steersman_api::{ArcStr, GroupVersionResource, LabelSelector, Meta, ObjectKey, ResourceVersion, Uid};
+use steersman_api::{
+    ArcStr, GroupVersion, GroupVersionResource, LabelSelector, Meta, ObjectKey, ResourceVersion, Uid,
+};
 use steersman_client::Sender;
 use steersman_informer::wire::Object;
 use steersman_informer::wire::meta::MetaOnly;
@@ -163,6 +166,25 @@ impl ResourceClient {
     pub async fn get_json(&self, key: &ObjectKey) -> Result<Option<Value>, SyncError> {
         let answer = self.read(key, "", Accept::Json).await?;
         answer.map(|answer| answer.json()).transpose()
+    }
+
+    /// Finds an object by a quorum list, and returns it in JSON as [`get_json`](Self::get_json) does. For roles that grant
+    /// `list` and not `get`.
+    ///
+    /// # Errors
+    /// The call failed, or the answer is no JSON.
+    pub async fn find_json(&self, key: &ObjectKey) -> Result<Option<Value>, SyncError> {
+        let what = || format!("finding {} {key}", self.kind);
+        let name = utf8_percent_encode(&key.name, NON_ALPHANUMERIC);
+        let path = format!("{}?fieldSelector=metadata.name%3D{name}", self.resource.path(&key.namespace));
+        let mut list = self.send(what, Method::GET, path, Accept::Json, None).await?.json()?;
+        let Some(found) = list["items"].as_array_mut().and_then(Vec::pop) else { return Ok(None) };
+        // The items of a list lack what the list says for all of them.
+        let GroupVersionResource { group, version, .. } = self.resource.clone();
+        let api_version = GroupVersion { group, version }.to_string();
+        let mut object = json!({"apiVersion": api_version, "kind": self.kind.as_str()});
+        merge(&mut object, &found);
+        Ok(Some(object))
     }
 
     /// Reads the metadata of an object with a quorum read. `None` if there is no object of that name.

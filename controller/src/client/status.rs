@@ -80,7 +80,7 @@ impl StatusChange {
 /// - `patch`: a write is one merge patch;
 /// - only `update`: the writer reads the object in JSON, changes the members of its status, and puts it back, so that
 ///   fields which this program does not know survive. The writer also does this where the API server does not serve such
-///   reviews to this process.
+///   reviews to this process. Where the role grants `list` and not `get`, as for ResourceQuotas, it lists the one object.
 ///
 /// The writer remembers the answer until the API server forbids a write. The next write then asks anew.
 pub struct StatusWriter<K> {
@@ -93,6 +93,8 @@ pub struct StatusWriter<K> {
 pub(super) enum Way {
     Patch,
     Update,
+    /// As `Update`, without the right to get the object.
+    UpdateListed,
 }
 
 /// The way that the API server's last review named, if that is still thought to be true.
@@ -122,7 +124,15 @@ impl<K: Kind> StatusWriter<K> {
     pub async fn write(&self, key: &ObjectKey, change: &StatusChange) -> Result<Changed<K>, SyncError> {
         let written = match self.way(key).await? {
             Way::Patch => self.client.patch_status(key, &Patch::Merge(change.patch())).await,
-            Way::Update => self.update(key, change).await,
+            Way::Update => match self.client.resource().get_json(key).await {
+                Ok(object) => self.update(object, key, change).await,
+                Err(error) if error.status().is_some_and(|status| is(status, StatusCode::FORBIDDEN)) => {
+                    self.way.set(Some(Way::UpdateListed));
+                    self.update_listed(key, change).await
+                }
+                Err(error) => Err(error),
+            },
+            Way::UpdateListed => self.update_listed(key, change).await,
         };
         let refusal = written.as_ref().err().and_then(SyncError::status);
         if refusal.is_some_and(|status| is(status, StatusCode::FORBIDDEN)) {
@@ -131,8 +141,18 @@ impl<K: Kind> StatusWriter<K> {
         written
     }
 
-    async fn update(&self, key: &ObjectKey, change: &StatusChange) -> Result<Changed<K>, SyncError> {
-        let Some(mut object) = self.client.resource().get_json(key).await? else { return Ok(Changed::Gone) };
+    async fn update_listed(&self, key: &ObjectKey, change: &StatusChange) -> Result<Changed<K>, SyncError> {
+        let object = self.client.resource().find_json(key).await?;
+        self.update(object, key, change).await
+    }
+
+    async fn update(
+        &self,
+        object: Option<Value>,
+        key: &ObjectKey,
+        change: &StatusChange,
+    ) -> Result<Changed<K>, SyncError> {
+        let Some(mut object) = object else { return Ok(Changed::Gone) };
         let meta = &object["metadata"];
         let version = change.resource_version.to_string();
         if meta["uid"] != change.uid.to_string() || meta["resourceVersion"] != version {

@@ -183,6 +183,33 @@ async fn the_right_to_patch_is_asked_for_again_after_a_forbidden_write() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_status_is_put_without_the_right_to_get_the_object() {
+    let (server, client) = server().await;
+    let sets = Client::<ReplicaSet>::new(client);
+    let set = replica_set(&sets).await;
+    let writer = StatusWriter::new(sets.clone());
+    writer.way.set(Some(Way::Update));
+    let gets = || Calls::to("replicasets").verb(Verb::Get);
+    let forbidden = Failure::Status(Box::new(Status::failure(403, "Forbidden", "no right to get")));
+    server.faults().fail(usize::MAX, gets(), forbidden);
+    let recording = server.record();
+    let mut meta = set.meta().clone();
+    for replicas in [1, 2] {
+        let change = StatusChange::between(&meta, &json!({}), &json!({"replicas": replicas})).unwrap();
+        let Changed::Now(written) = writer.write(&key("a"), &change).await.unwrap() else { panic!("gone") };
+        meta = written.meta().clone();
+    }
+    assert_eq!(recording.count(&gets()), 1, "the writer remembers the answer");
+    let stored = server.peek(&resource::<ReplicaSet>(), &key("a")).unwrap();
+    assert_eq!((&stored["status"]["replicas"], &stored["spec"]["replicas"]), (&json!(2), &json!(2)));
+
+    let change = StatusChange::between(&meta, &json!({}), &json!({"replicas": 3})).unwrap();
+    assert!(matches!(writer.write(&key("b"), &change).await.unwrap(), Changed::Gone));
+    let stale = StatusChange::between(set.meta(), &json!({}), &json!({"replicas": 3})).unwrap();
+    assert!(matches!(writer.write(&key("a"), &stale).await.unwrap(), Changed::Conflict(_)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_name_never_leads_to_another_path() {
     let (server, client) = server().await;
     let sets = Client::<ReplicaSet>::new(client);
