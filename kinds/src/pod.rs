@@ -11,8 +11,10 @@ use super::index_failures::IndexFailures;
 use super::ip::{FamilyOf, IpPair};
 use super::pod_failure::PodFailure;
 use super::pod_secrets::PodSecrets;
+use super::pod_resources::{PodAllotment, PodDemand};
 use super::ports::{NamedPorts, SidecarPorts};
 use super::scheduling::PinnedNode;
+use super::shared::Shared;
 
 projection! {
     /// The node that a pod runs on.
@@ -138,5 +140,7 @@ kind! {
         failure: PodFailure = 3 "status",
         earlier_failures: EarlierFailures = 1 "metadata",
         secrets: PodSecrets = 2 "spec",
+        demand: Shared<PodDemand> = 2 "spec",
+        allotment: Shared<PodAllotment> = 3 "status",
     }
 }

@@ -2,10 +2,12 @@
 
 use steersman_api::ArcStr;
 use steersman_api::meta::Labels;
-use steersman_informer::wire::IntOrString;
+use steersman_informer::serde::Deserializer;
+use steersman_informer::wire::{Field, FieldValue, IntOrString, WireError};
 use steersman_informer::{Interned, kind, projection};
 
 use super::ip::IpFamily;
+use super::shared::{Shared, pooled};
 use super::topology_mode::TopologyMode;
 
 projection! {
@@ -32,6 +34,22 @@ projection! {
     pub struct Hinting {
         /// The annotations that ask for them.
         pub mode: TopologyMode = 12 "annotations",
+    }
+
+    /// How a service is reached from outside the cluster.
+    #[derive(PartialEq, Eq, Hash)]
+    pub struct Exposure {
+        /// The number of ports.
+        pub ports: PortCounts = 1 "ports",
+        /// `ClusterIP`, `NodePort`, `LoadBalancer` or `ExternalName`.
+        pub kind: Interned = 4 "type",
+        /// Whether the ports of a load balancer get node ports. `None` means that they do.
+        pub allocate_node_ports: Option<bool> = 20 "allocateLoadBalancerNodePorts",
+    }
+
+    /// A port of a service, of which only the node port is read.
+    struct NodePort {
+        pub node_port: i32 = 5 "nodePort",
     }
 
     /// A port of a service.
@@ -62,10 +80,44 @@ impl Routing {
     }
 }
 
+pooled!(Exposure);
+
+/// The number of a service's ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PortCounts {
+    /// All ports.
+    pub all: u32,
+    /// Those with a node port.
+    pub with_node_port: u32,
+}
+
+impl PortCounts {
+    fn add(&mut self, port: &NodePort) {
+        self.all += 1;
+        self.with_node_port += u32::from(port.node_port != 0);
+    }
+}
+
+impl FieldValue for PortCounts {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        let mut port = NodePort::default();
+        port.merge(field)?;
+        self.add(&port);
+        Ok(())
+    }
+
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut counts = Self::default();
+        Vec::from_json(deserializer)?.iter().for_each(|port| counts.add(port));
+        Ok(counts)
+    }
+}
+
 kind! {
     /// A service.
     pub struct Service("", "v1", "services") {
         routing: Routing = 2 "spec",
         hinting: Hinting = 1 "metadata",
+        exposure: Shared<Exposure> = 2 "spec",
     }
 }

@@ -20,6 +20,7 @@ use super::deletion_cost::DELETION_COST;
 use super::deployment::{
     Deployment, DeploymentAnnotations, DeploymentSpec, DeploymentStatus, DeploymentTemplate,
 };
+use super::device_class::DeviceClass;
 use super::endpoint_slice::{AddressType, EndpointSlice};
 use super::endpoints::Endpoints;
 use super::ip_address::{IPAddress, IpAddressSpec};
@@ -27,10 +28,11 @@ use super::job::{Job, JobTtl};
 use super::namespace::{Namespace, NamespaceFinalizers, NamespaceStatus};
 use super::node::{Allocatable, Node, ObjectTtl};
 use super::object_ttl::OBJECT_TTL;
-use super::persistent_volume_claim::PersistentVolumeClaim;
 use super::pod::{Claims, DeletionCost, DisruptionReason, Pod};
 use super::pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 use super::pod_secrets::PodSecrets;
+use super::persistent_volume_claim::{BETA_STORAGE_CLASS, PersistentVolumeClaim};
+use super::pod_resources::{PodAllotment, PodDemand, ResizeInfeasible};
 use super::replica_set::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, ReplicaSetTemplate, TemplateLabels};
 use super::replication_controller::{
     self, ReplicationController, ReplicationControllerSpec, ReplicationControllerStatus,
@@ -40,6 +42,9 @@ use super::secret::{ACCOUNT_NAME, ACCOUNT_UID, AccountReference, Secret, TokenAc
 use super::service::{Hinting, Service};
 use super::service_cidr::{ServiceCIDR, ServiceCidrSpec, ServiceCidrStatus};
 use super::service_account::{SecretReferences, ServiceAccount};
+use super::resource_claim::{EXTENDED_RESOURCE_CLAIM, ResourceClaim};
+use super::resource_quota::ResourceQuota;
+use super::shared::Shared;
 use super::stateful_set::{
     REPLACE_BROKEN_PODS, Repair, StatefulSet, StatefulSetSpec, StatefulSetStatus, StatefulSetTemplates,
 };
@@ -763,4 +768,101 @@ fn cluster_roles_are_the_same_in_both_encodings() {
     for nothing in decoded::<ClusterRole>(&json!({"aggregationRule": {}}), Aggregation::BIT) {
         assert!(Aggregation::of(&nothing).unwrap().0.is_some(), "a rule that selects nothing is one");
     }
+fn what_quotas_read_is_the_same_in_both_encodings() {
+    let resources = json!({
+        "requests": {"cpu": "100m", "memory": "64Mi", "example.com/gpu": "2"}, "limits": {"cpu": "1"},
+    let term = |namespaces: Value, selector: Value| json!({"topologyKey": "zone", "namespaces": namespaces, "namespaceSelector": selector});
+    let pod = |affinity: Value| {
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+            "spec": {
+                "containers": [{"name": "main", "resources": resources}, {"name": "bare"}],
+                "initContainers": [{"name": "side", "restartPolicy": "Always", "resources": resources}],
+                "overhead": {"cpu": "10m"}, "resources": {"limits": {"memory": "1Gi"}},
+                "activeDeadlineSeconds": 0, "priorityClassName": "high", "affinity": affinity,
+            },
+            "status": {
+                "qosClass": "Burstable", "extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": []},
+                "conditions": [
+                    {"type": "Ready", "status": "True"},
+                    {"type": "PodResizePending", "status": "True", "reason": "Infeasible"},
+                    {"type": "PodResizePending", "status": "True", "reason": "Deferred"},
+                ],
+                "containerStatuses": [
+                    {"name": "main", "allocatedResources": {"cpu": "50m"}, "resources": resources},
+                    {"name": "bare"},
+                ],
+            },
+    for (affinity, crosses) in [
+            json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term(json!([]), Value::Null)]}}),
+            json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term(json!(["x"]), Value::Null)]}}),
+            true,
+            json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 1, "podAffinityTerm": term(json!([]), json!({}))},
+            ]}}),
+            true,
+        let [json, protobuf] = decoded::<Pod>(&pod(affinity), u64::MAX);
+        for pod in [&json, &protobuf] {
+            let demand = Shared::<PodDemand>::of(pod).unwrap();
+            assert_eq!((demand.affinity.0, &*demand.priority_class), (crosses, "high"));
+            assert_eq!((demand.containers.len(), demand.active_deadline_seconds), (2, Some(0)));
+            assert_eq!(demand.containers[0].resources.requests.names().len(), 3);
+            assert!(demand.init_containers[0].is_sidecar());
+            let allotment = Shared::<PodAllotment>::of(pod).unwrap();
+            assert_eq!(allotment.resize, ResizeInfeasible::Yes);
+            assert_eq!((allotment.containers.0.len(), &*allotment.qos_class), (1, "Burstable"));
+            assert_eq!(allotment.extended_claim.as_ref().unwrap().claim, "c");
+        assert_eq!(Shared::<PodDemand>::of(&json), Shared::<PodDemand>::of(&protobuf), "one allocation");
+        assert_eq!(Shared::<PodAllotment>::of(&json), Shared::<PodAllotment>::of(&protobuf));
+    assert_eq!(size_of::<Option<Shared<PodDemand>>>(), size_of::<usize>());
+fn quotas_and_what_they_count_are_the_same_in_both_encodings() {
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
+            "hard": {"cpu": "1", "pods": "10", "requests.memory": "1Gi"}, "scopes": ["BestEffort"],
+            "scopeSelector": {"matchExpressions": [
+                {"scopeName": "PriorityClass", "operator": "In", "values": ["high", "low"]},
+            ]},
+        "status": {"hard": {"cpu": "1"}, "used": {"cpu": "0"}},
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+            "type": "LoadBalancer", "allocateLoadBalancerNodePorts": false,
+            "ports": [{"port": 1, "nodePort": 30001}, {"port": 2}],
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "annotations": {BETA_STORAGE_CLASS: "old", "x": "y"}},
+            "storageClassName": "new", "volumeAttributesClassName": "fast",
+            "resources": {"requests": {"storage": "10Gi"}},
+        "status": {
+            "phase": "Bound", "allocatedResources": {"storage": "20Gi"}, "currentVolumeAttributesClassName": "slow",
+            "modifyVolumeStatus": {"targetVolumeAttributesClassName": "fast", "status": "Pending"},
+    let device_claim = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {"name": "d", "annotations": {EXTENDED_RESOURCE_CLAIM: "true"}},
+        "spec": {"devices": {"requests": [
+            {"name": "a", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}},
+            {"name": "b", "firstAvailable": [{"name": "c", "deviceClassName": "tpu", "allocationMode": "All"}]},
+    let class = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"},
+        "spec": {"extendedResourceName": "example.com/gpu"},
+    for [json, protobuf] in [
+        kept::<ResourceQuota>(&quota),
+        kept::<Service>(&service),
+        kept::<PersistentVolumeClaim>(&claim),
+        kept::<ResourceClaim>(&device_claim),
+        kept::<DeviceClass>(&class),
+        assert_eq!(json, protobuf);
+    let [json, _] = kept::<ResourceClaim>(&device_claim);
+    assert!(
+        json.contains("\"gpu\"") && json.contains("count: 2") && json.contains("ExtendedMark(true)"),
+        "{json}"
+    );
+    let [json, _] = kept::<PersistentVolumeClaim>(&claim);
+    for part in
+        ["BetaClass(Some(\"old\"))", "\"20Gi\"", "target: \"fast\"", "current_attributes_class: \"slow\""]
+    {
+        assert!(json.contains(part), "{part}: {json}");
+    let [json, _] = kept::<Service>(&service);
+    assert!(json.contains("PortCounts { all: 2, with_node_port: 1 }"), "{json}");
+    let [json, _] = kept::<ResourceQuota>(&quota);
+    assert!(json.contains("\"requests.memory\": \"1Gi\"") && json.contains("\"PriorityClass\""), "{json}");
+    assert!(kept::<DeviceClass>(&class)[0].contains("\"example.com/gpu\""));
 }
