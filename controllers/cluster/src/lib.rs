@@ -2,3 +2,4 @@
 //! options, RBAC rules and metrics.
 
 pub mod namespace;
+pub mod resource_quota;

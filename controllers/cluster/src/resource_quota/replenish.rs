@@ -1,0 +1,126 @@
+//! Which quotas a change concerns.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::RwLock;
+use steersman_api::{ObjectKey, Time};
+use steersman_controller::context::Clock;
+use steersman_informer::index::{BY_NAMESPACE, by_namespace};
+use steersman_informer::work_queue::WorkQueue;
+use steersman_informer::{Index, Informer, Lister, View};
+use steersman_kinds::resource_quota::ResourceQuotaSpec;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::SyncedQuota;
+use super::checks::Checks;
+use super::names::{DeviceClasses, Measured, measured_by};
+
+/// Finds the quotas that count a kind, and has them counted anew.
+pub(super) struct Replenish {
+    quotas: Lister<SyncedQuota>,
+    by_namespace: Index<SyncedQuota>,
+    queue: WorkQueue<ObjectKey>,
+    checks: Arc<Checks>,
+    clock: Clock,
+    /// As the cache shows them, while some quota bounds extended resources.
+    classes: RwLock<Arc<DeviceClasses>>,
+}
+
+/// When quotas are counted anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// At once: less may be used.
+    Now,
+    /// Once the quota is at rest: more is used, which admission has added.
+    AtRest,
+    /// After this time.
+    After(Time),
+}
+
+impl Replenish {
+    pub(super) fn new(
+        quotas: &Informer<SyncedQuota>,
+        queue: WorkQueue<ObjectKey>,
+        checks: Arc<Checks>,
+        clock: Clock,
+    ) -> Self {
+        let by_namespace = quotas.add_index(BY_NAMESPACE, by_namespace);
+        Self { quotas: quotas.lister(), by_namespace, queue, checks, clock, classes: RwLock::default() }
+    }
+
+    /// The device classes.
+    pub(super) fn classes(&self) -> Arc<DeviceClasses> {
+        Arc::clone(&self.classes.read())
+    }
+
+    /// Changes the device classes.
+    pub(super) fn change_classes(&self, change: impl FnOnce(&mut DeviceClasses)) {
+        change(Arc::make_mut(&mut *self.classes.write()));
+    }
+
+    /// The current time.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.timestamp()
+    }
+
+    /// All quotas. One that can't be read keeps its status until it can.
+    pub(super) fn quotas(&self) -> Vec<View<SyncedQuota>> {
+        self.quotas.list_readable().0
+    }
+
+    /// Has the quotas of a namespace counted anew that count objects of a kind.
+    pub(super) fn in_namespace(&self, namespace: &str, kind: &Measured, when: When) {
+        // The next state of an unreadable quota comes with a change of its own.
+        let Ok(quotas) = self.quotas.by_index(&self.by_namespace, &namespace.into()) else { return };
+        if quotas.is_empty() {
+            return;
+        }
+        let classes = self.classes();
+        for quota in quotas.iter().filter(|quota| counts(quota, kind, &classes)) {
+            let key = quota.meta().key.clone();
+            match when {
+                When::Now => self.queue.add(key),
+                When::AtRest => self.checks.add(&key),
+                When::After(due) => self.queue.add_after(key, until_after(due, self.now())),
+            }
+        }
+    }
+
+    /// Has all quotas counted anew that count objects of a kind.
+    pub(super) fn everywhere(&self, kind: &Measured) {
+        let classes = self.classes();
+        for quota in self.quotas().iter().filter(|quota| counts(quota, kind, &classes)) {
+            self.queue.add(quota.meta().key.clone());
+        }
+    }
+
+    /// Has all quotas counted anew once in each period, until `stop` is cancelled. The count at the start of a term comes
+    /// from the caches.
+    pub(super) async fn resync(&self, period: Duration, stop: &CancellationToken) {
+        if period.is_zero() {
+            tracing::info!("periodic quota controller resync disabled");
+            return;
+        }
+        let mut ticks = interval(period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks.tick().await;
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            self.quotas.for_each_meta(|quota| self.queue.add(quota.key.clone()));
+        }
+    }
+}
+
+/// The time until just after `due`: a pod is overdue only then.
+pub(super) fn until_after(due: Time, now: Timestamp) -> Duration {
+    let left = Timestamp::from(due).duration_since(now);
+    Duration::try_from(left).unwrap_or_default() + Duration::from_millis(1)
+}
+
+/// Whether a quota counts objects of a kind.
+fn counts(quota: &View<SyncedQuota>, kind: &Measured, classes: &DeviceClasses) -> bool {
+    let names = quota.get::<ResourceQuotaSpec>().hard.names().map(|name| &**name);
+    measured_by(names, classes).contains(kind)
+}
