@@ -10,7 +10,7 @@ use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
 use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints, service_cidr};
 use steersman_controllers_nodes::{pod_gc, ttl};
 use steersman_controllers_access::cluster_role_aggregation;
-use steersman_controllers_cluster::namespace;
+use steersman_controllers_cluster::{namespace, resource_quota};
 use steersman_controllers_workloads::{daemon_set, deployment, disruption, replica_set, stateful_set};
 
 /// The registry with all controllers of kube-controller-manager.
@@ -24,7 +24,7 @@ pub fn builtin() -> Registry {
         endpoint_slice_mirroring::DESCRIPTOR,
         replica_set::REPLICATION_CONTROLLERS,
         pod_gc::DESCRIPTOR,
-        row("resourcequota-controller", &["resourcequota"]),
+        resource_quota::DESCRIPTOR,
         namespace::DESCRIPTOR,
         service_account::DESCRIPTOR,
         row("garbage-collector-controller", &["garbagecollector"]),
