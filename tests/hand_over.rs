@@ -11,6 +11,8 @@
 mod identities;
 #[path = "hand_over/cleaning.rs"]
 mod cleaning;
+#[path = "hand_over/quotas.rs"]
+mod quotas;
 #[path = "hand_over/rollouts.rs"]
 mod rollouts;
 #[path = "hand_over/runs.rs"]
@@ -383,4 +385,16 @@ async fn aggregated_roles_are_handed_over_and_back_without_a_change() {
     cleaning::roles(&Cluster::start_own().await, &ours, &upstream).await;
     cleaning::roles(&Cluster::start_own().await, &upstream, &ours).await;
     cleaning::roles(&Cluster::start_embedded().await, &ours, &upstream).await;
+}
+
+#[tokio::test]
+async fn quotas_are_handed_over_and_back_without_a_write() {
+    let Some(assets) = assets() else { return };
+    quotas::there_and_back(&assets, Cluster::start_own().await).await;
+}
+
+#[tokio::test]
+async fn kube_controller_manager_takes_quotas_over_on_the_embedded_server_too() {
+    let Some(assets) = assets() else { return };
+    quotas::there_and_back(&assets, Cluster::start_embedded().await).await;
 }

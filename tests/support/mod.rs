@@ -15,6 +15,7 @@ pub mod kubectl;
 pub mod managed;
 pub mod manager;
 pub mod namespaces;
+pub mod quotas;
 pub mod real;
 pub mod replicas;
 pub mod slices;
