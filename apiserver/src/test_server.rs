@@ -45,12 +45,8 @@ pub struct Builder {
 
 impl Default for Builder {
     fn default() -> Self {
-        let settings = Settings {
-            service_account_tokens: false,
-            counts_quotas: false,
-            request_timeout: None,
-            ..Settings::default()
-        };
+        let settings =
+            Settings { service_account_tokens: false, request_timeout: None, ..Settings::default() };
         Self { settings, folder: None }
     }
 }

@@ -102,12 +102,7 @@ pub(crate) enum Error {
 pub(crate) async fn run(options: Standalone) -> Result<(), Error> {
     let signals = Signals::listen().map_err(Error::Signals)?;
     let server = Server::start(steersman_apiserver::Options {
-        settings: Settings {
-            quota_backend_bytes: options.quota_backend_bytes,
-            // The manager does.
-            counts_quotas: false,
-            ..Settings::default()
-        },
+        settings: Settings { quota_backend_bytes: options.quota_backend_bytes, ..Settings::default() },
         data_folder: options.data_dir.clone(),
         address: options.https_address,
         names: Vec::new(),

@@ -11,14 +11,13 @@
 //! | `PodResizeValidator` | [`resize`] |
 //! | `ResourceQuota` | [`quota`] |
 //!
-//! All of these are pure; this file looks up what they go by, and [`recount`] what is used of quotas.
+//! All of these are pure; this file looks up the objects that they depend on.
 
 mod amounts;
 mod certificates;
 mod classes;
 mod limit_range;
 mod quota;
-mod recount;
 mod resize;
 mod runtime_class;
 mod service_account;
@@ -38,8 +37,6 @@ use crate::registry::Resource;
 use crate::rest::Settings;
 use crate::store::{Object, Store};
 
-pub(crate) use recount::{Recount, makes_difference};
-
 /// Where pods find the authority by which they know the API server.
 const ROOT_CA: &str = "kube-root-ca.crt";
 
@@ -49,7 +46,7 @@ const INGRESS_CLASSES: &str = "ingressclasses.networking.k8s.io";
 const RUNTIME_CLASSES: &str = "runtimeclasses.node.k8s.io";
 const LIMIT_RANGES: &str = "limitranges";
 /// Bound what is in their namespace.
-pub(crate) const QUOTAS: &str = "resourcequotas";
+const QUOTAS: &str = "resourcequotas";
 
 /// Who looks at one write. Errors of its functions mean that the object is not to be stored.
 pub(crate) struct Admission<'a> {
@@ -216,24 +213,19 @@ impl Admission<'_> {
         self.store.get(&table.into(), &ObjectKey::new(namespace, name))
     }
 
-    /// The objects of a table, in the order of their names.
+    /// The objects of a table, in all namespaces or one, in the order of their names.
     fn list(&self, table: &str, namespace: &str) -> Vec<Arc<Object>> {
-        list(self.store, table, namespace)
+        let table = table.into();
+        // Most tables that are asked for are empty mostly.
+        if self.store.len(&table) == 0 {
+            return Vec::new();
+        }
+        self.store.snapshot(&table, namespace, None).map(|snapshot| snapshot.objects).unwrap_or_default()
     }
 
     fn forbidden(&self, object: &Value, why: impl std::fmt::Display) -> Refusal {
         Refusal::forbidden(self.resource, &text_at(object, "metadata.name"), why)
     }
-}
-
-/// The objects of a table, in all namespaces or one.
-fn list(store: &Store, table: &str, namespace: &str) -> Vec<Arc<Object>> {
-    let table = table.into();
-    // Most tables that are asked for are empty mostly.
-    if store.len(&table) == 0 {
-        return Vec::new();
-    }
-    store.snapshot(&table, namespace, None).map(|snapshot| snapshot.objects).unwrap_or_default()
 }
 
 /// What everybody in a namespace, or in all of them, is held to: few objects, read often.

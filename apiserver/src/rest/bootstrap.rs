@@ -99,7 +99,6 @@ impl ApiServer {
 
     /// An object was written, in the place of `old` if that is not none: what follows from it?
     pub(super) fn noticed(&self, old: Option<&Object>, object: &Object) {
-        self.note_usage(old, Some(object));
         self.note_addresses(old, Some(object));
         if object.resource.table == DEFINITIONS {
             self.serve_as_defined(&object.key.name);
@@ -107,9 +106,9 @@ impl ApiServer {
         }
     }
 
-    /// An object is gone: what follows from it?
+    /// Acts on the removal of an object: serves the resource of a removed definition no more, and lets a definition go whose
+    /// last object this was.
     pub(super) fn vanished(&self, object: &Object) {
-        self.note_usage(Some(object), None);
         self.note_addresses(Some(object), None);
         let resource = &object.resource;
         if resource.table == DEFINITIONS {

@@ -22,7 +22,6 @@ mod listed;
 mod negotiate;
 mod options;
 mod page;
-mod quotas;
 mod read;
 mod request;
 mod review;

@@ -16,7 +16,6 @@ use super::connect::{self, Outbound};
 use super::deadline::Deadline;
 use super::decoding::Decoding;
 use super::negotiate::{self};
-use super::quotas::Uncounted;
 use super::request::{Call, Query, Request, Verb};
 use super::review::Review;
 use super::route::{Route, route};
@@ -59,8 +58,6 @@ struct Shared {
     outbound: Outbound,
     /// Held from choosing what may be had only once (an address, a port) until it is stored.
     turn: Mutex<()>,
-    /// What is to be counted of quotas.
-    uncounted: Uncounted,
     /// What the bodies of requests take.
     bodies: Bodies,
     /// Bounds the memory of writes under way.
@@ -154,7 +151,6 @@ impl ApiServer {
                 signer: Arc::new(signer),
                 outbound,
                 turn: Mutex::new(()),
-                uncounted: Uncounted::default(),
                 running: Mutex::new(Running::begin()),
             }),
         }
@@ -202,10 +198,6 @@ impl ApiServer {
 
     pub(super) fn decoding(&self) -> &Decoding {
         &self.shared.decoding
-    }
-
-    pub(super) fn uncounted(&self) -> &Uncounted {
-        &self.shared.uncounted
     }
 
     /// What is served now.

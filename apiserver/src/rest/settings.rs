@@ -33,9 +33,6 @@ pub struct Settings {
     /// Whether new pods get their service account and a token of it, as upstream's admission plugin `ServiceAccount` has it.
     /// Default: they do; with a [`TestServer`](crate::TestServer) they do not.
     pub service_account_tokens: bool,
-    /// Whether it counts what is used of quotas, as upstream's controller `resourcequota-controller` does. What new objects use
-    /// is added in any case. Default: it does; with a [`TestServer`](crate::TestServer) controllers do.
-    pub counts_quotas: bool,
     /// The authority (PEM) that nodes' certificates must be of. Default: none, and they are not looked at.
     pub kubelet_certificate_authority: Option<String>,
 }
@@ -52,7 +49,6 @@ impl Default for Settings {
             request_timeout: Some(Duration::from_secs(60)),
             clock: None,
             service_account_tokens: true,
-            counts_quotas: true,
             kubelet_certificate_authority: None,
         }
     }

@@ -120,8 +120,6 @@ impl Server {
         let admin = pki.client("admin", "admin", &[MASTERS])?;
         let mut chores = JoinSet::new();
         chores.spawn(expire(server.clone()));
-        let counting = server.clone();
-        chores.spawn(async move { counting.count_quotas().await });
         let (token_key, authority_files) = (pki.token_key_file(), pki.authority_files());
         Ok(Self { server, listening, chores, ca: pki.ca, authority_files, admin, token_key })
     }

@@ -4,10 +4,9 @@
 //! object ─> usage ─> does the quota speak of it (names, scopes)? ─> check: used + usage ≤ hard ─> what is used then
 //! ```
 //!
-//! A quota is held to its status, as upstream: `hard` and `used` there are written by whoever counts
-//! ([`Count`]), and what is admitted is added to `used`.
+//! The limits are those of the quota's status, as upstream: the resource quota controller writes `hard` and `used` there, and
+//! admission adds what it admits to `used`.
 
-mod count;
 mod resized;
 mod scopes;
 mod usage;
@@ -19,7 +18,6 @@ use serde_json::Value;
 
 use super::amounts::{self, Amounts};
 use crate::object::{at, list_at, text_at};
-pub(super) use count::Count;
 use scopes::is_in_scope;
 pub(super) use usage::{Measured, Write};
 

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -176,22 +174,6 @@ fn a_quota_is_about_what_is_in_all_its_scopes() {
     let mut of_maps = quota(json!({"configmaps": "1"}), json!({"configmaps": "0"}));
     of_maps["spec"]["scopes"] = json!(["BestEffort"]);
     assert_eq!(created(&of_maps, "configmaps", &json!({})), Ok(None), "only pods are in scopes of pods");
-}
-
-#[test]
-fn what_is_there_is_counted_anew() {
-    let hard = json!({"pods": "9", "cpu": "4", "count/pods": "9", "configmaps": "1", "made-up": "1"});
-    let mut count = Count::new(Arc::new(quota(hard, json!({"pods": "7"}))));
-    assert_eq!(count.tables(), ["configmaps", "pods"].map(str::to_owned).into());
-    let measured = Measured { table: "pods", now: NOW };
-    for pod in
-        [pod(json!({"cpu": "1500m"})), json!({"status": {"phase": "Succeeded"}}), pod(json!({"cpu": "2"}))]
-    {
-        count.add(&measured, &pod);
-    }
-    count.take_off(&measured, &pod(json!({"cpu": "2"})));
-    let used = json!({"configmaps": "0", "count/pods": "2", "cpu": "1500m", "pods": "1"});
-    assert_eq!(count.status()["used"], used);
 }
 
 #[test]

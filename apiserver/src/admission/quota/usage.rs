@@ -11,8 +11,6 @@ use crate::admission::amounts::{self, Amounts};
 use crate::admission::classes::storage_of;
 use crate::object::{at, int_at, list_at, text_at};
 
-/// Objects that use more than their number says.
-const KNOWN: [&str; 3] = ["pods", "services", "persistentvolumeclaims"];
 /// Objects whose number had a name before all had one (`count/`).
 const ALIASES: [&str; 4] = ["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 const OF_PODS: [&str; 10] = [
@@ -86,18 +84,6 @@ impl<'a> Write<'a> {
     }
 }
 
-/// The tables whose objects count for any of these names.
-pub(in crate::admission) fn tables<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
-    let table = |name: &str| {
-        let mut known = KNOWN.iter().chain(&ALIASES);
-        match known.find(|table| Measured::of_table(table).is_of(name)) {
-            Some(table) => Some((*table).to_owned()),
-            None => name.strip_prefix("count/").map(str::to_owned),
-        }
-    };
-    names.filter_map(table).collect()
-}
-
 /// Whether the pod ends by itself.
 pub(super) fn has_deadline(pod: &Value) -> bool {
     int_at(pod, "spec.activeDeadlineSeconds").is_some_and(|seconds| seconds >= 0)
@@ -111,16 +97,6 @@ fn is_extended(name: &str) -> bool {
 }
 
 impl<'a> Measured<'a> {
-    /// Objects of that table, as if nothing were over that ends with time.
-    pub(in crate::admission) fn of_table(table: &'a str) -> Self {
-        Self { table, now: Timestamp::MIN }
-    }
-
-    /// Whether it depends on what its objects say what they use.
-    pub(in crate::admission) fn looks_into_objects(&self) -> bool {
-        KNOWN.contains(&self.table)
-    }
-
     /// Whether its objects use some of that.
     pub(super) fn is_of(&self, name: &str) -> bool {
         if name.strip_prefix("count/") == Some(self.table) && !UNCOUNTED.contains(&self.table) {
