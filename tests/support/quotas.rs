@@ -130,9 +130,11 @@ pub async fn refusal(api: &Api<DynamicObject>, name: &str, members: Value) -> St
     }
 }
 
-/// Deletes an object at once.
+/// Deletes an object at once, without the finalizers that no controller here takes off.
 pub async fn delete(api: &Api<DynamicObject>, name: &str) {
-    let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+    let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    api.patch(name, &PatchParams::default(), &free).await.expect("the object must be there");
+    let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::background() };
     api.delete(name, &now).await.expect("the object must be deleted");
 }
 
