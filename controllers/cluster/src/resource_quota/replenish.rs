@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::SyncedQuota;
 use super::checks::Checks;
-use super::names::{DeviceClasses, Measured, measured_by};
+use super::names::{DeviceClasses, Measured};
 
 /// Finds the quotas that count a kind, and has them counted anew.
 pub(super) struct Replenish {
@@ -121,6 +121,6 @@ pub(super) fn until_after(due: Time, now: Timestamp) -> Duration {
 
 /// Whether a quota counts objects of a kind.
 fn counts(quota: &View<SyncedQuota>, kind: &Measured, classes: &DeviceClasses) -> bool {
-    let names = quota.get::<ResourceQuotaSpec>().hard.names().map(|name| &**name);
-    measured_by(names, classes).contains(kind)
+    let mut names = quota.get::<ResourceQuotaSpec>().hard.names();
+    names.any(|name| Measured::by_name(name, classes).contains(kind))
 }
