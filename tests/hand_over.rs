@@ -7,10 +7,10 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
-#[path = "hand_over/identities.rs"]
-mod identities;
 #[path = "hand_over/cleaning.rs"]
 mod cleaning;
+#[path = "hand_over/identities.rs"]
+mod identities;
 #[path = "hand_over/quotas.rs"]
 mod quotas;
 #[path = "hand_over/rollouts.rs"]

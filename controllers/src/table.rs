@@ -1,16 +1,16 @@
 //! The controllers of kube-controller-manager 1.36, in the order in which it constructs them.
 
 use steersman_controller::registry::{Descriptor, Registry};
+use steersman_controllers_access::bootstrap::{signer, token_cleaner};
+use steersman_controllers_access::certificates::{approving, cleaner, signing};
+use steersman_controllers_access::cluster_role_aggregation;
 use steersman_controllers_access::{
     legacy_token_cleaner, root_ca_publisher, service_account, service_account_token,
 };
-use steersman_controllers_access::bootstrap::{signer, token_cleaner};
-use steersman_controllers_access::certificates::{approving, cleaner, signing};
 use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
+use steersman_controllers_cluster::{namespace, resource_quota};
 use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints, service_cidr};
 use steersman_controllers_nodes::{pod_gc, ttl};
-use steersman_controllers_access::cluster_role_aggregation;
-use steersman_controllers_cluster::{namespace, resource_quota};
 use steersman_controllers_workloads::{daemon_set, deployment, disruption, replica_set, stateful_set};
 
 /// The registry with all controllers of kube-controller-manager.

@@ -11,9 +11,9 @@ use steersman_api::schema;
 use steersman_informer::wire::{Encoding, Group, IntOrString, Kind, Opaque};
 
 use super::annotation::LAST_APPLIED;
+use super::cluster_role::{Aggregation, ClusterRole, Rules};
 use super::config_map::{ConfigMap, DESCRIPTION, Description, PublishedCa};
 use super::content_digest::ContentDigest;
-use super::cluster_role::{Aggregation, ClusterRole, Rules};
 use super::cron_job::{CronJob, CronJobSpec, CronJobStatus, CronJobTemplate};
 use super::daemon_set::{DaemonSet, DaemonSetTemplate, TEMPLATE_GENERATION};
 use super::deletion_cost::DELETION_COST;
@@ -28,22 +28,22 @@ use super::job::{Job, JobTtl};
 use super::namespace::{Namespace, NamespaceFinalizers, NamespaceStatus};
 use super::node::{Allocatable, Node, ObjectTtl};
 use super::object_ttl::OBJECT_TTL;
+use super::persistent_volume_claim::{BETA_STORAGE_CLASS, PersistentVolumeClaim};
 use super::pod::{Claims, DeletionCost, DisruptionReason, Pod};
 use super::pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
-use super::pod_secrets::PodSecrets;
-use super::persistent_volume_claim::{BETA_STORAGE_CLASS, PersistentVolumeClaim};
 use super::pod_resources::{PodAllotment, PodDemand, ResizeInfeasible};
+use super::pod_secrets::PodSecrets;
 use super::replica_set::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, ReplicaSetTemplate, TemplateLabels};
 use super::replication_controller::{
     self, ReplicationController, ReplicationControllerSpec, ReplicationControllerStatus,
     ReplicationControllerTemplate,
 };
-use super::secret::{ACCOUNT_NAME, ACCOUNT_UID, AccountReference, Secret, TokenAccount, TokenContents};
-use super::service::{Hinting, Service};
-use super::service_cidr::{ServiceCIDR, ServiceCidrSpec, ServiceCidrStatus};
-use super::service_account::{SecretReferences, ServiceAccount};
 use super::resource_claim::{EXTENDED_RESOURCE_CLAIM, ResourceClaim};
 use super::resource_quota::ResourceQuota;
+use super::secret::{ACCOUNT_NAME, ACCOUNT_UID, AccountReference, Secret, TokenAccount, TokenContents};
+use super::service::{Hinting, Service};
+use super::service_account::{SecretReferences, ServiceAccount};
+use super::service_cidr::{ServiceCIDR, ServiceCidrSpec, ServiceCidrStatus};
 use super::shared::Shared;
 use super::stateful_set::{
     REPLACE_BROKEN_PODS, Repair, StatefulSet, StatefulSetSpec, StatefulSetStatus, StatefulSetTemplates,
@@ -768,11 +768,16 @@ fn cluster_roles_are_the_same_in_both_encodings() {
     for nothing in decoded::<ClusterRole>(&json!({"aggregationRule": {}}), Aggregation::BIT) {
         assert!(Aggregation::of(&nothing).unwrap().0.is_some(), "a rule that selects nothing is one");
     }
+}
+
+#[test]
 fn what_quotas_read_is_the_same_in_both_encodings() {
     let resources = json!({
         "requests": {"cpu": "100m", "memory": "64Mi", "example.com/gpu": "2"}, "limits": {"cpu": "1"},
+    });
     let term = |namespaces: Value, selector: Value| json!({"topologyKey": "zone", "namespaces": namespaces, "namespaceSelector": selector});
     let pod = |affinity: Value| {
+        json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
             "spec": {
                 "containers": [{"name": "main", "resources": resources}, {"name": "bare"}],
@@ -792,14 +797,24 @@ fn what_quotas_read_is_the_same_in_both_encodings() {
                     {"name": "bare"},
                 ],
             },
+        })
+    };
     for (affinity, crosses) in [
+        (
             json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term(json!([]), Value::Null)]}}),
+            false,
+        ),
+        (
             json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term(json!(["x"]), Value::Null)]}}),
             true,
+        ),
+        (
             json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
                 {"weight": 1, "podAffinityTerm": term(json!([]), json!({}))},
             ]}}),
             true,
+        ),
+    ] {
         let [json, protobuf] = decoded::<Pod>(&pod(affinity), u64::MAX);
         for pod in [&json, &protobuf] {
             let demand = Shared::<PodDemand>::of(pod).unwrap();
@@ -811,45 +826,65 @@ fn what_quotas_read_is_the_same_in_both_encodings() {
             assert_eq!(allotment.resize, ResizeInfeasible::Yes);
             assert_eq!((allotment.containers.0.len(), &*allotment.qos_class), (1, "Burstable"));
             assert_eq!(allotment.extended_claim.as_ref().unwrap().claim, "c");
+        }
         assert_eq!(Shared::<PodDemand>::of(&json), Shared::<PodDemand>::of(&protobuf), "one allocation");
         assert_eq!(Shared::<PodAllotment>::of(&json), Shared::<PodAllotment>::of(&protobuf));
+    }
     assert_eq!(size_of::<Option<Shared<PodDemand>>>(), size_of::<usize>());
+}
+
+#[test]
 fn quotas_and_what_they_count_are_the_same_in_both_encodings() {
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
+        "spec": {
             "hard": {"cpu": "1", "pods": "10", "requests.memory": "1Gi"}, "scopes": ["BestEffort"],
             "scopeSelector": {"matchExpressions": [
                 {"scopeName": "PriorityClass", "operator": "In", "values": ["high", "low"]},
             ]},
+        },
         "status": {"hard": {"cpu": "1"}, "used": {"cpu": "0"}},
+    });
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+        "spec": {
             "type": "LoadBalancer", "allocateLoadBalancerNodePorts": false,
             "ports": [{"port": 1, "nodePort": 30001}, {"port": 2}],
+        },
+    });
     let claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {"name": "c", "annotations": {BETA_STORAGE_CLASS: "old", "x": "y"}},
+        "spec": {
             "storageClassName": "new", "volumeAttributesClassName": "fast",
             "resources": {"requests": {"storage": "10Gi"}},
+        },
         "status": {
             "phase": "Bound", "allocatedResources": {"storage": "20Gi"}, "currentVolumeAttributesClassName": "slow",
             "modifyVolumeStatus": {"targetVolumeAttributesClassName": "fast", "status": "Pending"},
+        },
+    });
     let device_claim = json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
         "metadata": {"name": "d", "annotations": {EXTENDED_RESOURCE_CLAIM: "true"}},
         "spec": {"devices": {"requests": [
             {"name": "a", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}},
             {"name": "b", "firstAvailable": [{"name": "c", "deviceClassName": "tpu", "allocationMode": "All"}]},
+        ]}},
+    });
     let class = json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"},
         "spec": {"extendedResourceName": "example.com/gpu"},
+    });
     for [json, protobuf] in [
         kept::<ResourceQuota>(&quota),
         kept::<Service>(&service),
         kept::<PersistentVolumeClaim>(&claim),
         kept::<ResourceClaim>(&device_claim),
         kept::<DeviceClass>(&class),
+    ] {
         assert_eq!(json, protobuf);
+    }
     let [json, _] = kept::<ResourceClaim>(&device_claim);
     assert!(
         json.contains("\"gpu\"") && json.contains("count: 2") && json.contains("ExtendedMark(true)"),
@@ -860,6 +895,7 @@ fn quotas_and_what_they_count_are_the_same_in_both_encodings() {
         ["BetaClass(Some(\"old\"))", "\"20Gi\"", "target: \"fast\"", "current_attributes_class: \"slow\""]
     {
         assert!(json.contains(part), "{part}: {json}");
+    }
     let [json, _] = kept::<Service>(&service);
     assert!(json.contains("PortCounts { all: 2, with_node_port: 1 }"), "{json}");
     let [json, _] = kept::<ResourceQuota>(&quota);

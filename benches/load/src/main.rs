@@ -3,8 +3,8 @@
 //! `nodes` plays scheduler and kubelet: it binds pods, reports them as running and ready, and removes pods that are deleted.
 //! The other commands create and change workloads, wait until their controllers have acted, and print how long that took.
 
-mod jobs;
 mod filled;
+mod jobs;
 mod nodes;
 mod services;
 mod waiting;

@@ -48,9 +48,7 @@ struct Seen {
 
 impl Seen {
     fn new(factory: &SharedInformerFactory) -> Self {
-        Self {
-            objects: Kind::ALL.map(|kind| (kind, factory.dynamic(&kind.resource()))),
-        }
+        Self { objects: Kind::ALL.map(|kind| (kind, factory.dynamic(&kind.resource()))) }
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<dyn AnyInformer>> {
