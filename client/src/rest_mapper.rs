@@ -136,6 +136,12 @@ impl RestMapper {
         *self.asked.lock().await = None;
     }
 
+    /// Returns the resource whose objects have this kind and version, as far as it is known. Runs no discovery, for callers
+    /// that must not wait and have another task call [`refresh`](Self::refresh).
+    pub fn known_for(&self, gvk: &GroupVersionKind) -> Option<Arc<Resource>> {
+        self.known.read().by_kind.get(gvk).cloned()
+    }
+
     /// Returns the resource whose objects have this kind and version.
     ///
     /// # Errors
