@@ -90,6 +90,27 @@ impl Setting for String {
     }
 
     fn json(&self) -> Value {
+        Value::from(self.clone())
+    }
+}
+
+impl Setting for bool {
+    const VALUE_NAME: &'static str = "bool";
+
+    /// Parses Go's words for true and false.
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+            _ => Err("must be true or false".to_owned()),
+        }
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+
+    fn json(&self) -> Value {
         json!(self)
     }
 }
@@ -334,6 +355,8 @@ mod tests {
             painter: String = String::new(), "toy-painter", "Painting.Painter";
             /// What toys are painted with
             paint: String = "oil".to_owned(), "toy-paint", "Painting.Paint";
+            /// Whether toys squeak
+            squeaks: bool = true, "squeaking-toys", "SqueakingToys";
             /// What only tests change.
             hidden: bool = true;
         }
@@ -352,6 +375,7 @@ mod tests {
             ("broken-toys", "7"),
             ("toy-painter", ""),
             ("toy-paint", "oil"),
+            ("squeaking-toys", "true"),
         ];
         assert_eq!(flags, expected.map(|(name, value)| (name, value.to_owned())));
         assert_eq!(toys().flags()[0].help, "How many toys are made at a time");
@@ -363,11 +387,12 @@ mod tests {
         let mut options = toys();
         options.set("toy-lifetime", "2h").unwrap();
         options.set("broken-toys", "-1").unwrap();
+        options.set("squeaking-toys", "F").unwrap();
         let toy = options.get::<ToyOptions>();
         assert_eq!((toy.lifetime, toy.threshold), (Duration::from_secs(7200), -1));
         let section = json!({
             "ConcurrentToySyncs": 5, "ToyLifetime": "2h0m0s", "BrokenToys": -1,
-            "Painting": {"Painter": "", "Paint": "oil"},
+            "Painting": {"Painter": "", "Paint": "oil"}, "SqueakingToys": false,
         });
         assert_eq!(Value::from(options.configz()), json!({"ToyController": section}));
     }
@@ -379,6 +404,7 @@ mod tests {
             ("concurrent-toy-syncs", "0", "must be greater than 0"),
             ("concurrent-toy-syncs", "-3", "must be greater than 0"),
             ("broken-toys", "many", "invalid digit found in string"),
+            ("squeaking-toys", "loudly", "must be true or false"),
         ] {
             assert_eq!(options.set(flag, value), Err(why.to_owned()), "{flag} {value}");
         }

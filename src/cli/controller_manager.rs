@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use serde_json::Value;
 use steersman_client::{Limits, leader_election};
 use steersman_controller::feature_gates::FeatureGates;
-use steersman_controller::options::OptionSet;
+use steersman_controller::options::{OptionSet, Setting};
 use steersman_controller::registry::{ByDefault, Selection};
 use steersman_controller::runner::Timing;
 use steersman_node::configuration::GoDuration;
@@ -222,12 +222,18 @@ impl Flags {
 /// The flags that the controllers declare.
 pub(super) fn flags_of_controllers() -> impl Iterator<Item = Arg> {
     steersman_controllers::builtin().options().flags().into_iter().map(|flag| {
-        Arg::new(flag.name)
+        let arg = Arg::new(flag.name)
             .long(flag.name)
             .help(flag.help)
             .value_name(flag.value_name)
             .default_value(flag.value)
-            .help_heading("Controllers")
+            .help_heading("Controllers");
+        // As pflag's: `--switch` alone is true, and a value needs the equals sign.
+        if flag.value_name == <bool as Setting>::VALUE_NAME {
+            arg.num_args(0..=1).require_equals(true).default_missing_value("true")
+        } else {
+            arg
+        }
     })
 }
 

@@ -3,15 +3,13 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use steersman_controller::options::Setting;
+
 use super::pflag::Refusal;
 
 /// Parses Go's words for true and false.
 pub(crate) fn boolean(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("must be true or false".to_owned()),
-    }
+    bool::parse(text)
 }
 
 /// The items of comma-separated lists. An empty list has none.
