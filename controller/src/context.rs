@@ -11,6 +11,7 @@ use steersman_informer::SharedInformerFactory;
 use steersman_informer::work_queue::{Key, MetricsProvider, QueueConfig, WorkQueue};
 
 use crate::children::FirstLooks;
+use crate::debug::DebugPages;
 use crate::feature_gates::FeatureGates;
 use crate::options::{OptionSet, Options};
 use crate::server_version::ServerVersion;
@@ -77,6 +78,8 @@ pub struct ControllerContext {
     pub metrics: prometheus::Registry,
     /// Counts what happens in work queues.
     pub queue_metrics: MetricsProvider,
+    /// The pages for debugging that the process serves.
+    pub debug: DebugPages,
 }
 
 impl ControllerContext {

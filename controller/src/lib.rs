@@ -12,6 +12,7 @@ pub mod children;
 pub mod client;
 pub mod context;
 pub mod controller;
+pub mod debug;
 pub mod feature_gates;
 pub mod options;
 pub mod own_writes;

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::children::FirstLooks;
 use crate::context::{Clock, ControllerContext};
+use crate::debug::DebugPages;
 use crate::options::OptionSet;
 use crate::registry::{Constructor, Descriptor, Registry, Selection};
 use crate::runner::{Metrics, Timing};
@@ -47,6 +48,7 @@ pub fn context(server: &TestServer, options: OptionSet) -> (ControllerContext, e
         gates: Arc::default(),
         queue_metrics: MetricsProvider::register(&metrics).unwrap(),
         metrics,
+        debug: DebugPages::default(),
     };
     (context, writers)
 }

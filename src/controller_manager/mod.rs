@@ -17,6 +17,7 @@ use steersman_client::leader_election::{self, Elector};
 use steersman_client::{Clients, RestMapper, clients, config, config_from, root_ca, transport};
 use steersman_controller::children::FirstLooks;
 use steersman_controller::context::{Clock, ControllerContext};
+use steersman_controller::debug::DebugPages;
 use steersman_controller::feature_gates::FeatureGates;
 use steersman_controller::options::OptionSet;
 use steersman_controller::registry::{self, Selection};
@@ -167,6 +168,7 @@ pub(crate) struct Manager {
     controllers: Controllers,
     leadership: Leadership,
     metrics: Registry,
+    debug: DebugPages,
     /// Tells those who only tell of things to end.
     told: CancellationToken,
     last: JoinSet<()>,
@@ -207,6 +209,7 @@ impl Manager {
         );
         metrics.register(Box::new(serve::caches::CacheCollector::new(informers.clone())?))?;
 
+        let debug = DebugPages::default();
         let context = ControllerContext {
             first_looks: FirstLooks::default(),
             clients: gated,
@@ -220,6 +223,7 @@ impl Manager {
             gates: Arc::new(work.gates),
             metrics: metrics.clone(),
             queue_metrics,
+            debug: debug.clone(),
         };
         let registry = steersman_controllers::builtin();
         let controllers = registry.build(work.selection, &context, &run_metrics)?;
@@ -231,7 +235,7 @@ impl Manager {
             work.timing,
         );
         let (told, last) = (CancellationToken::new(), JoinSet::new());
-        Ok(Self { writers, informers, controllers, leadership, metrics, told, last })
+        Ok(Self { writers, informers, controllers, leadership, metrics, debug, told, last })
     }
 
     /// Serves metrics and health over HTTP, until [`run`](Self::run) ends.
@@ -247,6 +251,7 @@ impl Manager {
             live: checks::live(&self.informers),
             ready: checks::ready(&self.informers, &self.controllers),
             configz,
+            debug: self.debug.clone(),
         };
         let serving = serve::serve(listener, served, self.told.clone());
         self.last.spawn(serving.instrument(tracing::info_span!("http")));

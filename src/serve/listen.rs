@@ -127,8 +127,9 @@ async fn serve_connection(
 ) {
     // Only latency suffers if the system refuses.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(|request: Request<Incoming>| {
+    let service = service_fn(|mut request: Request<Incoming>| {
         activity.asked();
+        request.extensions_mut().insert(peer);
         router.clone().oneshot(request)
     });
     let connection = http1::Builder::new()

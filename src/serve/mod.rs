@@ -1,15 +1,17 @@
 //! The HTTP port of the controller manager and of standalone: metrics, health, settings, version.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use prometheus::{Encoder, Registry, TextEncoder};
 use serde_json::Value;
+use steersman_controller::debug::{self, DebugPages};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +41,8 @@ pub(crate) struct Served {
     pub ready: Checks,
     /// The settings that `/configz` shows.
     pub configz: Value,
+    /// The pages under `/debug/controllers`, for clients on this machine only.
+    pub debug: DebugPages,
 }
 
 /// Binds a listener to the first of the addresses that is free.
@@ -63,7 +67,7 @@ pub(crate) async fn serve(listener: TcpListener, served: Served, stop: Cancellat
 }
 
 fn router(served: Served) -> Router {
-    let Served { metrics, live, ready, configz } = served;
+    let Served { metrics, live, ready, configz, debug } = served;
     let live = Arc::new(live);
     Router::new()
         .route("/metrics", get(gather).with_state(metrics))
@@ -71,6 +75,7 @@ fn router(served: Served) -> Router {
         .merge(health::routes("livez", live))
         .merge(health::routes("readyz", Arc::new(ready)))
         .route("/configz", get(move || std::future::ready(json(&configz))))
+        .route("/debug/controllers/{controller}/{page}", get(debug_page).with_state(debug))
         .route("/version", get(async || json(&version::info())))
 }
 
@@ -79,6 +84,26 @@ async fn gather(State(registry): State<Registry>) -> Response {
     match TextEncoder::new().encode(&registry.gather(), &mut text) {
         Ok(()) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+/// A debugging page of a controller. The port asks for no credentials, and such pages show names of any object, so only
+/// clients on the same machine get them. (Upstream serves them on its secure port.)
+async fn debug_page(
+    State(pages): State<DebugPages>,
+    Path((controller, page)): Path<(String, String)>,
+    query: axum::extract::Query<Vec<(String, String)>>,
+    peer: Option<Extension<SocketAddr>>,
+) -> Response {
+    if !peer.is_some_and(|Extension(peer)| peer.ip().to_canonical().is_loopback()) {
+        return StatusCode::FORBIDDEN.into_response();
+    }
+    match pages.show(&controller, &page, &debug::Query(query.0)) {
+        Some(debug::Page { media_type, text }) => {
+            let headers = [(header::CONTENT_TYPE, media_type), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+            (headers, text).into_response()
+        }
+        None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 

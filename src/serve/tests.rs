@@ -33,6 +33,7 @@ impl Port {
             live: Checks::new([]),
             ready: Checks::new([]),
             configz: Value::Null,
+            debug: DebugPages::default(),
         };
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(listen::serve(listener, router(served), limits, stop.clone()));
