@@ -8,7 +8,7 @@ use steersman_controllers_access::{
     legacy_token_cleaner, root_ca_publisher, service_account, service_account_token,
 };
 use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
-use steersman_controllers_cluster::{namespace, resource_quota};
+use steersman_controllers_cluster::{garbage_collector, namespace, resource_quota};
 use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints, service_cidr};
 use steersman_controllers_nodes::{pod_gc, ttl};
 use steersman_controllers_workloads::{daemon_set, deployment, disruption, replica_set, stateful_set};
@@ -27,7 +27,7 @@ pub fn builtin() -> Registry {
         resource_quota::DESCRIPTOR,
         namespace::DESCRIPTOR,
         service_account::DESCRIPTOR,
-        row("garbage-collector-controller", &["garbagecollector"]),
+        garbage_collector::DESCRIPTOR,
         daemon_set::DESCRIPTOR,
         job::DESCRIPTOR,
         row("podgroup-protection-controller", &[]),

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use steersman_controllers::batch::job::JobOptions;
+use steersman_controllers::cluster::garbage_collector::GarbageCollectorOptions;
 use steersman_controllers::nodes::pod_gc::PodGcOptions;
 
 use super::*;
@@ -70,6 +71,14 @@ fn flags_are_taken_in_gos_ways() {
         "--concurrent_job_syncs=3 --concurrent-job-syncs=7",
     ] {
         assert_eq!(manager(flags).options.get::<JobOptions>().concurrent_syncs.0, 7, "{flags}");
+    }
+    for (flags, collects) in [
+        ("", true),
+        ("--enable-garbage-collector", true),
+        ("--enable-garbage-collector=0", false),
+        ("--enable_garbage_collector=false --kubeconfig x", false),
+    ] {
+        assert_eq!(manager(flags).options.get::<GarbageCollectorOptions>().enabled, collects, "{flags}");
     }
     for flags in ["-v4", "-v=4", "-v 4", "--v=4", "--v 4"] {
         assert_eq!(manager(flags).logging.verbosity, 4, "{flags}");

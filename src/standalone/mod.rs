@@ -9,7 +9,6 @@ mod greeting;
 mod kubeconfig;
 mod node;
 mod scheduler;
-mod stand_ins;
 
 use std::io;
 use std::path::PathBuf;
@@ -40,7 +39,6 @@ use crate::version;
 use greeting::Greeting;
 pub(crate) use kubeconfig::KubeconfigError;
 use scheduler::Scheduler;
-use stand_ins::StandIns;
 
 /// How long the controllers' syncs may take to end, and the last events to be written.
 const SHUTDOWN: Duration = Duration::from_secs(10);
@@ -166,8 +164,6 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     if let Some(address) = &options.http_address {
         manager.serve(address, Value::Object(Default::default())).await?;
     }
-    let clients = as_user("system:kube-controller-manager");
-    let stand_ins = StandIns { watch: clients.watch_client(), client: clients.component("stand-ins") };
     let clients = as_user("system:kube-scheduler");
     let (broadcaster, writers) = events::broadcaster(&clients, event_metrics);
     let scheduler = Scheduler {
@@ -181,9 +177,8 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     let mut parts = JoinSet::new();
     let mut telling = JoinSet::new();
     telling.spawn(writers.run(of_events.clone()).instrument(info_span!("events")));
-    let (mut placing, mut managing, mut standing) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
+    let (mut placing, mut managing) = (JoinSet::new(), JoinSet::new());
     placing.spawn(scheduler.run(of_scheduler.clone()).instrument(info_span!("scheduler")));
-    standing.spawn(stand_ins.run(of_manager.clone()).instrument(info_span!("stand_ins")));
     let token = of_manager.clone();
     managing.spawn(async move { manager.run(&token).await }.instrument(info_span!("controllers")));
     parts.spawn(Box::pin(agent.run(of_node.clone())).instrument(info_span!("node")));
@@ -201,7 +196,6 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
         Some(node) = parts.join_next() => flatten(node),
         Some(managed) = managing.join_next() => flatten(managed),
         Some(Err(panicked)) = placing.join_next() => Err(panicked.into()),
-        Some(Err(panicked)) = standing.join_next() => Err(panicked.into()),
         why = server.failed() => Err(Error::Store(why)),
     };
     of_node.cancel();
@@ -210,7 +204,6 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     while placing.join_next().await.is_some() {}
     of_manager.cancel();
     let managed = joined(&mut managing).await;
-    while standing.join_next().await.is_some() {}
     of_events.cancel();
     if timeout(LAST_WORDS, async { while telling.join_next().await.is_some() {} }).await.is_err() {
         tracing::warn!("Some events were not delivered in time");

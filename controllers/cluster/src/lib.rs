@@ -3,3 +3,4 @@
 
 pub mod namespace;
 pub mod resource_quota;
+pub mod garbage_collector;

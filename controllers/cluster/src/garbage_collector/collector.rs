@@ -1,0 +1,173 @@
+//! The state that the parts of the collector share: the graph, the kinds, and the queues.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use steersman_api::{Meta, OwnerReference, Uid};
+use steersman_client::discovery::Scope;
+use steersman_client::events::{EventType, Recorder, reference};
+use steersman_informer::MetaChange;
+use steersman_informer::work_queue::WorkQueue;
+
+use super::coordinates::{AbsentOwners, Coordinates};
+use super::graph::{Effect, Graph, Known, ObjectId};
+use super::kinds::{KindId, Kinds, Progress};
+
+/// How long an owner that no cache shows has to appear before the API server is asked whether it exists: the caches of
+/// dependents are often a little ahead of those of owners.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A key of the queue `garbage_collector_attempt_to_delete`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    /// An object that may have to go.
+    Object(ObjectId),
+    /// An owner that references name and that no cache shows. Upstream: a virtual node.
+    Owner(Arc<Coordinates>),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(id) => id.uid.fmt(f),
+            Self::Owner(coordinates) => coordinates.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.uid.fmt(f)
+    }
+}
+
+/// The shared state.
+pub(super) struct Collector {
+    /// Locked by the tasks of the caches, one change at a time. Holds no other lock while it waits.
+    pub(super) graph: Mutex<Graph>,
+    pub(super) kinds: Kinds,
+    pub(super) absent: AbsentOwners,
+    pub(super) attempt_to_delete: WorkQueue<Key>,
+    pub(super) attempt_to_orphan: WorkQueue<ObjectId>,
+    pub(super) recorder: Recorder,
+}
+
+impl Known for Kinds {
+    fn kind_of(&self, reference: &OwnerReference) -> Option<(KindId, Scope)> {
+        self.named(reference).map(|kind| (kind.id, kind.scope))
+    }
+
+    fn cached(&self, kind: KindId, uid: &Uid) -> Option<Meta> {
+        Self::cached(self, kind, uid)
+    }
+
+    fn is_listing(&self, kind: KindId) -> bool {
+        self.progress(kind) == Some(Progress::Listing)
+    }
+}
+
+impl Collector {
+    /// Applies a change of a cache to the graph, and queues what follows from it.
+    pub(super) fn changed(&self, kind: KindId, change: MetaChange<'_>) {
+        if change.newest().uid.is_empty() {
+            return;
+        }
+        let mut effects = Vec::new();
+        let mut graph = self.graph.lock();
+        match change {
+            MetaChange::Added { meta, .. } | MetaChange::Resync { meta } => {
+                graph.observed(kind, None, meta, &self.kinds, &mut effects);
+            }
+            MetaChange::Updated { old, new } if old.uid == new.uid => {
+                graph.observed(kind, Some(old), new, &self.kinds, &mut effects);
+            }
+            MetaChange::Updated { old, new } => {
+                graph.deleted(old, &mut effects);
+                graph.observed(kind, None, new, &self.kinds, &mut effects);
+            }
+            MetaChange::Deleted { last } => graph.deleted(last, &mut effects),
+        }
+        drop(graph);
+        self.queue(effects);
+    }
+
+    /// Records how far the cache of a kind is, and has the owners verified that it still does not show.
+    pub(super) fn progressed(&self, kind: KindId, progress: Progress) {
+        if self.kinds.set_progress(kind, progress) {
+            let mut effects = Vec::new();
+            self.graph.lock().settled(kind, &self.kinds, &mut effects);
+            self.queue(effects);
+        }
+    }
+
+    /// Stops counting on the cache of a kind, which no longer calls the collector.
+    pub(super) fn forget(&self, kind: KindId) {
+        let mut effects = Vec::new();
+        self.graph.lock().forget(kind, &mut effects);
+        self.kinds.unwatch(kind);
+        self.queue(effects);
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&self) {
+        *self.graph.lock() = Graph::default();
+        self.kinds.watched().into_iter().for_each(|kind| self.kinds.unwatch(kind));
+        self.absent.clear();
+    }
+
+    fn queue(&self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Delete(object) => self.attempt_to_delete.add(Key::Object(object)),
+                Effect::Orphan(object) => self.attempt_to_orphan.add(object),
+                Effect::Verify(owner) => {
+                    self.attempt_to_delete.add_after(Key::Owner(Arc::new(owner)), GRACE);
+                }
+                Effect::Mismatch { dependent, owner } => {
+                    self.report_wrong_namespace(&dependent, &owner);
+                    self.attempt_to_delete.add(Key::Object(dependent));
+                }
+            }
+        }
+    }
+
+    /// Queues the dependents whose reference to an owner has exactly these coordinates: there is no such owner.
+    pub(super) fn queue_dependents(&self, owner: &Coordinates) {
+        let (dependents, observed) = {
+            let graph = self.graph.lock();
+            (graph.dependents(&owner.uid), graph.observed_kind(&owner.uid))
+        };
+        for dependent in dependents {
+            let Some(meta) = self.kinds.cached(dependent.kind, &dependent.uid) else { continue };
+            if !meta.owners.iter().any(|reference| owner.are_of(reference, &meta.key.namespace)) {
+                continue;
+            }
+            if let Some(kind) = observed {
+                self.report_wrong_namespace(&dependent, &ObjectId { kind, uid: owner.uid.clone() });
+            }
+            self.attempt_to_delete.add(Key::Object(dependent));
+        }
+    }
+
+    /// Records an event for a dependent of an owner that is in another namespace.
+    fn report_wrong_namespace(&self, dependent: &ObjectId, owner: &ObjectId) {
+        let Some(kind) = self.kinds.get(dependent.kind) else { return };
+        let Some(meta) = kind.informer.meta_by_uid(&dependent.uid) else { return };
+        let Some(named) = self.kinds.cached(owner.kind, &owner.uid) else { return };
+        let namespace = &meta.key.namespace;
+        if named.key.namespace.is_empty() || named.key.namespace == *namespace {
+            return;
+        }
+        let Some(wrong) = meta.owners.iter().find(|reference| reference.uid == owner.uid) else { return };
+        let message = format!(
+            "ownerRef {} does not exist in namespace {namespace:?}",
+            Coordinates::of(wrong, namespace.clone())
+        );
+        let mut involved = reference(&kind.gvk, &meta);
+        // As upstream's, so that equal events are counted as one.
+        involved.resource_version = None;
+        self.recorder.event(&involved, EventType::Warning, "OwnerRefInvalidNamespace", message);
+    }
+}

@@ -1,0 +1,101 @@
+//! Finds out whether the owner that a reference names exists.
+
+use std::sync::Arc;
+
+use steersman_api::{Meta, ObjectKey, OwnerReference};
+use steersman_client::discovery::Scope;
+use steersman_client::{RestMapper, Sender};
+use steersman_controller::client::ResourceClient;
+use steersman_controller::controller::SyncError;
+
+use super::collector::Collector;
+use super::coordinates::Coordinates;
+use super::graph::{Sight, is_waiting};
+
+/// What has become of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The caches do not tell. Only the API server knows.
+    Unknown,
+    /// The owner exists.
+    Solid,
+    /// The owner exists, and waits for its dependents to be deleted.
+    Waiting,
+    /// There is no such owner.
+    Dangling,
+    /// A cluster-scoped object names an owner of a namespaced kind. Nobody can tell which namespace is meant.
+    Invalid,
+    /// The API server does not have the owner's kind, or does not answer for its group. The owner may exist.
+    Unmapped,
+}
+
+/// Finds out whether owners exist: from the caches and from earlier answers, or else from the API server.
+pub(super) struct Owners {
+    pub(super) collector: Arc<Collector>,
+    pub(super) mapper: Arc<RestMapper>,
+    pub(super) sender: Sender,
+}
+
+impl Owners {
+    /// What is known of the owner that a reference names, without a call. The absence of an owner from a cache tells nothing;
+    /// that its deletion was seen does.
+    pub(super) fn known(&self, reference: &OwnerReference, namespace: &str) -> Standing {
+        let (kind, owner) =
+            (self.collector.kinds.named(reference), Coordinates::of(reference, namespace.into()));
+        if namespace.is_empty() {
+            let scope = kind.as_ref().map(|kind| kind.scope);
+            match scope.or_else(|| self.mapper.known_for(&owner.gvk()).map(|resource| resource.scope)) {
+                Some(Scope::Cluster) => {}
+                Some(Scope::Namespaced) => return Standing::Invalid,
+                None => return Standing::Unmapped,
+            }
+        }
+        if self.collector.graph.lock().sight(&reference.uid) == Some(Sight::Gone) {
+            return Standing::Dangling;
+        }
+        if let Some(kind) = kind
+            && let Some(owner) = kind.informer.meta_by_uid(&reference.uid)
+            && owner.key.name == reference.name
+            && (kind.scope == Scope::Cluster || owner.key.namespace == namespace)
+        {
+            return standing(&owner);
+        }
+        if self.collector.absent.has(&owner) { Standing::Dangling } else { Standing::Unknown }
+    }
+
+    /// Asks the API server.
+    ///
+    /// # Errors
+    /// The API server did not say whether there is such an owner.
+    pub(super) async fn look(&self, owner: &Coordinates) -> Result<Standing, SyncError> {
+        if self.collector.absent.has(owner) {
+            return Ok(Standing::Dangling);
+        }
+        // What the last discovery found: workers do not wait for another.
+        let Some(resource) = self.mapper.known_for(&owner.gvk()) else {
+            tracing::debug!(%owner, "The API server does not have the owner's kind");
+            return Ok(Standing::Unmapped);
+        };
+        let key = match resource.scope {
+            Scope::Cluster => ObjectKey::cluster(owner.name.clone()),
+            Scope::Namespaced if owner.namespace.is_empty() => return Ok(Standing::Invalid),
+            Scope::Namespaced => owner.key(),
+        };
+        let client =
+            ResourceClient::new(self.sender.clone(), resource.gvr.clone(), resource.gvk.kind.clone());
+        match client.get_meta(&key).await? {
+            Some(found) if found.uid == owner.uid => Ok(standing(&found)),
+            _ => {
+                let absent =
+                    if resource.scope == Scope::Cluster { owner.cluster_scoped() } else { owner.clone() };
+                self.collector.absent.add(absent);
+                Ok(Standing::Dangling)
+            }
+        }
+    }
+}
+
+/// The standing of an owner that exists.
+fn standing(owner: &Meta) -> Standing {
+    if is_waiting(owner) { Standing::Waiting } else { Standing::Solid }
+}
