@@ -13,6 +13,8 @@ mod cleaning;
 mod identities;
 #[path = "hand_over/quotas.rs"]
 mod quotas;
+#[path = "hand_over/garbage.rs"]
+mod garbage;
 #[path = "hand_over/rollouts.rs"]
 mod rollouts;
 #[path = "hand_over/runs.rs"]

@@ -16,6 +16,7 @@ pub mod managed;
 pub mod manager;
 pub mod namespaces;
 pub mod quotas;
+pub mod owned;
 pub mod real;
 pub mod replicas;
 pub mod slices;
