@@ -5,6 +5,7 @@
 
 mod filled;
 mod jobs;
+mod garbage;
 mod nodes;
 mod services;
 mod waiting;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use kube::Client;
+use kube::api::PropagationPolicy;
 
 #[derive(Debug, Parser)]
 #[command(about = "Loads a cluster for measurements of controller managers")]
@@ -81,6 +83,43 @@ enum Command {
         /// The label's value
         value: String,
     },
+    /// Creates ReplicaSets with pods, config maps, and custom kinds with objects
+    Graph {
+        /// ReplicaSets
+        #[arg(long, default_value_t = 0)]
+        sets: usize,
+        /// Pods of each ReplicaSet
+        #[arg(long, default_value_t = 10)]
+        pods: usize,
+        /// Config maps
+        #[arg(long, default_value_t = 0)]
+        maps: usize,
+        /// Custom kinds
+        #[arg(long, default_value_t = 0)]
+        kinds: usize,
+        /// Objects of each custom kind
+        #[arg(long, default_value_t = 20)]
+        objects: usize,
+    },
+    /// Creates the definitions of custom kinds
+    Definitions {
+        /// How many
+        count: usize,
+        /// How many of them can't be listed
+        #[arg(default_value_t = 0)]
+        broken: usize,
+    },
+    /// Creates a Deployment with its ReplicaSet and pods
+    Family {
+        /// How many pods
+        pods: usize,
+    },
+    /// Deletes that Deployment, and waits until nothing is left of it
+    Collect {
+        /// Delete in the foreground
+        #[arg(long)]
+        foreground: bool,
+    },
 }
 
 /// Why a command failed.
@@ -126,6 +165,16 @@ async fn run(command: Command) -> Result<(), Error> {
         Command::Empty => filled::delete(&client).await,
         Command::Roll { image } => workloads::roll(&client, &image).await,
         Command::Label { value } => workloads::label(&client, &value).await,
+        Command::Graph { sets, pods, maps, kinds, objects } => {
+            garbage::graph(&client, &garbage::Numbers { sets, pods, maps, kinds, objects }).await
+        }
+        Command::Definitions { count, broken } => garbage::definitions(&client, count, broken).await,
+        Command::Family { pods } => garbage::family(&client, pods).await,
+        Command::Collect { foreground } => {
+            let policy =
+                if foreground { PropagationPolicy::Foreground } else { PropagationPolicy::Background };
+            garbage::collect(&client, policy).await
+        }
     }
 }
 

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Measures the garbage collector beside the real kube-controller-manager's, in one run: each manager with that controller
+# alone and without client limits, on a real control plane without nodes.
+#
+#   benches/garbage.sh [SCALE]      1
+#
+# - memory: cold start on 2,000 ReplicaSets of 10 pods, 10,000 config maps, and 200 custom kinds of 20 objects;
+# - collect: a Deployment of 2,000 pods goes, in the background and in the foreground;
+# - sick: 1,000 custom kinds, of which 20 can't be listed; a Deployment of 20 pods goes.
+# SCALE divides these numbers, for a quick look. STEERSMAN and LOAD name other builds.
+# shellcheck source=benches/common.sh
+. "$(dirname "$0")/common.sh"
+scale=${1:-1}
+
+ours=${STEERSMAN:-$(build bin steersman)}
+load=${LOAD:-$(build bin steersman-load steersman-load)}
+KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
+export KUBEBUILDER_ASSETS
+managers=(kube-controller-manager steersman)
+
+# start_manager NAME: in the background; `manager` is its process id, its log is in $state/NAME.log.
+start_manager() {
+  local flags=(--leader-elect=false --controllers=garbage-collector-controller --kube-api-qps=10000
+    --kube-api-burst=10000 --kubeconfig "$KUBECONFIG")
+  port=$(free_port)
+  case $1 in
+    steersman) "$ours" controller-manager "${flags[@]}" --http-address "127.0.0.1:$port" \
+      >"$state/$1.log" 2>&1 </dev/null & ;;
+    *) "$KUBEBUILDER_ASSETS/$1" "${flags[@]}" --cert-dir "$state/certificates" --secure-port "$port" \
+      >"$state/$1.log" 2>&1 </dev/null & ;;
+  esac
+  manager=$!
+  started+=("$manager")
+}
+
+note() { echo "$3" >"$state/$1.$2"; } # note NAME WHAT VALUE
+megabytes() { awk -v kb="$1" 'BEGIN {print kb / 1000}'; }
+
+# cost NAME WHAT COMMAND...: notes how long the command takes, and the manager's processor time until it is at rest.
+cost() {
+  local name=$1 what=$2 before
+  shift 2
+  before=$(processor_time "$manager")
+  timeout 900 "$@" | tee "$state/out" >&2
+  settle "$manager"
+  note "$name" "$what.processor" $(($(processor_time "$manager") - before))
+  note "$name" "$what.wall" "$(milliseconds "$(tail -n 1 "$state/out" | sed 's/.*: //')")"
+}
+
+# collect NAME: a Deployment of many pods, first in the background, then in the foreground.
+collect() {
+  local policy flag
+  for policy in background foreground; do
+    flag=()
+    if [ "$policy" = foreground ]; then flag=(--foreground); fi
+    timeout 900 "$load" family $((2000 / scale)) >&2
+    settle "$manager"
+    cost "$1" "$policy" "$load" collect "${flag[@]}"
+  done
+}
+
+control_plane "with objects that own one another"
+timeout 1500 "$load" graph --sets $((2000 / scale)) --pods 10 --maps $((10000 / scale)) --kinds $((200 / scale)) >&2
+for name in "${managers[@]}"; do
+  say "$name: cold start"
+  start_manager "$name"
+  settle "$manager"
+  note "$name" cold.peak "$(megabytes "$(memory "$manager" VmHWM)")"
+  note "$name" cold.resident "$(megabytes "$(memory "$manager" VmRSS)")"
+  note "$name" cold.processor "$(processor_time "$manager")"
+  if [ "$name" = steersman ]; then curl -s "127.0.0.1:$port/metrics" | grep '^garbage_collector_graph' >"$state/graph"; fi
+  say "$name: a Deployment goes"
+  collect "$name"
+  stop "$manager"
+done
+
+control_plane "with many custom kinds"
+timeout 1500 "$load" definitions $((1000 / scale)) $((20 / scale)) >&2
+for name in "${managers[@]}"; do
+  say "$name: kinds that can't be listed"
+  start_manager "$name"
+  sleep 35 # The real manager begins 30 s after its start if a kind can't be listed.
+  note "$name" sick.resident "$(megabytes "$(memory "$manager" VmRSS)")"
+  "$load" family 20 >&2
+  sleep 5
+  before=$(processor_time "$manager")
+  timeout 300 "$load" collect | tee "$state/out" >&2
+  note "$name" sick.wall "$(milliseconds "$(tail -n 1 "$state/out" | sed 's/.*: //')")"
+  note "$name" sick.processor $(($(processor_time "$manager") - before))
+  stop "$manager"
+done
+
+figure() { row "$1" "$2" "$(cat "$state/steersman.$3")" "$(cat "$state/kube-controller-manager.$3")"; }
+heading steersman kube-c-m
+figure "$((20000 / scale)) pods and others: peak memory" MB cold.peak
+figure "$((20000 / scale)) pods and others: memory at rest" MB cold.resident
+figure "start until at rest: processor time" ms cold.processor
+for policy in background foreground; do
+  figure "$((2000 / scale)) pods in the $policy: wall time" ms "$policy.wall"
+  figure "$((2000 / scale)) pods in the $policy: processor time" ms "$policy.processor"
+done
+figure "$((1000 / scale)) kinds: memory at rest" MB sick.resident
+figure "$((1000 / scale)) kinds, $((20 / scale)) sick: a Deployment goes" ms sick.wall
+printf '\nThe graph:\n'
+cat "$state/graph"
