@@ -36,7 +36,10 @@ async fn namespace(client: &Client, name: &str) -> Result<(), Error> {
         serde_json::from_value(json!({ "metadata": { "name": name } })).expect("it must be a namespace");
     match Api::all(client.clone()).create(&PostParams::default(), &namespace).await {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        created => Ok(drop(created?)),
+        created => {
+            created?;
+            Ok(())
+        }
     }
 }
 
