@@ -9,12 +9,12 @@
 
 #[path = "hand_over/cleaning.rs"]
 mod cleaning;
+#[path = "hand_over/garbage.rs"]
+mod garbage;
 #[path = "hand_over/identities.rs"]
 mod identities;
 #[path = "hand_over/quotas.rs"]
 mod quotas;
-#[path = "hand_over/garbage.rs"]
-mod garbage;
 #[path = "hand_over/rollouts.rs"]
 mod rollouts;
 #[path = "hand_over/runs.rs"]

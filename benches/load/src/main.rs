@@ -4,8 +4,8 @@
 //! The other commands create and change workloads, wait until their controllers have acted, and print how long that took.
 
 mod filled;
-mod jobs;
 mod garbage;
+mod jobs;
 mod nodes;
 mod services;
 mod waiting;
