@@ -146,7 +146,7 @@ async fn a_round_marks_and_deletes_what_is_unused_and_spares_the_rest() {
     create_account(&cluster, &["unused", "marked", "badly-marked", "mounted", "used", "unclear"]).await;
     let invalid = |since: &str| json!({"kubernetes.io/legacy-token-invalid-since": since});
     let used = |at: &str| json!({"kubernetes.io/legacy-token-last-used": at});
-    let today = jiff::Timestamp::from(cluster.server.clock().now()).to_string()[..10].to_owned();
+    let today = cluster.server.clock().now().to_string()[..10].to_owned();
     for (name, labels) in [
         ("unused", json!({})),
         ("marked", invalid("2021-01-01")),

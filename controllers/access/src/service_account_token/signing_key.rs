@@ -30,7 +30,7 @@ pub(super) struct SigningKey {
 
 enum Pair {
     Rsa(Box<RsaKeyPair>),
-    Ecdsa(EcdsaKeyPair),
+    Ecdsa(Box<EcdsaKeyPair>),
 }
 
 /// An elliptic curve whose keys can sign.
@@ -213,7 +213,7 @@ fn ecdsa(der: &[u8], key: impl Fn(&Curve) -> Vec<u8>) -> Result<SigningKey, Stri
     let random = SystemRandom::new();
     for curve in &CURVES {
         if let Ok(pair) = EcdsaKeyPair::from_pkcs8(curve.algorithm, &key(curve), &random) {
-            return Ok(SigningKey::new(Pair::Ecdsa(pair), curve.name, curve.identifier));
+            return Ok(SigningKey::new(Pair::Ecdsa(Box::new(pair)), curve.name, curve.identifier));
         }
     }
     Err("the private key must be RSA, or ECDSA on P-256 or P-384 with its public key".to_owned())
