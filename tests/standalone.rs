@@ -293,7 +293,9 @@ async fn a_namespace_has_its_account_and_a_secret_gets_a_token_that_the_server_a
     .await;
     identities.create_secret("token", "default", json!({})).await;
     let secret = identities.filled("token").await;
-    let root_ca = Api::<ConfigMap>::default_namespaced(client).get("kube-root-ca.crt").await.unwrap();
+    let maps = Api::<ConfigMap>::default_namespaced(client);
+    let root_ca =
+        eventually("there is a root CA", || async { maps.get_opt("kube-root-ca.crt").await.ok()? }).await;
     assert_eq!(identities::text(&secret, "ca.crt"), root_ca.data.unwrap().remove("ca.crt"));
     let reviewed = identities.review(&identities::text(&secret, "token").unwrap()).await;
     assert_eq!(reviewed.user.and_then(|user| user.uid), account.metadata.uid);
