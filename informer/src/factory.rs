@@ -197,7 +197,7 @@ impl SharedInformerFactory {
     }
 
     /// The informers that have the factory's scope, by resource: each caches all objects of its kind in that scope.
-    fn whole_informers(&self) -> Vec<Arc<dyn AnyInformer>> {
+    pub fn whole_informers(&self) -> Vec<Arc<dyn AnyInformer>> {
         let state = self.inner.state.lock();
         let entries = state.informers.values().flatten();
         let whole = entries.filter(|entry| entry.scope == self.inner.options.scope);

@@ -84,7 +84,7 @@ impl NamespaceController {
 
     /// Whether there are synced caches of the kind, and they hold nothing of the namespace.
     fn is_unseen(&self, kind: &GroupVersionResource, namespace: &str) -> bool {
-        let informers = self.informers.informers();
+        let informers = self.informers.whole_informers();
         let mut caches = informers.iter().filter(|informer| {
             let cached = informer.resource();
             let is_of_kind = cached.group == kind.group && cached.resource == kind.resource;
