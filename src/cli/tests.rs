@@ -183,7 +183,7 @@ fn the_manifest_that_kubeadm_writes_starts_and_warns_of_what_has_no_effect() {
          --service-cluster-ip-range=10.96.0.0/12 --use-service-account-credentials=true",
     );
     assert_eq!(manager.kubeconfig.as_deref(), Some("/etc/kubernetes/controller-manager.conf".as_ref()));
-    assert_eq!(manager.warnings.len(), 12, "{:?}", manager.warnings);
+    assert_eq!(manager.warnings.len(), 10, "{:?}", manager.warnings);
     assert!(manager.warnings.contains(&"flag --bind-address has no effect in this version".to_owned()));
 }
 
