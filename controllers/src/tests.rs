@@ -27,18 +27,22 @@ fn controllers_answer_to_upstreams_names_and_to_the_short_ones() {
 #[tokio::test]
 async fn all_controllers_of_the_table_are_built_over_shared_caches() {
     let server = steersman_apiserver::TestServer::start().await;
-    let (registry, all) = (builtin(), Selection::parse(&["*"], &builtin()).unwrap());
+    let (registry, all) =
+        (builtin(), Selection::parse(&["*", "bootstrapsigner", "tokencleaner"], &builtin()).unwrap());
     let mut options = registry.options();
     let key = "access/src/service_account_token/testdata/ec256-pkcs8.pem";
     let key = format!("{}/{key}", env!("CARGO_MANIFEST_DIR"));
     options.set("service-account-private-key-file", &key).unwrap();
     let (context, _writer) = testing::context(&server, options);
     let built = registry.build(&all, &context, &Metrics::new()).unwrap();
-    let here: Vec<_> = registry.rows().iter().filter(|row| row.is_here()).map(|row| row.name).collect();
+    // Without the files of an authority there is nothing to sign with.
+    let unused = "certificatesigningrequest-signing-controller";
+    let here = registry.rows().iter().filter(|row| row.is_here() && row.name != unused);
+    let here: Vec<_> = here.map(|row| row.name).collect();
     assert_eq!(built.names().collect::<Vec<_>>(), here);
     let mut resources: Vec<_> =
-        context.informers.informers().iter().map(|i| i.resource().to_string()).collect();
+        context.informers.whole_informers().iter().map(|i| i.resource().to_string()).collect();
     let asked = resources.len();
     resources.dedup();
-    assert_eq!(resources.len(), asked, "each kind is cached once");
+    assert_eq!(resources.len(), asked, "each kind is cached whole once at most");
 }
