@@ -85,6 +85,12 @@ controller_manager() {
   profile manager controller-manager --kubeconfig "$KUBECONFIG" --controllers='*' --leader-elect-resource-name steersman
   timeout 600 "$state/peers" jobs 5 10 >&2
   timeout 600 "$state/peers" endpoints 20 >&2
+  kubectl create namespace team >&2
+  kubectl --namespace team create quota all --hard=pods=10,configmaps=10 >&2
+  kubectl --namespace team create deployment web --image=web --replicas=5 >&2
+  kubectl --namespace team wait --for=jsonpath='{.status.replicas}'=5 deployment/web --timeout=120s >&2
+  kubectl --namespace team set image deployment/web web=other >&2
+  kubectl delete namespace team --timeout=120s >&2
   end
 }
 
