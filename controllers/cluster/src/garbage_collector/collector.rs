@@ -84,10 +84,10 @@ impl Collector {
                 graph.observed(kind, Some(old), new, &self.kinds, &mut effects);
             }
             MetaChange::Updated { old, new } => {
-                graph.deleted(old, &mut effects);
+                graph.deleted(kind, old, &mut effects);
                 graph.observed(kind, None, new, &self.kinds, &mut effects);
             }
-            MetaChange::Deleted { last } => graph.deleted(last, &mut effects),
+            MetaChange::Deleted { last } => graph.deleted(kind, last, &mut effects),
         }
         drop(graph);
         self.queue(effects);

@@ -60,7 +60,8 @@ pub(super) enum Sight {
     Unobserved,
     /// A cache has it.
     Observed,
-    /// A cache had it, and got its deletion. A uid never comes back, so each reference to it dangles.
+    /// A cache had it, and got its deletion. A uid never comes back, so each reference to it dangles; but an aggregated API
+    /// server may show the same object as one of another kind, which may still exist.
     Gone,
 }
 
@@ -160,12 +161,18 @@ impl Graph {
         }
     }
 
-    /// A cache got the deletion of an object.
-    pub(super) fn deleted(&mut self, last: &Meta, effects: &mut Vec<Effect>) {
+    /// A cache got the deletion of an object. Changes nothing if another kind's cache shows the object.
+    pub(super) fn deleted(&mut self, kind: KindId, last: &Meta, effects: &mut Vec<Effect>) {
         let Some(place) = self.find(&last.uid) else { return };
+        if self.observed_kind(&last.uid).is_some_and(|observed| observed != kind) {
+            return;
+        }
+        let identity = self.identity(kind, &last.key.namespace, &last.key.name);
         self.detach(place, effects);
+        // Before the kind: the node is counted under it.
         self.set_sight(place, Sight::Gone);
-        self.nodes.at_mut(place).waiting = false;
+        let node = self.nodes.at_mut(place);
+        (node.kind, node.identity, node.waiting) = (Some(kind), identity, false);
         effects.extend(self.dependents(&last.uid).into_iter().map(Effect::Delete));
         self.remove_if_idle(place);
     }
@@ -212,6 +219,13 @@ impl Graph {
     /// What is known of an object. `None` if no reference names it and it has no owners.
     pub(super) fn sight(&self, uid: &Uid) -> Option<Sight> {
         self.find(uid).map(|place| self.nodes.at(place).sight)
+    }
+
+    /// Whether a cache got the deletion of the very owner that a reference on an object of this namespace names.
+    pub(super) fn is_gone(&self, reference: &OwnerReference, namespace: &str, known: &impl Known) -> bool {
+        let Some(place) = self.find(&reference.uid) else { return false };
+        let node = self.nodes.at(place);
+        node.sight == Sight::Gone && node.identity == self.named_identity(reference, namespace, known)
     }
 
     /// The kind under which an object is observed.

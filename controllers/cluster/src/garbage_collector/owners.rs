@@ -10,7 +10,7 @@ use steersman_controller::controller::SyncError;
 
 use super::collector::Collector;
 use super::coordinates::Coordinates;
-use super::graph::{Sight, is_waiting};
+use super::graph::is_waiting;
 
 /// What has become of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Owners {
                 None => return Standing::Unmapped,
             }
         }
-        if self.collector.graph.lock().sight(&reference.uid) == Some(Sight::Gone) {
+        if self.collector.graph.lock().is_gone(reference, namespace, &self.collector.kinds) {
             return Standing::Dangling;
         }
         if let Some(kind) = kind

@@ -111,8 +111,13 @@ impl Caches {
     pub(super) fn loses(&mut self, kind: KindId, uid: &str) -> Vec<Effect> {
         let Some(last) = self.cached.remove(&(kind, uid.into())) else { return Vec::new() };
         let mut effects = Vec::new();
-        self.graph.deleted(&last, &mut effects);
+        self.graph.deleted(kind, &last, &mut effects);
         effects
+    }
+
+    /// Whether a cache got the deletion of the owner that a reference on an object of the namespace `ns` names.
+    pub(super) fn is_gone(&self, reference: &OwnerReference) -> bool {
+        self.graph.is_gone(reference, "ns", &View(self))
     }
 
     /// The first list of a kind is complete.

@@ -9,7 +9,7 @@ use steersman_controller::controller::StepResult;
 use steersman_controller::plan::Plan;
 
 use super::super::coordinates::Coordinates;
-use super::super::graph::{Effect, ObjectId, Sight, is_orphaning, is_waiting};
+use super::super::graph::{Effect, ObjectId, is_orphaning, is_waiting};
 use super::super::kinds::{Completeness, KindId};
 use super::super::owners::Standing;
 use super::super::testing::{Caches, Change, POD, SET, id, meta, name_of, to};
@@ -196,7 +196,7 @@ impl World {
     }
 
     fn known(&self, reference: &OwnerReference) -> Standing {
-        if self.caches.graph.sight(&reference.uid) == Some(Sight::Gone) {
+        if self.caches.is_gone(reference) {
             return Standing::Dangling;
         }
         let kind =

@@ -56,10 +56,7 @@ impl Graph {
     ) {
         let namespace = &new.key.namespace;
         let named = known.kind_of(reference);
-        let identity = named.map_or(0, |(kind, scope)| {
-            let namespace = if scope == Scope::Cluster { "" } else { namespace };
-            self.identity(kind, namespace, &reference.name)
-        });
+        let identity = self.named_identity(reference, namespace, known);
         let kind = named.map(|(kind, _)| kind);
         let owner = self.find(&reference.uid).unwrap_or_else(|| self.insert(reference.uid.clone(), kind));
         // Of an object without references there is no node, so the cache must tell.
@@ -153,9 +150,22 @@ impl Graph {
         std::iter::successors(edge(self.nodes.at(dependent).owners), move |last| edge(last.next_owner))
     }
 
+    /// Where a reference on an object of this namespace has its owner. Zero if the collector does not watch the owner's kind.
+    pub(super) fn named_identity(
+        &self,
+        reference: &OwnerReference,
+        namespace: &str,
+        known: &impl Known,
+    ) -> u32 {
+        known.kind_of(reference).map_or(0, |(kind, scope)| {
+            let namespace = if scope == Scope::Cluster { "" } else { namespace };
+            self.identity(kind, namespace, &reference.name)
+        })
+    }
+
     /// Where an object is, in the upper 31 bits; never zero, which stands for an unknown place.
     #[allow(clippy::cast_possible_truncation, reason = "a part of the hash is enough")]
-    fn identity(&self, kind: KindId, namespace: &str, name: &str) -> u32 {
+    pub(super) fn identity(&self, kind: KindId, namespace: &str, name: &str) -> u32 {
         (self.hasher.hash_one((kind, namespace, name)) as u32 | 1 << 31) & !BLOCKS
     }
 }

@@ -67,6 +67,35 @@ fn the_dependents_of_a_deleted_owner_are_queued() {
 }
 
 #[test]
+fn an_object_that_another_kind_shows_too_is_not_gone_with_one_of_them() {
+    // As projects and namespaces of OpenShift: two resources show one object, under one uid.
+    for (first, second) in [(SET, NODE), (NODE, SET)] {
+        let mut caches = Caches::default();
+        caches.sees(SET, meta("s"));
+        caches.sees(NODE, meta("s").in_namespace(""));
+        for (pod, owner) in [("by-set", SET), ("by-node", NODE)] {
+            caches.sees(POD, meta(pod).owned(&[to(owner, "s")]));
+        }
+        caches.loses(first, "s");
+        assert!(!caches.is_gone(&to(second, "s")), "{second:?} still shows the object");
+        caches.loses(second, "s");
+        assert!(caches.is_gone(&to(second, "s")));
+        assert_eq!(caches.graph.sight(&"s".into()), Some(Sight::Gone));
+    }
+}
+
+#[test]
+fn only_references_to_the_deleted_owners_own_coordinates_dangle_for_sure() {
+    let mut caches = Caches::default();
+    caches.sees(SET, meta("s"));
+    caches.sees(POD, meta("p").owned(&[to(SET, "s")]));
+    caches.loses(SET, "s");
+    assert!(caches.is_gone(&to(SET, "s")));
+    assert!(!caches.is_gone(&OwnerReference { name: "other".into(), ..to(SET, "s") }), "another name");
+    assert!(!caches.is_gone(&to(NODE, "s")), "another kind");
+}
+
+#[test]
 fn references_to_other_coordinates_than_the_owners_are_looked_into() {
     let wrong_name = OwnerReference { name: "other".into(), ..to(SET, "s") };
     for (what, dependent) in [
