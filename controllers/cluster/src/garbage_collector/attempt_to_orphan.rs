@@ -16,7 +16,7 @@ use super::ORPHAN;
 use super::attempt_to_delete::object::LISTING;
 use super::collector::Collector;
 use super::graph::{ObjectId, is_orphaning};
-use super::kinds::{Completeness, Kind};
+use super::kinds::{Completeness, Kind, Progress as ListProgress};
 use super::writes::{Calls, Wrote};
 
 /// How many dependents are released at once. Upstream: all of them; the client's rate limit spreads the calls.
@@ -116,8 +116,14 @@ impl Orphaning {
 
 impl AttemptToOrphan {
     async fn release(&self, dependent: &ObjectId, owner: &Meta) -> Result<Wrote, SyncError> {
-        let Some(kind) = self.collector.kinds.get(dependent.kind) else { return Ok(Wrote::Gone) };
-        let Some(mut meta) = kind.informer.meta_by_uid(&dependent.uid) else { return Ok(Wrote::Gone) };
+        let cached = || {
+            let kind = self.collector.kinds.get(dependent.kind)?;
+            let meta = kind.informer.meta_by_uid(&dependent.uid)?;
+            Some((kind, meta))
+        };
+        let Some((kind, mut meta)) = cached() else {
+            return without_cache(self.collector.kinds.progress(dependent.kind));
+        };
         let calls = Calls::of(&kind, &self.sender);
         for _ in 0..ATTEMPTS {
             match calls.release(&meta, std::slice::from_ref(&owner.uid)).await? {
@@ -135,6 +141,17 @@ impl AttemptToOrphan {
     }
 }
 
+/// What has become of a dependent that the graph showed and the cache of its kind, which is this far, does not show.
+///
+/// # Errors
+/// The dependent may exist: since the graph was read, its kind has got another cache, or none.
+fn without_cache(progress: Option<ListProgress>) -> Result<Wrote, SyncError> {
+    match progress {
+        Some(ListProgress::Synced) => Ok(Wrote::Gone),
+        _ => Err(SyncError::Failed("releasing a dependent: the cache of its kind has changed".to_owned())),
+    }
+}
+
 impl Controller for AttemptToOrphan {
     type Key = ObjectId;
     type Observed = (Arc<Kind>, Box<Orphaning>);
@@ -144,9 +161,7 @@ impl Controller for AttemptToOrphan {
     async fn observe(&self, id: &ObjectId) -> Result<Observation<Self::Observed>, SyncError> {
         let Some(kind) = self.collector.kinds.get(id.kind) else { return Ok(Observation::Nothing) };
         let Some(owner) = kind.informer.meta_by_uid(&id.uid) else { return Ok(Observation::Nothing) };
-        // Read before the graph: a kind that is complete now is complete in the graph.
-        let completeness = self.collector.kinds.completeness();
-        let dependents = self.collector.graph.lock().dependents(&id.uid);
+        let (dependents, completeness) = self.collector.dependents(|graph| graph.dependents(&id.uid));
         let progress = Progress::Releasing;
         Ok(Observation::Ready((kind, Box::new(Orphaning { owner, dependents, completeness, progress }))))
     }
@@ -219,6 +234,14 @@ mod tests {
         };
         assert_eq!(wait(Completeness::Listing), Some(LISTING));
         assert_eq!(wait(Completeness::ButSick), Some(SICK));
+    }
+
+    #[test]
+    fn a_dependent_is_gone_only_if_a_complete_cache_lacks_it() {
+        assert_eq!(without_cache(Some(ListProgress::Synced)).unwrap(), Wrote::Gone);
+        for elsewhere in [Some(ListProgress::Listing), Some(ListProgress::Overdue), None] {
+            without_cache(elsewhere).unwrap_err();
+        }
     }
 
     #[test]

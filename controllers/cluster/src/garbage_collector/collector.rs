@@ -13,7 +13,7 @@ use steersman_informer::work_queue::WorkQueue;
 
 use super::coordinates::{AbsentOwners, Coordinates};
 use super::graph::{Effect, Graph, Known, ObjectId};
-use super::kinds::{KindId, Kinds, Progress};
+use super::kinds::{Completeness, Kind, KindId, Kinds, Progress};
 
 /// How long an owner that no cache shows has to appear before the API server is asked whether it exists: the caches of
 /// dependents are often a little ahead of those of owners.
@@ -45,7 +45,7 @@ impl fmt::Display for ObjectId {
 
 /// The shared state.
 pub(super) struct Collector {
-    /// Locked by the tasks of the caches, one change at a time. Holds no other lock while it waits.
+    /// Locked by the tasks of the caches, one change at a time. Holds no other lock while it waits. Locked before `kinds`.
     pub(super) graph: Mutex<Graph>,
     pub(super) kinds: Kinds,
     pub(super) absent: AbsentOwners,
@@ -105,9 +105,29 @@ impl Collector {
     /// Stops counting on the cache of a kind, which no longer calls the collector.
     pub(super) fn forget(&self, kind: KindId) {
         let mut effects = Vec::new();
-        self.graph.lock().forget(kind, &mut effects);
+        let mut graph = self.graph.lock();
+        graph.forget(kind, &mut effects);
         self.kinds.unwatch(kind);
+        drop(graph);
         self.queue(effects);
+    }
+
+    /// Counts on another cache of a kind, which has yet to list the kind's objects. The old one no longer calls the collector.
+    ///
+    /// [`Self::dependents`] never shows the graph without the kind's objects and the kind as listed.
+    pub(super) fn replace(&self, kind: Kind) {
+        let (id, mut effects) = (kind.id, Vec::new());
+        let mut graph = self.graph.lock();
+        self.kinds.watch(kind);
+        graph.forget(id, &mut effects);
+        drop(graph);
+        self.queue(effects);
+    }
+
+    /// Reads an owner's dependents, and of which kinds the graph has all dependents, at one moment.
+    pub(super) fn dependents<T>(&self, read: impl FnOnce(&Graph) -> T) -> (T, Completeness) {
+        let graph = self.graph.lock();
+        (read(&graph), self.kinds.completeness())
     }
 
     /// Forgets everything.
@@ -169,5 +189,63 @@ impl Collector {
         // As upstream's, so that equal events are counted as one.
         involved.resource_version = None;
         self.recorder.event(&involved, EventType::Warning, "OwnerRefInvalidNamespace", message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steersman_api::{GroupVersionKind, GroupVersionResource, Meta};
+    use steersman_apiserver::TestServer;
+    use steersman_client::discovery::Resource;
+    use steersman_controller::context::ControllerContext;
+    use steersman_controller::options::OptionSet;
+    use steersman_controller::testing::context;
+
+    use super::super::testing::{Change, POD, SET, id, meta, to};
+    use super::*;
+
+    fn pods(context: &ControllerContext) -> Kind {
+        let gvr = GroupVersionResource::new("", "v1", "pods");
+        let lease = context.informers.lease(&gvr);
+        let gvk = GroupVersionKind { group: "".into(), version: "v1".into(), kind: "Pod".into() };
+        let resource = Resource {
+            gvr,
+            gvk,
+            scope: Scope::Namespaced,
+            verbs: Vec::new(),
+            singular: "pod".into(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            subresources: Vec::new(),
+        };
+        Kind::new(POD, &resource, Arc::clone(lease.informer()))
+    }
+
+    #[tokio::test]
+    async fn a_kind_whose_cache_is_replaced_counts_as_being_listed() {
+        let server = TestServer::start().await;
+        let (context, _writers) = context(&server, OptionSet::default());
+        let collector = Collector {
+            graph: Mutex::default(),
+            kinds: Kinds::default(),
+            absent: AbsentOwners::default(),
+            attempt_to_delete: context.queue("delete"),
+            attempt_to_orphan: context.queue("orphan"),
+            recorder: context.recorder("test"),
+        };
+        let pod: Meta = meta("p").owned(&[to(SET, "s")]);
+        let lists = || {
+            collector.changed(POD, MetaChange::Added { meta: &pod, initial: true });
+            collector.progressed(POD, Progress::Synced);
+        };
+        collector.kinds.watch(pods(&context));
+        lists();
+        let dependents = || collector.dependents(|graph| graph.dependents(&"s".into()));
+        let all = (vec![id(POD, "p")], Completeness::Complete);
+        assert_eq!(dependents(), all);
+        collector.replace(pods(&context));
+        assert_eq!(dependents(), (Vec::new(), Completeness::Listing));
+        lists();
+        assert_eq!(dependents(), all);
     }
 }

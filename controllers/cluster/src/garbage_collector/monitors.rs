@@ -145,17 +145,30 @@ impl Monitors<'_> {
         };
         let gone: Vec<_> =
             self.monitors.iter().filter(|(id, monitor)| !is_wanted(id, monitor)).map(|(id, _)| *id).collect();
-        for id in &gone {
+        for id in gone.iter().filter(|id| !wanted.contains_key(id)) {
             self.stop(*id);
         }
         // All new kinds count as being listed before the first of them is: only then may an orphaning trust the graph.
         let mut new = Vec::new();
         for (id, resource) in wanted {
-            if !self.monitors.contains_key(&id) {
-                let lease = self.watcher.informers.lease(&resource.gvr);
-                collector.kinds.watch(Kind::new(id, &resource, Arc::clone(lease.informer())));
-                new.push((id, resource, lease));
+            let old = match self.monitors.remove(&id) {
+                Some(same) if same.resource == resource.gvr => {
+                    self.monitors.insert(id, same);
+                    continue;
+                }
+                old => old,
+            };
+            let lease = self.watcher.informers.lease(&resource.gvr);
+            let kind = Kind::new(id, &resource, Arc::clone(lease.informer()));
+            match old {
+                None => collector.kinds.watch(kind),
+                // Another version of the kind.
+                Some(old) => {
+                    old.registration.remove();
+                    collector.replace(kind);
+                }
             }
+            new.push((id, resource, lease));
         }
         if !gone.is_empty() || !new.is_empty() {
             tracing::debug!(added = new.len(), removed = gone.len(), "Watched kinds have changed");

@@ -52,18 +52,10 @@ impl AttemptToDelete {
         let Some(meta) = kind.informer.meta_by_uid(&id.uid) else { return Observation::Nothing };
         let standings =
             meta.owners.iter().map(|reference| self.owners.known(reference, &meta.key.namespace)).collect();
-        // Read before the graph: a kind that is complete now is complete in the graph.
-        let completeness = self.collector.kinds.completeness();
-        let graph = self.collector.graph.lock();
-        let object = Object {
-            standings,
-            dependents: graph.has_dependents(&id.uid),
-            is_blocked: graph.is_blocked(&id.uid),
-            completeness,
-            progress: object::Progress::Begun,
-            meta,
-        };
-        drop(graph);
+        let ((dependents, is_blocked), completeness) =
+            self.collector.dependents(|graph| (graph.has_dependents(&id.uid), graph.is_blocked(&id.uid)));
+        let progress = object::Progress::Begun;
+        let object = Object { meta, standings, dependents, is_blocked, completeness, progress };
         Observation::Ready(Observed::Object(kind, Box::new(object)))
     }
 
