@@ -60,7 +60,11 @@ impl Owners {
         {
             return standing(&owner);
         }
-        if self.collector.absent.has(&owner) { Standing::Dangling } else { Standing::Unknown }
+        if self.collector.absent.has(&owner) {
+            return Standing::Dangling;
+        }
+        let is_mapped = self.mapper.known_for(&owner.gvk()).is_some();
+        if is_mapped { Standing::Unknown } else { Standing::Unmapped }
     }
 
     /// Asks the API server.

@@ -106,17 +106,18 @@ pub(super) fn plan(object: &Object) -> Plan<Step> {
         return Plan::done();
     }
     let has = |standing: Standing| standings.contains(&standing);
-    let unknown: Vec<_> =
-        (0..standings.len()).filter(|at| standings[*at] == Standing::Unknown).map(Step::Look).collect();
-    if !unknown.is_empty() {
-        let pace = Pace::Together(LOOKS);
-        return Plan::Act(Batch { steps: unknown, pace, on_failure: OnFailure::Stop });
-    }
+    // Before the owners are looked up: whatever they are, the object stays, and comes again.
     if has(Standing::Invalid) {
         return Plan::done();
     }
     if has(Standing::Unmapped) {
         return Plan::Done { requeue_after: Some(UNMAPPED) };
+    }
+    let unknown: Vec<_> =
+        (0..standings.len()).filter(|at| standings[*at] == Standing::Unknown).map(Step::Look).collect();
+    if !unknown.is_empty() {
+        let pace = Pace::Together(LOOKS);
+        return Plan::Act(Batch { steps: unknown, pace, on_failure: OnFailure::Stop });
     }
     if has(Standing::Solid) {
         let lost = lost_owners(meta, standings);

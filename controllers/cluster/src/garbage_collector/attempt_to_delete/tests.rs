@@ -56,6 +56,8 @@ fn the_standings_of_its_owners_decide_about_an_object() {
         (&[Invalid], Plan::done()),
         (&[Dangling, Invalid], Plan::done()),
         (&[Dangling, Unmapped], later(UNMAPPED)),
+        (&[Unknown, Unmapped, Unknown], later(UNMAPPED)),
+        (&[Unknown, Invalid], Plan::done()),
     ] {
         assert_eq!(plan(&owned(standings)), expected, "{standings:?}");
     }
