@@ -119,9 +119,16 @@ pub(super) fn plan(object: &Object) -> Plan<Step> {
         let pace = Pace::Together(LOOKS);
         return Plan::Act(Batch { steps: unknown, pace, on_failure: OnFailure::Stop });
     }
+    let lost = lost_owners(meta, standings);
+    if lost.is_empty() {
+        return Plan::done();
+    }
+    // Without a version as a precondition, a write could rely on a cache that lags.
+    if object.progress == Progress::Begun && meta.resource_version == ResourceVersion::ANY {
+        return Plan::step(Step::Read);
+    }
     if has(Standing::Solid) {
-        let lost = lost_owners(meta, standings);
-        return if lost.is_empty() { Plan::done() } else { Plan::step(Step::Release(lost)) };
+        return Plan::step(Step::Release(lost));
     }
     if has(Standing::Waiting) && object.dependents != Dependents::None {
         let blocks = |one: &OwnerReference| one.block_owner_deletion == Some(true);

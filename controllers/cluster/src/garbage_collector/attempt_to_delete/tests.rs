@@ -64,6 +64,27 @@ fn the_standings_of_its_owners_decide_about_an_object() {
 }
 
 #[test]
+fn an_object_without_a_numeric_version_is_read_before_it_is_deleted() {
+    // Some aggregated API servers have opaque versions, which can't be preconditions.
+    let unversioned = |meta: Meta| Meta { resource_version: ResourceVersion::ANY, ..meta };
+    for (newest, expected) in
+        [(&["o0"][..], Plan::step(Step::Delete(Background, None))), (&["o0", "living"], release(&["o0"]))]
+    {
+        let mut object = owned(&[Dangling]);
+        object.meta = unversioned(object.meta);
+        assert_eq!(plan(&object), Plan::step(Step::Read));
+        let owners: Vec<_> = newest.iter().map(|uid| to(SET, uid)).collect();
+        let read = Outcome::Read(Some(Box::new(unversioned(meta("p").owned(&owners)))));
+        let known = |one: &OwnerReference| if one.uid == "living".into() { Solid } else { Dangling };
+        object.absorb(&Step::Read, StepResult::Done(read), known);
+        assert_eq!(plan(&object), expected, "{newest:?}");
+    }
+    let mut kept = owned(&[Solid]);
+    kept.meta = unversioned(kept.meta);
+    assert_eq!(plan(&kept), Plan::done());
+}
+
+#[test]
 fn owners_that_are_not_known_are_looked_up_first() {
     let mut object = owned(&[Unknown, Solid, Unknown]);
     let Plan::Act(batch) = plan(&object) else { panic!("the owners must be looked up") };
