@@ -9,6 +9,10 @@ use super::plan::Step;
 /// Maximum number of objects, and of finalizers of one object, that a condition names.
 pub(super) const NAMED: usize = 5;
 
+/// Maximum number of different finalizers that are counted of one kind. Users make up finalizers: without a bound, some
+/// hundred objects could fill the memory and exceed the size of a condition. Upstream has no bound.
+const COUNTED_FINALIZERS: usize = 100;
+
 /// The kinds of objects that the namespace may hold, and how far this sync is with each of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Contents {
@@ -68,7 +72,7 @@ pub(super) enum Progress {
 pub(super) struct Leftover {
     /// The number of objects.
     pub count: usize,
-    /// The objects' finalizers, each with the number of objects that have it.
+    /// The objects' first [`COUNTED_FINALIZERS`] different finalizers, each with the number of objects that have it.
     pub finalizers: BTreeMap<ArcStr, usize>,
     /// The longest grace period of the objects, in seconds.
     pub grace: i64,
@@ -178,7 +182,11 @@ impl Leftover {
     pub(super) fn add(&mut self, object: &Meta) {
         self.count += 1;
         for finalizer in &object.finalizers {
-            *self.finalizers.entry(finalizer.clone()).or_default() += 1;
+            if let Some(count) = self.finalizers.get_mut(finalizer) {
+                *count += 1;
+            } else if self.finalizers.len() < COUNTED_FINALIZERS {
+                self.finalizers.insert(finalizer.clone(), 1);
+            }
         }
         self.grace = self.grace.max(object.deletion_grace.unwrap_or_default());
         let at = match &*object.finalizers {

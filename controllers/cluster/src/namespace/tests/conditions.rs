@@ -113,6 +113,16 @@ fn of_many_objects_five_are_named_and_of_many_finalizers_five() {
 }
 
 #[test]
+fn a_condition_has_a_bounded_number_of_made_up_finalizers() {
+    let made_up = |at: usize| object(&format!("m{at:03}"), &["a.io/common", &format!("made-up.io/{at:03}")]);
+    let mut world = World::with([("configmaps", (0..300).map(made_up).collect()), ("pods", vec![])]);
+    world.sync();
+    let finalizers = world.condition("NamespaceFinalizersRemaining").unwrap();
+    assert_eq!(finalizers.matches("resource instances").count(), 100);
+    assert!(finalizers.contains("a.io/common in 300 resource instances"), "{finalizers}");
+}
+
+#[test]
 fn failures_are_told_in_order() {
     let mut world = World::with([("b", vec![]), ("a", vec![]), ("pods", vec![])]);
     (world.kind("a").error, world.kind("b").error) = (Some("second"), Some("first"));
