@@ -1,5 +1,7 @@
 //! The collector's reads and writes of the objects that it collects.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use steersman_api::{Meta, OwnerReference, ResourceVersion, Uid};
 use steersman_client::Sender;
@@ -49,7 +51,8 @@ impl<'a> Calls<'a> {
     /// The call failed.
     pub(super) async fn release(&self, object: &Meta, owners: &[Uid]) -> Result<Wrote, SyncError> {
         let strategic: Vec<_> = owners.iter().map(|uid| json!({"$patch": "delete", "uid": uid})).collect();
-        let rest = object.owners.iter().filter(|reference| !owners.contains(&reference.uid));
+        let lost: HashSet<_> = owners.iter().collect();
+        let rest = object.owners.iter().filter(|reference| !lost.contains(&reference.uid));
         let changed = self.patch_owners(object, json!(strategic), json!(rest.collect::<Vec<_>>())).await?;
         Ok(wrote(&changed))
     }

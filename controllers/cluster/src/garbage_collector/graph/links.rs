@@ -118,12 +118,13 @@ impl Graph {
                 END => owner.dependents = edge.next,
                 previous => self.edges.at_mut(previous).next = edge.next,
             }
-            match lost.iter_mut().find(|(owner, _)| *owner == edge.owner) {
-                Some((_, blocked)) => *blocked |= blocks,
-                None if edge.owner != place => lost.push((edge.owner, blocks)),
-                None => {}
+            if edge.owner != place {
+                lost.push((edge.owner, blocks));
             }
         }
+        // Of several edges to one owner, those that block it come first.
+        lost.sort_unstable_by_key(|(owner, blocks)| (*owner, !blocks));
+        lost.dedup_by_key(|(owner, _)| *owner);
         lost
     }
 

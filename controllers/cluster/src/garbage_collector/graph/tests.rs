@@ -187,6 +187,19 @@ fn an_owner_that_waits_for_a_kind_that_is_no_longer_watched_goes_on() {
 }
 
 #[test]
+fn of_several_references_to_one_owner_the_last_to_go_lets_the_owner_go() {
+    let waiting = || meta("s").deleted(&[FOREGROUND]);
+    for owners in [[to(SET, "s"), blocking(SET, "s")], [blocking(SET, "s"), to(SET, "s")]] {
+        let mut caches = Caches::default();
+        caches.sees(SET, waiting());
+        caches.sees(POD, meta("p").owned(&owners));
+        assert!(caches.graph.is_blocked(&"s".into()));
+        assert_eq!(caches.loses(POD, "p"), [delete(SET, "s")]);
+        assert!(!caches.graph.is_blocked(&"s".into()));
+    }
+}
+
+#[test]
 fn circles_and_self_references_do_no_harm() {
     let mut caches = Caches::default();
     caches.sees(POD, meta("self").owned(&[blocking(POD, "self"), to(POD, "self")]));
