@@ -114,7 +114,7 @@ impl Collector {
 
     /// Counts on another cache of a kind, which has yet to list the kind's objects. The old one no longer calls the collector.
     ///
-    /// [`Self::dependents`] never shows the graph without the kind's objects and the kind as listed.
+    /// [`Self::dependents`] never reads the kind as listed while the graph lacks the kind's objects.
     pub(super) fn replace(&self, kind: Kind) {
         let (id, mut effects) = (kind.id, Vec::new());
         let mut graph = self.graph.lock();

@@ -140,27 +140,19 @@ impl Monitors<'_> {
             tracing::warn!("Discovery found no kind that can be listed, watched and deleted");
             return;
         }
-        let is_wanted = |id: &KindId, monitor: &Monitor| {
-            wanted.get(id).is_some_and(|resource| resource.gvr == monitor.resource)
-        };
-        let gone: Vec<_> =
-            self.monitors.iter().filter(|(id, monitor)| !is_wanted(id, monitor)).map(|(id, _)| *id).collect();
-        for id in gone.iter().filter(|id| !wanted.contains_key(id)) {
+        let gone: Vec<_> = self.monitors.keys().filter(|id| !wanted.contains_key(id)).copied().collect();
+        for id in &gone {
             self.stop(*id);
         }
         // All new kinds count as being listed before the first of them is: only then may an orphaning trust the graph.
         let mut new = Vec::new();
         for (id, resource) in wanted {
-            let old = match self.monitors.remove(&id) {
-                Some(same) if same.resource == resource.gvr => {
-                    self.monitors.insert(id, same);
-                    continue;
-                }
-                old => old,
-            };
+            if self.monitors.get(&id).is_some_and(|monitor| monitor.resource == resource.gvr) {
+                continue;
+            }
             let lease = self.watcher.informers.lease(&resource.gvr);
             let kind = Kind::new(id, &resource, Arc::clone(lease.informer()));
-            match old {
+            match self.monitors.remove(&id) {
                 None => collector.kinds.watch(kind),
                 // Another version of the kind.
                 Some(old) => {
