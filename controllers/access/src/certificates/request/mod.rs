@@ -2,14 +2,20 @@
 //!
 //! Requests come from anybody who may create one, so nothing in them is trusted: each length is checked, and what this
 //! program would not understand is refused.
+//!
+//! The API server and approvers look at a request before it gets here, and read it with Go's parsers. So nothing may be read
+//! of a request that Go's parsers do not see: a group that they overlook would be signed unseen.
+
+use std::collections::BTreeSet;
 
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::cri_attributes::ParsedCriAttribute;
 use x509_parser::extensions::X509Extension;
-use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer;
 
+mod attributes;
 mod names;
+mod pem;
 mod signature;
 mod subject;
 #[cfg(test)]
@@ -20,16 +26,14 @@ pub(super) use names::AltNames;
 pub(super) use signature::{KeyKind, PublicKey};
 pub(super) use subject::Subject;
 
-/// The label of the PEM block of a request.
-const LABEL: &str = "CERTIFICATE REQUEST";
-/// The extension with the alternative names of a subject.
-pub(super) const SUBJECT_ALT_NAME: &str = "2.5.29.17";
+/// The type of the extension with the alternative names of a subject, 2.5.29.17, in DER.
+const SUBJECT_ALT_NAME: &[u8] = &[0x55, 29, 17];
 
 /// Why a request can't be read, or must not be signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Error {
     /// The request is not in PEM, or in a block of another type.
-    #[error("PEM block type must be {LABEL}")]
+    #[error("PEM block type must be {}", pem::LABEL)]
     Pem,
     /// The bytes in the PEM block are not a request.
     #[error("the request is malformed: {0}")]
@@ -55,10 +59,8 @@ impl Request {
     ///
     /// # Errors
     /// It is no request, or has names that Go refuses.
-    pub(super) fn from_pem(pem: &[u8]) -> Result<Self, Error> {
-        let block = Pem::iter_from_buffer(pem).next().and_then(Result::ok);
-        let block = block.filter(|block| block.label == LABEL).ok_or(Error::Pem)?;
-        Self::from_der(block.contents)
+    pub(super) fn from_pem(text: &[u8]) -> Result<Self, Error> {
+        Self::from_der(pem::block(text).ok_or(Error::Pem)?)
     }
 
     fn from_der(der: Vec<u8>) -> Result<Self, Error> {
@@ -66,7 +68,7 @@ impl Request {
         let subject = Subject::of(&parsed.certification_request_info.subject)?;
         let mut names = AltNames::default();
         for extension in extensions(&parsed)? {
-            if extension.oid.to_id_string() == SUBJECT_ALT_NAME {
+            if extension.oid.as_bytes() == SUBJECT_ALT_NAME {
                 names = AltNames::of(extension.value)?;
             }
         }
@@ -90,11 +92,13 @@ fn parse(der: &[u8]) -> Result<X509CertificationRequest<'_>, Error> {
 
 /// The extensions that a request asks for, each type once.
 fn extensions<'a>(parsed: &'a X509CertificationRequest<'_>) -> Result<Vec<&'a X509Extension<'a>>, Error> {
-    let mut all: Vec<&X509Extension<'_>> = Vec::new();
+    attributes::check(parsed.certification_request_info.raw)?;
+    let (mut all, mut types) = (Vec::new(), BTreeSet::new());
     for attribute in parsed.certification_request_info.iter_attributes() {
         if let ParsedCriAttribute::ExtensionRequest(request) = attribute.parsed_attribute() {
             for extension in &request.extensions {
-                if all.iter().any(|other| other.oid == extension.oid) {
+                // A request can have a hundred thousand extensions, so each is looked up, and not compared with all others.
+                if !types.insert(extension.oid.as_bytes()) {
                     return Err(Error::Malformed("it has duplicate requested extensions".to_owned()));
                 }
                 all.push(extension);

@@ -1,11 +1,12 @@
 //! Alternative names of a subject.
 
+use x509_parser::der_parser::asn1_rs::{Any, Tag as ReadTag};
 use x509_parser::extensions::GeneralName;
 use x509_parser::extensions::SubjectAlternativeName;
 use x509_parser::prelude::FromDer;
 use yasna::Tag;
 
-use super::super::der::sequence;
+use super::super::der::{elements, is_constructed, sequence};
 use super::{Error, uri};
 
 /// The kinds of alternative names that Go knows, by their tags. It drops all others, and so do Kubernetes's certificates.
@@ -39,6 +40,11 @@ impl AltNames {
             SubjectAlternativeName::from_der(value).map_err(|error| malformed(error.to_string()))?;
         if !rest.is_empty() {
             return Err(malformed("trailing data".to_owned()));
+        }
+        let outer = elements(value).next().flatten().filter(|outer| is_constructed(outer, ReadTag::Sequence));
+        let outer = outer.ok_or_else(|| malformed("they are no sequence".to_owned()))?;
+        if !elements(outer.data).all(|name| name.is_some_and(|name| go_agrees(&name))) {
+            return Err(malformed("a name has a wrong tag".to_owned()));
         }
         let ascii = |text: &str| match text.is_ascii() {
             true => Ok(text.to_owned()),
@@ -82,6 +88,12 @@ impl AltNames {
             }
         })
     }
+}
+
+/// Whether Go takes a value for the same kind of name as `x509_parser`, which does not look at the whole tag.
+fn go_agrees(name: &Any<'_>) -> bool {
+    let has_known_number = [EMAIL, DNS, URI, IP].contains(&name.tag().0);
+    !has_known_number || name.header.is_contextspecific() && name.header.is_primitive()
 }
 
 /// An IP address, in four bytes if it is one of IPv4.

@@ -8,7 +8,7 @@ use yasna::models::ObjectIdentifier;
 use super::super::der::sequence;
 use super::Error;
 
-/// The last arc of the types of attributes (2.5.4.x) that Go's `pkix.Name` knows, in the order in which it writes them:
+/// The last arc of the types of attributes (2.5.4.x, in DER 0x55 4 x) that Go's `pkix.Name` knows, in the order in which it writes them:
 /// country, province, locality, street, postal code, organization, organizational unit, common name, serial number.
 const TYPES: [u64; 9] = [6, 8, 7, 9, 17, ORGANIZATION, 11, COMMON_NAME, SERIAL_NUMBER];
 const COMMON_NAME: u64 = 3;
@@ -31,9 +31,8 @@ impl Subject {
         let mut subject = Self::default();
         for attribute in name.iter_attributes() {
             let Some(value) = text(attribute.attr_value())? else { continue };
-            let id = attribute.attr_type().to_id_string();
-            let last = id.strip_prefix("2.5.4.").and_then(|last| last.parse().ok());
-            let Some(at) = TYPES.iter().position(|kind| Some(*kind) == last) else { continue };
+            let &[0x55, 4, last] = attribute.attr_type().as_bytes() else { continue };
+            let Some(at) = TYPES.iter().position(|kind| *kind == u64::from(last)) else { continue };
             if [COMMON_NAME, SERIAL_NUMBER].contains(&TYPES[at]) {
                 subject.values[at].clear();
             }
@@ -100,6 +99,10 @@ fn text(value: &Any<'_>) -> Result<Option<String>, Error> {
     const IA5: u32 = 22;
     const BMP: u32 = 30;
     let malformed = |what: &str| Error::Malformed(format!("its subject has a malformed {what}"));
+    // Go takes a tag of another class for an unknown type.
+    if !value.header.is_universal() || value.header.is_constructed() {
+        return Ok(None);
+    }
     let data = value.data;
     let of_bytes = |what: &str, is_valid: fn(u8) -> bool| match std::str::from_utf8(data) {
         Ok(text) if data.iter().copied().all(is_valid) => Ok(Some(text.to_owned())),

@@ -1,10 +1,12 @@
 //! Requests from anybody: what is read of them, and that nothing else gets through.
 
-use super::super::testing::csr;
+use super::super::testing::{Csr, csr};
 use super::uri;
-use super::{Error, Request};
+use super::{Error, Request, Subject};
 
 use x509_parser::pem::Pem;
+use x509_parser::prelude::FromDer;
+use x509_parser::x509::X509Name;
 
 #[test]
 fn a_request_tells_whom_it_is_for() {
@@ -30,10 +32,77 @@ fn a_request_is_in_a_block_of_its_own_label() {
         ("another block first", format!("-----BEGIN X-----\nAAAA\n-----END X-----\n{good}")),
         ("no end", good.replace("-----END CERTIFICATE REQUEST-----", "")),
         ("no base64", good.replace('M', "*")),
+        // Go's decoder skips these blocks, so other programs see the one after them.
+        ("text after the label", good.replacen("REQUEST-----", "REQUEST-----x", 1) + &good),
+        ("a carriage return after the label", good.replacen("REQUEST-----", "REQUEST-----\r\r", 1) + &good),
+        ("another label at the end", good.replace("END CERTIFICATE REQUEST", "END CERTIFICATE") + &good),
+        ("text after the end", format!("{}x\n{good}", good.trim_end())),
     ] {
         assert_eq!(Request::from_pem(pem.as_bytes()), Err(Error::Pem), "{name}");
     }
-    Request::from_pem(format!("a comment\n{good}").as_bytes()).unwrap();
+    for pem in
+        [format!("a comment\n{good}"), good.replace('\n', " \t\r\n"), format!("{good}{}", csr("b").pem())]
+    {
+        assert_eq!(Request::from_pem(pem.as_bytes()).unwrap().subject.common_name(), "a", "{pem}");
+    }
+}
+
+/// The request in DER with the one occurrence of `from` replaced.
+fn altered(request: &Csr, from: &[u8], to: &[u8]) -> Vec<u8> {
+    let pem = request.pem();
+    let der = Pem::iter_from_buffer(pem.as_bytes()).next().unwrap().unwrap().contents;
+    let found: Vec<_> = (0..der.len()).filter(|at| der[*at..].starts_with(from)).collect();
+    let [at] = found[..] else { panic!("{from:?} occurs {} times", found.len()) };
+    [&der[..at], to, &der[at + from.len()..]].concat()
+}
+
+#[test]
+fn a_subject_has_no_values_that_go_does_not_see() {
+    const UTF8: u8 = 12;
+    let request = csr("a").organization("system:masters");
+    let value = |tag: u8| [&[tag, 14], &b"system:masters"[..]].concat();
+    for (name, class_or_constructed) in [("context", 0x80), ("application", 0x40), ("constructed", 0x20)] {
+        let der = altered(&request, &value(UTF8), &value(UTF8 | class_or_constructed));
+        assert_eq!(Request::from_der(der).unwrap().subject.organizations(), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn the_type_of_a_subjects_value_is_in_its_shortest_form() {
+    let name = |kind: &[u8]| {
+        let attribute = [&[6, u8::try_from(kind.len()).unwrap()], kind, &[12, 1, b'x']].concat();
+        let within = |tag: u8, der: Vec<u8>| [&[tag, u8::try_from(der.len()).unwrap()], &der[..]].concat();
+        within(0x30, within(0x31, within(0x30, attribute)))
+    };
+    let organizations = |der: &[u8]| {
+        let (_, name) = X509Name::from_der(der).unwrap();
+        Subject::of(&name).unwrap().organizations().to_vec()
+    };
+    assert_eq!(organizations(&name(&[0x55, 4, 10])), ["x"]);
+    assert_eq!(organizations(&name(&[0x55, 4, 0x80, 10])), [""; 0]);
+}
+
+#[test]
+fn a_request_has_no_names_that_go_does_not_see() {
+    let request = csr("a").dns("n1");
+    let dns = |tag: u8| [tag, 2, b'n', b'1'];
+    for tag in [0xa2, 0x42, 0x02] {
+        Request::from_der(altered(&request, &dns(0x82), &dns(tag))).unwrap_err();
+    }
+    // The attribute `extensionRequest`: a sequence of its type and a set of values.
+    let kind = &[6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 14];
+    let set = |tag: u8| [&kind[..], &[tag]].concat();
+    Request::from_der(altered(&request, &set(0x31), &set(0x31))).unwrap();
+    for tag in [0xb1, 0x71, 0x11] {
+        Request::from_der(altered(&request, &set(0x31), &set(tag))).unwrap_err();
+    }
+    let der = altered(&request, kind, kind);
+    let at = (0..der.len()).find(|at| der[*at..].starts_with(kind)).unwrap();
+    for tag in [0xb0, 0x70] {
+        let mut der = der.clone();
+        der[at - 2] = tag;
+        Request::from_der(der).unwrap_err();
+    }
 }
 
 #[test]
