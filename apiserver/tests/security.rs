@@ -739,6 +739,13 @@ async fn bootstrap_tokens_are_good_until_they_expire_or_go() {
         secrets.replace("bootstrap-token-abcdef", &Default::default(), &object(good.clone())).await.unwrap();
         assert!(is_good(token).await);
     }
+    for member in ["expiration", "auth-extra-groups"] {
+        let mut no_text = good.clone();
+        no_text["stringData"].as_object_mut().unwrap().remove(member);
+        no_text["data"] = json!({member: "/w=="});
+        secrets.replace("bootstrap-token-abcdef", &Default::default(), &object(no_text)).await.unwrap();
+        assert!(!is_good(token).await, "{member} is no text");
+    }
     secrets.delete("bootstrap-token-abcdef", &Default::default()).await.unwrap();
     assert!(!is_good(token).await);
     let mut opaque = good;

@@ -32,15 +32,17 @@ pub(crate) fn user_of_token(store: &Store, token: &str, now: Timestamp) -> Optio
     if found.deletion_timestamp().is_some() || read.kind != SECRET_TYPE {
         return None;
     }
+    // The text of a key; empty if the Secret lacks it. Bytes that are no text stay wrong: an expiration that can't be read must
+    // not look like none.
     let value = |key: &str| {
-        let bytes = STANDARD.decode(read.data.get(key)?).ok()?;
-        String::from_utf8(bytes).ok()
+        let data = read.data.get(key).map(String::as_str).unwrap_or_default();
+        STANDARD.decode(data).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     };
     // Digests are compared, so that the time of the comparison tells nothing about the secret.
-    let is_known = value(SECRET).is_some_and(|expected| hash(&expected) == hash(secret));
-    let is_usable = value(ID).as_deref() == Some(id)
-        && !Expiry::parse(&value(EXPIRATION).unwrap_or_default()).has_passed(now)
-        && value(USAGE_AUTHENTICATION).as_deref() == Some("true");
-    let groups = groups(&value(EXTRA_GROUPS).unwrap_or_default()).ok()?;
+    let is_known = hash(&value(SECRET)?) == hash(secret);
+    let is_usable = value(ID)? == id
+        && !Expiry::parse(&value(EXPIRATION)?).has_passed(now)
+        && value(USAGE_AUTHENTICATION)? == "true";
+    let groups = groups(&value(EXTRA_GROUPS)?).ok()?;
     (is_known && is_usable).then(|| Identity::authenticated(format!("{USER_PREFIX}{id}"), groups))
 }
