@@ -23,16 +23,17 @@ const KEY_ENCIPHERMENT: &str = "key encipherment";
 const CLIENT_AUTH: &str = "client auth";
 const SERVER_AUTH: &str = "server auth";
 
-/// Checks a request as the signer of this name must. No other signer is known.
+/// Checks a request as the signer of this name must.
 ///
 /// # Errors
-/// Why the signer refuses the request, in upstream's words.
+/// Why the signer refuses the request, in upstream's words, or that the signer is not one of Kubernetes's own.
 pub(super) fn check(signer: &str, request: &Request, usages: &[String]) -> Result<(), String> {
     match signer {
         KUBELET_SERVING => kubelet_serving(request, usages),
         KUBELET_CLIENT => kubelet_client(request, usages),
         CLIENT => client(usages),
-        _ => Ok(()),
+        LEGACY_UNKNOWN => Ok(()),
+        other => Err(format!("unrecognized signerName: {other:?}")),
     }
 }
 
@@ -216,6 +217,12 @@ mod tests {
         ] {
             assert_eq!(check(CLIENT, &request, &usages(asked)), expected.map_err(str::to_owned), "{asked}");
         }
+    }
+
+    #[test]
+    fn a_signer_without_rules_signs_nothing() {
+        let refused = Err("unrecognized signerName: \"example.com/x\"".to_owned());
+        assert_eq!(check("example.com/x", &csr("a").request(), &usages("client auth")), refused);
     }
 
     #[test]
