@@ -1,12 +1,16 @@
 //! Requests from anybody: what is read of them, and that nothing else gets through.
 
+use super::super::der::sequence;
 use super::super::testing::{Csr, csr};
 use super::uri;
 use super::{Error, Request, Subject};
 
+use rcgen::KeyPair;
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Name;
+use yasna::Tag;
+use yasna::models::ObjectIdentifier;
 
 #[test]
 fn a_request_tells_whom_it_is_for() {
@@ -164,4 +168,49 @@ fn uris_are_those_that_go_leaves_unchanged() {
     ] {
         assert!(uri::check(bad).is_err(), "{bad}");
     }
+}
+
+/// A request in DER, without a valid signature, that asks for extensions of types with these numbers.
+fn with_extensions(numbers: impl Iterator<Item = u64>) -> Vec<u8> {
+    let key = KeyPair::generate().unwrap().public_key_pem();
+    let key = Pem::iter_from_buffer(key.as_bytes()).next().unwrap().unwrap().contents;
+    let numbers: Vec<_> = numbers.collect();
+    let oid = |components: &[u64]| ObjectIdentifier::from_slice(components);
+    sequence(|request| {
+        request.next().write_sequence(|info| {
+            info.next().write_u8(0);
+            info.next().write_sequence(|_| {});
+            info.next().write_der(&key);
+            info.next().write_tagged_implicit(Tag::context(0), |attributes| {
+                attributes.write_set(|attributes| {
+                    attributes.next().write_sequence(|attribute| {
+                        attribute.next().write_oid(&oid(&[1, 2, 840, 113_549, 1, 9, 14]));
+                        attribute.next().write_set(|values| {
+                            values.next().write_sequence(|extensions| {
+                                for number in &numbers {
+                                    extensions.next().write_sequence(|extension| {
+                                        extension.next().write_oid(&oid(&[1, 2, *number]));
+                                        extension.next().write_bytes(&[]);
+                                    });
+                                }
+                            });
+                        });
+                    });
+                });
+            });
+        });
+        request.next().write_sequence(|algorithm| algorithm.next().write_oid(&oid(&[1, 3, 101, 112])));
+        request.next().write_bitvec_bytes(&[0; 64], 512);
+    })
+}
+
+/// About as many as fit into the largest object that the API server admits.
+#[test]
+fn a_request_may_ask_for_very_many_extensions_but_for_each_once() {
+    const MANY: u64 = 100_000;
+    let request = Request::from_der(with_extensions(0..MANY)).unwrap();
+    assert!(request.names.is_empty());
+    let duplicate = Request::from_der(with_extensions((0..MANY).chain([7])));
+    let why = "it has duplicate requested extensions".to_owned();
+    assert_eq!(duplicate, Err(Error::Malformed(why)));
 }
