@@ -1,6 +1,9 @@
 //! The controllers of identities and of what they may do: service accounts and their tokens, certificates, roles. Each has a
 //! folder with its policy, options, RBAC rules and metrics.
 
+pub mod bootstrap;
+pub mod certificates;
+pub mod cluster_role_aggregation;
 pub mod legacy_token_cleaner;
 pub mod root_ca_publisher;
 pub mod service_account;
@@ -9,10 +12,7 @@ pub mod service_account_token;
 use steersman_controller::controller::SyncError;
 use steersman_informer::Unreadable;
 
-/// A sync fails if it needs an object that can't be decoded.
+/// Makes the error of a sync that needs an object which can't be decoded.
 pub(crate) fn unreadable(kind: &str) -> impl Fn(Unreadable) -> SyncError {
     move |object| SyncError::Unreadable(format!("{kind} {}", object.key))
 }
-pub mod bootstrap;
-pub mod certificates;
-pub mod cluster_role_aggregation;
