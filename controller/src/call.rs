@@ -1,6 +1,7 @@
 //! A sync's calls to the API server.
 
 use std::error::Error as StdError;
+use std::fmt;
 
 use bytes::Bytes;
 use http::{Method, Request, header};
@@ -27,13 +28,29 @@ pub struct Call {
     pub content: Option<Content>,
 }
 
-/// A body with its media type.
-#[derive(Clone, Debug)]
+/// A body with its media type. Its debug form lacks the body, which may be that of a Secret.
+#[derive(Clone)]
 pub struct Content {
     /// The media type, such as `application/json`.
     pub media_type: &'static str,
     /// The body, encoded in that type.
     pub bytes: Bytes,
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = self.bytes.len();
+        f.debug_struct("Content").field("media_type", &self.media_type).field("length", &length).finish()
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer")
+            .field("what", &self.what)
+            .field("length", &self.body.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// The form in which the API server should answer.
@@ -66,8 +83,7 @@ impl Accept {
     }
 }
 
-/// The API server's answer to a call that succeeded.
-#[derive(Debug)]
+/// The API server's answer to a call that succeeded. Its debug form lacks the body, which may be that of a Secret.
 pub struct Answer {
     what: String,
     encoding: Encoding,
@@ -263,6 +279,25 @@ mod tests {
         let content = (method == Method::POST).then(|| Content::json(JSON, &pod));
         let path = format!("/api/v1/namespaces/default/pods{path}");
         Call { what: "testing".to_owned(), method, path, accept: Accept::Object, content }
+    }
+
+    #[test]
+    fn the_debug_forms_of_calls_and_answers_lack_their_bodies() {
+        let content = Content::json(JSON, &serde_json::json!({"data": {"token": "hidden"}}));
+        let call = Call {
+            what: "updating Secret default/a".to_owned(),
+            method: Method::PUT,
+            path: "/api/v1/namespaces/default/secrets/a".to_owned(),
+            accept: Accept::Json,
+            content: Some(content),
+        };
+        let text = format!("{call:?}");
+        assert!(text.contains("secrets/a") && !text.contains("hidden"), "{text}");
+
+        let body = Bytes::from_static(br#"{"data": {"token": "hidden"}}"#);
+        let answer = Answer { what: call.what, encoding: Encoding::Json, is_status: false, body };
+        let text = format!("{answer:?}");
+        assert!(text.contains("Secret default/a") && !text.contains("hidden"), "{text}");
     }
 
     #[tokio::test(start_paused = true)]
