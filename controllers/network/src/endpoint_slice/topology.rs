@@ -61,16 +61,17 @@ struct Allocation {
 }
 
 /// The zones' shares.
-#[expect(clippy::cast_precision_loss, reason = "a cluster has fewer than 2^52 thousandths of processors")]
+#[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
 pub(super) fn ratios(nodes: impl IntoIterator<Item = NodeShare>) -> Ratios {
-    let mut by_zone: BTreeMap<ArcStr, i64> = BTreeMap::new();
+    // A node can claim as many processors as it likes: the sum of several must not overflow.
+    let mut by_zone: BTreeMap<ArcStr, i128> = BTreeMap::new();
     for NodeShare { zone, milli_cpu } in nodes {
         if zone.is_empty() || milli_cpu == 0 {
             return None;
         }
-        *by_zone.entry(zone).or_default() += milli_cpu;
+        *by_zone.entry(zone).or_default() += i128::from(milli_cpu);
     }
-    let total: i64 = by_zone.values().sum();
+    let total: i128 = by_zone.values().sum();
     let enough = total != 0 && by_zone.len() >= 2;
     enough.then(|| by_zone.into_iter().map(|(zone, cpu)| (zone, cpu as f64 / total as f64)).collect())
 }

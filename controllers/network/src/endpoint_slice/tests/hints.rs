@@ -87,6 +87,14 @@ fn endpoints_are_divided_by_the_zones_shares() {
 }
 
 #[test]
+fn nodes_that_claim_huge_numbers_of_processors_share_the_endpoints() {
+    let node = |zone: &str| NodeShare { zone: zone.into(), milli_cpu: i64::MAX };
+    let ratios = ratios([node("z1"), node("z1"), node("z2"), node("z2")]);
+    let halves = [("z1".into(), 0.5), ("z2".into(), 0.5)].into();
+    assert_eq!(ratios, Some(halves));
+}
+
+#[test]
 fn endpoints_that_cannot_be_divided_have_no_hints_and_the_service_an_event() {
     let three = [("z1", 4), ("z2", 4), ("z3", 4)];
     let insufficient =
