@@ -1,11 +1,10 @@
 //! Syncs of quotas: where observations come from, and how steps are carried out.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use parking_lot::Mutex;
 use steersman_api::{ArcStr, ObjectKey, ResourceVersion, Time};
 use steersman_controller::client::{Changed, StatusChange, StatusWriter};
 use steersman_controller::context::Clock;
@@ -16,6 +15,7 @@ use steersman_informer::work_queue::WorkQueue;
 use steersman_informer::{Change, Informer, Lister, View};
 use steersman_kinds::resource_quota::{ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus};
 
+use super::awaited::Awaited;
 use super::checks::Checks;
 use super::names::{DeviceClasses, Measured, is_extended, measured_by};
 use super::plan::{Observed, Outcome, Quota, Step, Tally, Uncounted, plan};
@@ -38,9 +38,7 @@ pub(super) struct QuotaController {
     pub quotas: Lister<SyncedQuota>,
     pub watches: Arc<Watches>,
     pub status: StatusWriter<ResourceQuota>,
-    /// The versions that the cache must reach before a quota is counted again: what an own write gave it, or, after a
-    /// conflict, any that is newer than the one that the cache showed.
-    pub awaited: Mutex<HashMap<ObjectKey, ResourceVersion>>,
+    pub awaited: Awaited,
     pub checks: Arc<Checks>,
     pub clock: Clock,
     pub gates: Gates,
@@ -80,7 +78,7 @@ pub(super) fn map(
             }
             Change::Added { .. } | Change::Updated { .. } | Change::Resync { .. } => primary.add(key.clone()),
             Change::Deleted { .. } => {
-                controller.awaited.lock().remove(key);
+                controller.awaited.forget(key);
                 controller.checks.forget(key);
             }
         }
@@ -100,13 +98,7 @@ impl QuotaController {
     /// Whether somebody else wrote this state of a quota.
     fn is_foreign(&self, quota: &View<SyncedQuota>) -> bool {
         let meta = quota.meta();
-        self.awaited.lock().get(&meta.key).is_none_or(|own| *own != meta.resource_version)
-    }
-
-    /// Whether the cache shows the awaited version of a quota.
-    fn is_awaited(&self, quota: &Quota) -> bool {
-        let awaited = self.awaited.lock().get(&quota.meta.key).copied();
-        awaited.is_some_and(|awaited| quota.meta.resource_version < awaited)
+        !self.awaited.is(&meta.key, meta.resource_version)
     }
 
     fn observed(&self, quota: Quota) -> Result<Observed, Settling> {
@@ -194,14 +186,14 @@ impl QuotaController {
         };
         match self.status.write(key, &change).await? {
             Changed::Now(written) => {
-                self.awaited.lock().insert(key.clone(), written.meta().resource_version);
+                self.awaited.add(key, written.meta().resource_version);
                 self.checks.add(key);
                 Ok(Outcome::Written)
             }
             Changed::Gone => Ok(Outcome::Gone),
             Changed::Conflict(_) => {
                 let newer = ResourceVersion(quota.meta.resource_version.0 + 1);
-                self.awaited.lock().insert(key.clone(), newer);
+                self.awaited.add(key, newer);
                 Ok(Outcome::Conflict)
             }
         }
@@ -215,17 +207,17 @@ impl Controller for QuotaController {
     type Outcome = Outcome;
 
     fn term_begins(&self) {
-        self.awaited.lock().clear();
+        self.awaited.clear();
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
         let unreadable = |error| SyncError::Unreadable(format!("ResourceQuota {error}"));
         let Some(quota) = self.quotas.get(key).map_err(unreadable)? else {
-            self.awaited.lock().remove(key);
+            self.awaited.forget(key);
             return Ok(Observation::Nothing);
         };
         let quota = Quota::of(quota.object());
-        if self.is_awaited(&quota) {
+        if self.awaited.holds(key, quota.meta.resource_version) {
             return Ok(Observation::Behind(LOOK_AGAIN));
         }
         Ok(match self.observed(quota) {

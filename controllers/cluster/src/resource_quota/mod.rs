@@ -24,6 +24,7 @@
 //! - any change of what an object uses is counted, such as more ports of a service. Upstream counts only some of them.
 
 mod amounts;
+mod awaited;
 mod checks;
 mod controller;
 mod measures;
@@ -59,6 +60,7 @@ use steersman_kinds::resource_quota::{ResourceQuota, ResourceQuotaSpec, Resource
 use steersman_kinds::service::{Exposure, Service};
 use steersman_kinds::shared::Shared;
 
+use self::awaited::Awaited;
 use self::checks::Checks;
 use self::controller::QuotaController;
 use self::replenish::Replenish;
@@ -158,7 +160,7 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         quotas: quotas.lister(),
         watches: Arc::clone(&watches),
         status: StatusWriter::new(client),
-        awaited: parking_lot::Mutex::default(),
+        awaited: Awaited::default(),
         checks: Arc::clone(&checks),
         clock: context.clock.clone(),
         gates,

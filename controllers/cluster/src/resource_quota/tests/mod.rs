@@ -1,3 +1,4 @@
+mod awaited;
 mod device_claims;
 mod names;
 mod pods;
