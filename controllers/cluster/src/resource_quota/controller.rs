@@ -17,7 +17,7 @@ use steersman_kinds::resource_quota::{ResourceQuota, ResourceQuotaSpec, Resource
 
 use super::awaited::Awaited;
 use super::checks::Checks;
-use super::names::{DeviceClasses, Measured, is_extended, measured_by};
+use super::names::{DeviceClasses, Measured, by_kind, is_extended};
 use super::plan::{Observed, Outcome, Quota, Step, Tally, Uncounted, plan};
 use super::replenish::until_after;
 use super::scopes::Scopes;
@@ -116,9 +116,7 @@ impl QuotaController {
         }
         let classes = self.watches.replenish().classes();
         let mut next_overdue = None;
-        for kind in measured_by(quota.names(), &classes) {
-            let of_kind = quota.names().filter(|name| Measured::by_name(name, &classes).contains(&kind));
-            let names: BTreeSet<ArcStr> = of_kind.map(ArcStr::from).collect();
+        for (kind, names) in by_kind(quota.names(), &classes) {
             let used = match self.watches.read(&Kind::Measured(kind)) {
                 Reading::Absent => continue,
                 Reading::Settling => return Err(Settling),

@@ -128,6 +128,21 @@ pub(super) fn measured_by<'a>(
     names.into_iter().flat_map(|name| Measured::by_name(name, classes)).collect()
 }
 
+/// The names that bound what the objects of each kind use. Looks at each name once, since a quota may have a name for each of
+/// very many kinds.
+pub(super) fn by_kind<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    classes: &DeviceClasses,
+) -> BTreeMap<Measured, BTreeSet<ArcStr>> {
+    let mut groups: BTreeMap<Measured, BTreeSet<ArcStr>> = BTreeMap::new();
+    for name in names {
+        for kind in Measured::by_name(name, classes) {
+            groups.entry(kind).or_default().insert(name.into());
+        }
+    }
+    groups
+}
+
 impl DeviceClasses {
     /// Records a class with its extended resource, which may be empty.
     pub(super) fn insert(&mut self, class: &ArcStr, resource: &ArcStr) {

@@ -135,18 +135,18 @@ fn changed_status(observed: &Observed) -> Option<ResourceQuotaStatus> {
 fn used(observed: &Observed) -> steersman_kinds::resource_list::ResourceList {
     let Quota { spec, status, .. } = &observed.quota;
     let mut counted = Amounts::default();
-    let mut uncounted = BTreeSet::new();
+    let mut uncounted: BTreeSet<&str> = BTreeSet::new();
     for Tally { names, used } in &observed.tallies {
         match used {
             // Several kinds may use one name.
             Ok(used) => names.iter().for_each(|name| counted.add(name, used.get(name).unwrap_or_default())),
-            Err(_) => uncounted.extend(names),
+            Err(_) => uncounted.extend(names.iter().map(|name| &**name)),
         }
     }
     let names = spec.hard.names().map(|name| &**name);
     let used = names.filter_map(|name| {
         let was = status.used.get(name);
-        let is = counted.get(name).filter(|_| !uncounted.iter().any(|uncounted| *uncounted == name));
+        let is = counted.get(name).filter(|_| !uncounted.contains(name));
         // If the value is the same, so is the notation.
         let amount = is.filter(|is| was != Some(*is)).or(was)?;
         Some((name, amount))

@@ -1,5 +1,6 @@
 //! Which quotas a change concerns.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ impl Replenish {
             return;
         }
         let classes = self.classes();
-        for quota in quotas.iter().filter(|quota| counts(quota, kind, &classes)) {
+        for quota in quotas.iter().filter(|quota| counts(quota, &classes, |counted| counted == kind)) {
             let key = quota.meta().key.clone();
             match when {
                 When::Now => self.queue.add(key),
@@ -89,10 +90,11 @@ impl Replenish {
         }
     }
 
-    /// Has all quotas counted anew that count objects of a kind.
-    pub(super) fn everywhere(&self, kind: &Measured) {
+    /// Has all quotas counted anew that count objects of any of these kinds.
+    pub(super) fn everywhere(&self, kinds: &BTreeSet<Measured>) {
         let classes = self.classes();
-        for quota in self.quotas().iter().filter(|quota| counts(quota, kind, &classes)) {
+        let concerned = |quota: &&View<SyncedQuota>| counts(quota, &classes, |kind| kinds.contains(kind));
+        for quota in self.quotas().iter().filter(concerned) {
             self.queue.add(quota.meta().key.clone());
         }
     }
@@ -119,8 +121,8 @@ pub(super) fn until_after(due: Time, now: Timestamp) -> Duration {
     Duration::try_from(left).unwrap_or_default() + Duration::from_millis(1)
 }
 
-/// Whether a quota counts objects of a kind.
-fn counts(quota: &View<SyncedQuota>, kind: &Measured, classes: &DeviceClasses) -> bool {
+/// Whether a quota counts objects of a kind that is `wanted`.
+fn counts(quota: &View<SyncedQuota>, classes: &DeviceClasses, wanted: impl Fn(&Measured) -> bool) -> bool {
     let mut names = quota.get::<ResourceQuotaSpec>().hard.names();
-    names.any(|name| Measured::by_name(name, classes).contains(kind))
+    names.any(|name| Measured::by_name(name, classes).iter().any(&wanted))
 }

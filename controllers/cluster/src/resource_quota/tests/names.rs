@@ -1,4 +1,4 @@
-use super::super::names::{DeviceClasses, Measured, measured_by};
+use super::super::names::{DeviceClasses, Measured, by_kind, measured_by};
 use super::super::watches::Kind;
 
 use Measured::{DeviceClaims, Pods, Services, VolumeClaims};
@@ -61,4 +61,20 @@ fn the_kinds_of_a_quota_are_those_of_all_its_names() {
     let texts = kinds.into_iter().map(|kind| Kind::Measured(kind).to_string());
     assert_eq!(texts.collect::<Vec<_>>(), ["pods", "services", "jobs.batch", "secrets"]);
     assert_eq!(Kind::DeviceClasses.to_string(), "deviceclasses.resource.k8s.io");
+}
+
+#[test]
+fn names_are_grouped_by_the_kinds_that_use_them() {
+    let mut classes = DeviceClasses::default();
+    classes.insert(&"gpu".into(), &"example.com/gpu".into());
+    let names = ["secrets", "count/secrets", "pods", "requests.example.com/gpu", "example.com/gpu"];
+    let groups = by_kind(names, &classes);
+    let groups: Vec<_> =
+        groups.iter().map(|(kind, names)| (kind, names.iter().map(|name| &**name).collect())).collect();
+    let expected: [(&Measured, Vec<&str>); 3] = [
+        (&Pods, vec!["pods", "requests.example.com/gpu"]),
+        (&DeviceClaims, vec!["requests.example.com/gpu"]),
+        (&objects("secrets"), vec!["count/secrets", "secrets"]),
+    ];
+    assert_eq!(groups, expected);
 }

@@ -108,7 +108,7 @@ pub(super) fn of_device_class(change: &Change<MeasuredDeviceClass>, quotas: &Rep
         |old: &View<MeasuredDeviceClass>, new: &View<MeasuredDeviceClass>| resource(old) == resource(new);
     if when(change, is_alike).is_some() {
         changed.notify_one();
-        quotas.everywhere(&Measured::Pods);
+        quotas.everywhere(&[Measured::Pods].into());
     }
 }
 

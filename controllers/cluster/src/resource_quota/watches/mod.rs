@@ -4,6 +4,7 @@ mod cache;
 mod mapping;
 mod table;
 
+use std::collections::BTreeSet;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
@@ -161,17 +162,22 @@ impl Watches {
         if let Some(entry) = self.table.lock().get_mut(kind) {
             entry.announced = true;
         }
-        self.count_with(kind);
+        self.count_with([kind.clone()]);
     }
 
-    fn count_with(&self, kind: &Kind) {
-        match kind {
-            Kind::Measured(kind) => self.replenish.everywhere(kind),
+    /// Has the quotas counted anew that need any of these kinds.
+    fn count_with(&self, kinds: impl IntoIterator<Item = Kind>) {
+        let measured = kinds.into_iter().map(|kind| match kind {
+            Kind::Measured(kind) => kind,
             // Extended resources are those of pods, too. The device classes may name more kinds that must be watched.
             Kind::DeviceClasses => {
-                self.replenish.everywhere(&Measured::Pods);
                 self.quotas_changed();
+                Measured::Pods
             }
+        });
+        let measured: BTreeSet<Measured> = measured.collect();
+        if !measured.is_empty() {
+            self.replenish.everywhere(&measured);
         }
     }
 
@@ -231,7 +237,7 @@ impl Watches {
         ended.into_iter().for_each(Watch::end);
         self.reserved.lock().clear();
         // Syncs may wait for kinds that turned out to be absent.
-        absent.iter().for_each(|kind| self.count_with(kind));
+        self.count_with(absent);
         arranged
     }
 }
