@@ -1,5 +1,10 @@
 //! Hints: by the field `trafficDistribution` and by the annotation for topology aware hints.
 
+use std::collections::BTreeMap;
+
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+
 use super::*;
 use crate::endpoint_slice::topology::{NodeShare, is_overloaded, ratios};
 
@@ -150,5 +155,72 @@ fn a_zone_with_too_few_endpoints_is_overloaded() {
     ] {
         let counts = counts.iter().map(|(zone, count)| ((*zone).into(), *count)).collect();
         assert_eq!(is_overloaded(&counts, ratios), overloaded, "{counts:?}");
+    }
+}
+
+/// Carries out a sync. `stored` has the slices by name.
+fn sync(seen: &mut Observed, stored: &mut BTreeMap<String, Value>) -> usize {
+    let all = steps(seen);
+    for step in &all {
+        let (name, mut slice) = match step {
+            Step::Create(manifest) => (format!("new-{}", stored.len()), json_of(manifest)),
+            Step::Update(manifest) => (manifest.metadata.name.to_string(), json_of(manifest)),
+            Step::Delete(slice) => {
+                stored.remove(slice.key.name.as_str());
+                continue;
+            }
+            Step::Confirm | Step::Begin(_) | Step::Fail(_) => panic!("{step:?}"),
+        };
+        let metadata = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "8"}});
+        json_patch::merge(&mut slice, &metadata);
+        stored.insert(name, slice);
+    }
+    all.len()
+}
+
+proptest! {
+    /// Whatever hints slices had, a second sync finds them as they should be.
+    #[test]
+    fn hints_come_to_rest(
+        zones in btree_map(0..4_u8, 0..9_i64, 0..4),
+        pods in vec((0..4_u8, prop::bool::weighted(0.9), 0..4_u8, vec(0..5_u8, 0..2)), 0..24),
+        had_hints: bool,
+        value in prop::sample::select(vec!["Auto", "PreferClose", "PreferSameNode", ""]),
+    ) {
+        let zone = |number: &u8| format!("z{number}");
+        let mut stored: BTreeMap<String, Value> = BTreeMap::new();
+        for slice in 0..3_u8 {
+            let of_slice = pods.iter().enumerate().filter(|(_, pod)| pod.2 == slice);
+            let endpoints: Vec<Value> = of_slice.map(|(at, (node, ready, _, hints))| {
+                let hints: Vec<_> = hints.iter().map(|hint| json!({"name": zone(hint)})).collect();
+                let hints = if hints.is_empty() { Value::Null } else { json!({"forZones": hints}) };
+                endpoint(&format!("p{at}"), &format!("10.0.0.{at}"), json!({
+                    "conditions": {"ready": ready, "serving": ready}, "nodeName": format!("n{node}"),
+                    "zone": zone(node), "hints": hints,
+                }))
+            }).collect();
+            if !endpoints.is_empty() {
+                stored.insert(format!("s{slice}"), super::stored(&format!("s{slice}"), json!(endpoints), json!({})));
+            }
+        }
+        let mut had_hints = had_hints;
+        let mut written = Vec::new();
+        for _ in 0..5 {
+            let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+            let all = pods.iter().enumerate().map(|(at, (node, ready, _, _))| {
+                let pod = serving(&format!("p{at}"), &format!("10.0.0.{at}")).on(&format!("n{node}"));
+                if *ready { pod } else { pod.with(unready.clone()) }
+            });
+            let service = if value == "Auto" { auto() } else { distributing(value) };
+            let mut seen = observed(service, all.collect(), stored.values().cloned().collect());
+            seen.zones = (0..4_u8).map(|at| (format!("n{at}").into(), Some(zone(&at).into()))).collect();
+            seen.max_endpoints = 8;
+            seen.had_hints = had_hints;
+            let cpus: Vec<_> = zones.iter().map(|(at, cpu)| (zone(at), *cpu)).collect();
+            seen.ratios = shares(&cpus.iter().map(|(zone, cpu)| (zone.as_str(), *cpu)).collect::<Vec<_>>());
+            written.push(sync(&mut seen, &mut stored));
+            had_hints = seen.had_hints;
+        }
+        prop_assert_eq!(&written[1..], [0; 4], "{:?}", written);
     }
 }
