@@ -7,7 +7,7 @@ use std::time::Duration;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
-use steersman_api::{Quantity, Time};
+use steersman_api::{Quantity, Status, Time};
 use steersman_apiserver::{Calls, Failure, Verb};
 use steersman_controller::options::OptionSet;
 use steersman_controller::testing::{Cluster, Running, eventually, settle};
@@ -298,6 +298,17 @@ async fn a_write_that_conflicts_waits_for_the_cache_and_loses_no_charge() {
     assert_eq!(used(&cluster, "q"), json!({"pods": "1", "secrets": "1"}), "the cache lacks the charge");
     assert_eq!(recording.count(&status_writes()), 1, "one attempt");
     uses(&cluster, "q", json!({"pods": "0", "secrets": "1"})).await;
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_an_admission_webhook_refuses_as_a_conflict_is_made_again() {
+    let cluster = Cluster::start().await;
+    let controller = run(&cluster);
+    let conflict = Status::failure(409, "Conflict", "a webhook refuses this".to_owned());
+    cluster.server.faults().fail(1, status_writes(), Failure::Status(Box::new(conflict)));
+    cluster.create(&quota("q", json!({"pods": "5"}))).await;
+    uses(&cluster, "q", json!({"pods": "0"})).await;
     controller.stop().await;
 }
 
