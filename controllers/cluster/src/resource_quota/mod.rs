@@ -18,7 +18,7 @@
 //!   old figures of that kind. Upstream stops all syncs until all kinds of the API server have synced;
 //! - a quota is counted again as soon as a pod is overdue: its grace period has passed since it should have gone. Upstream
 //!   notices that with the next resync;
-//! - a quota is counted again after each write and each admission, once it has been at rest for [`REST`]. So figures that
+//! - a quota is counted again after each write and each admission, once it has been at rest for 5 seconds. So figures that
 //!   were counted on caches that lag, and admissions of objects that were not created in the end, are corrected. Upstream
 //!   notices these with the next resync;
 //! - any change of what an object uses is counted, such as more ports of a service. Upstream counts only some of them.
