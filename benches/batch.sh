@@ -12,52 +12,17 @@
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/common.sh"
 scale=${1:-1}
-
-ours=${STEERSMAN:-$(build bin steersman)}
-load=${LOAD:-$(build bin steersman-load steersman-load)}
-KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
-export KUBEBUILDER_ASSETS
 controllers=job-controller,endpoints-controller,endpointslice-controller,deployment-controller,replicaset-controller
-
-# start_manager NAME: in the background; `manager` is its process id, its log is in $state/NAME.log.
-start_manager() {
-  local flags=(--leader-elect=false "--controllers=$controllers" --kube-api-qps=10000 --kube-api-burst=10000
-    --terminated-pod-gc-threshold=0 --kubeconfig "$KUBECONFIG")
-  case $1 in
-    steersman) "$ours" controller-manager "${flags[@]}" >"$state/$1.log" 2>&1 </dev/null & ;;
-    *) "$KUBEBUILDER_ASSETS/$1" "${flags[@]}" --cert-dir "$state/certificates" --secure-port "$(free_port)" \
-      >"$state/$1.log" 2>&1 </dev/null & ;;
-  esac
-  manager=$!
-  started+=("$manager")
-}
+flags=(--terminated-pod-gc-threshold=0)
+# shellcheck source=benches/managers.sh
+. "$(dirname "$0")/managers.sh"
 
 # fresh NAME WHAT: a control plane with simulated nodes and the manager at rest.
 fresh() {
   control_plane "for $2 of $1"
-  "$load" nodes 20 >"$state/nodes.log" 2>&1 </dev/null &
-  nodes=$!
-  started+=("$nodes")
-  timeout 60 bash -c "until grep -q ready '$state/nodes.log'; do sleep 0.1; done"
+  simulate 20
   start_manager "$1"
   settle "$manager"
-}
-
-# note NAME WHAT VALUE: also told at once, since a long run may fail later.
-note() {
-  echo "$3" >"$state/$1.$2"
-  say "$1: $2 $3"
-}
-
-# cost NAME WHAT COMMAND...: notes how long the command takes, and the manager's processor time until it is at rest.
-cost() {
-  local name=$1 what=$2 before
-  shift 2
-  before=$(processor_time "$manager")
-  timeout 1800 "$@" | tee "$state/out" >&2
-  settle "$manager"
-  note "$name" "$what.processor" $(($(processor_time "$manager") - before))
-  note "$name" "$what.wall" "$(milliseconds "$(tail -n 1 "$state/out" | sed 's/.*: //')")"
 }
 
 # slice_writes: how many writes of EndpointSlices the API server has admitted since it started.
@@ -79,12 +44,12 @@ latency() {
 }
 
 few=$((500 / scale)) many=$((5000 / scale))
-for name in kube-controller-manager steersman; do
+for name in "${managers[@]}"; do
   fresh "$name" jobs
   cost "$name" many "$load" jobs $((50 / scale)) 40 40
   cost "$name" large "$load" jobs 1 $((2000 / scale)) $((2000 / scale))
   cost "$name" long "$load" jobs 1 $((20000 / scale)) $((2000 / scale))
-  note "$name" peak "$(awk -v kb="$(memory "$manager" VmHWM)" 'BEGIN {print kb / 1000}')"
+  note "$name" peak "$(megabytes "$(memory "$manager" VmHWM)")"
   stop "$manager"
   stop "$nodes"
   for pods in "$few" "$many"; do
@@ -105,7 +70,6 @@ for name in kube-controller-manager steersman; do
   stop "$nodes"
 done
 
-figure() { row "$1" "$2" "$(cat "$state/steersman.$3")" "$(cat "$state/kube-controller-manager.$3")"; }
 heading steersman kube-c-m
 figure "$((50 / scale)) jobs of 40: wall time" ms many.wall
 figure "$((50 / scale)) jobs of 40: processor time" ms many.processor

@@ -11,41 +11,9 @@
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/common.sh"
 scale=${1:-1}
-
-ours=${STEERSMAN:-$(build bin steersman)}
-load=${LOAD:-$(build bin steersman-load steersman-load)}
-KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
-export KUBEBUILDER_ASSETS
-managers=(kube-controller-manager steersman)
-
-# start_manager NAME: in the background; `manager` is its process id, its log is in $state/NAME.log.
-start_manager() {
-  local flags=(--leader-elect=false --controllers=garbage-collector-controller --kube-api-qps=10000
-    --kube-api-burst=10000 --kubeconfig "$KUBECONFIG")
-  port=$(free_port)
-  case $1 in
-    steersman) "$ours" controller-manager "${flags[@]}" --http-address "127.0.0.1:$port" \
-      >"$state/$1.log" 2>&1 </dev/null & ;;
-    *) "$KUBEBUILDER_ASSETS/$1" "${flags[@]}" --cert-dir "$state/certificates" --secure-port "$port" \
-      >"$state/$1.log" 2>&1 </dev/null & ;;
-  esac
-  manager=$!
-  started+=("$manager")
-}
-
-note() { echo "$3" >"$state/$1.$2"; } # note NAME WHAT VALUE
-megabytes() { awk -v kb="$1" 'BEGIN {print kb / 1000}'; }
-
-# cost NAME WHAT COMMAND...: notes how long the command takes, and the manager's processor time until it is at rest.
-cost() {
-  local name=$1 what=$2 before
-  shift 2
-  before=$(processor_time "$manager")
-  timeout 900 "$@" | tee "$state/out" >&2
-  settle "$manager"
-  note "$name" "$what.processor" $(($(processor_time "$manager") - before))
-  note "$name" "$what.wall" "$(milliseconds "$(tail -n 1 "$state/out" | sed 's/.*: //')")"
-}
+controllers=garbage-collector-controller flags=()
+# shellcheck source=benches/managers.sh
+. "$(dirname "$0")/managers.sh"
 
 # collect NAME: a Deployment of many pods, first in the background, then in the foreground.
 collect() {
@@ -65,9 +33,7 @@ for name in "${managers[@]}"; do
   say "$name: cold start"
   start_manager "$name"
   settle "$manager"
-  note "$name" cold.peak "$(megabytes "$(memory "$manager" VmHWM)")"
-  note "$name" cold.resident "$(megabytes "$(memory "$manager" VmRSS)")"
-  note "$name" cold.processor "$(processor_time "$manager")"
+  cold "$name"
   if [ "$name" = steersman ]; then curl -s "127.0.0.1:$port/metrics" | grep '^garbage_collector_graph' >"$state/graph"; fi
   say "$name: a Deployment goes"
   collect "$name"
@@ -85,12 +51,11 @@ for name in "${managers[@]}"; do
   sleep 5
   before=$(processor_time "$manager")
   timeout 300 "$load" collect | tee "$state/out" >&2
-  note "$name" sick.wall "$(milliseconds "$(tail -n 1 "$state/out" | sed 's/.*: //')")"
+  note "$name" sick.wall "$(loaded)"
   note "$name" sick.processor $(($(processor_time "$manager") - before))
   stop "$manager"
 done
 
-figure() { row "$1" "$2" "$(cat "$state/steersman.$3")" "$(cat "$state/kube-controller-manager.$3")"; }
 heading steersman kube-c-m
 figure "$((20000 / scale)) pods and others: peak memory" MB cold.peak
 figure "$((20000 / scale)) pods and others: memory at rest" MB cold.resident
