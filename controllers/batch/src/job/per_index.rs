@@ -29,6 +29,13 @@ pub(super) fn fails_index(wanted: &Wanted, limits: PerIndex, pod: &Pod) -> bool 
     }
 }
 
+/// The order of the failed pods of one index. A successor counts more failures than the pod that it replaced, so the count
+/// decides. Upstream also asks that the successor ended later; but the two times come from clocks of different machines, and
+/// where those disagree upstream forgets a failure.
+fn in_order(pod: &Pod) -> (u32, Time) {
+    (pod.earlier.total(), pod.finished_at)
+}
+
 impl<'a> Predecessors<'a> {
     /// Finds them among the pods of a job. `settled` are the indexes that need no other pod: one is active, has succeeded, or the
     /// index has failed.
@@ -38,7 +45,7 @@ impl<'a> Predecessors<'a> {
             let index = pod.index.filter(|_| has_place(wanted.completions, pod));
             let Some(index) = index.filter(|index| !settled.has(*index)) else { continue };
             let kept = last.entry(index).or_insert(pod);
-            if kept.earlier.total() <= pod.earlier.total() && kept.finished_at <= pod.finished_at {
+            if in_order(kept) <= in_order(pod) {
                 *kept = pod;
             }
         }

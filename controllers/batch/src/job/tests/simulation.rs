@@ -42,7 +42,7 @@ struct Server {
     either_way: BTreeSet<Uid>,
     /// The pods that count for nothing: they were one too many, or the failure policy ignores them.
     discarded: BTreeSet<Uid>,
-    /// How many pods each index has had, if each index has a limit of its own.
+    /// How many pods each index has had, if each index has a limit of its own. Those that were one too many are left out.
     of_index: BTreeMap<u32, u32>,
 }
 
@@ -212,6 +212,10 @@ impl Server {
             Step::Delete(_) => _ = self.either_way.insert(uid.clone()),
             Step::Discard(_) | Step::Ignore(_) if self.pods()[uid].tracked => {
                 self.discarded.insert(uid.clone());
+                // What was one too many is no failure of its index.
+                if let (Step::Discard(_), Some(index)) = (step, self.pods()[uid].index) {
+                    self.of_index.entry(index).and_modify(|pods| *pods -= 1);
+                }
             }
             _ => {}
         }
