@@ -9,9 +9,12 @@ mod tests;
 
 pub use role::cluster_role;
 pub use steersman_controllers_access as access;
+pub use steersman_controllers_autoscaling as autoscaling;
 pub use steersman_controllers_batch as batch;
 pub use steersman_controllers_cluster as cluster;
+pub use steersman_controllers_devices as devices;
 pub use steersman_controllers_network as network;
 pub use steersman_controllers_nodes as nodes;
+pub use steersman_controllers_storage as storage;
 pub use steersman_controllers_workloads as workloads;
 pub use table::builtin;

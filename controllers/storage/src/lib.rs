@@ -1,0 +1,2 @@
+//! The controllers of volumes and of the claims to them. Each has a folder with its policy, options, RBAC rules and
+//! metrics.
