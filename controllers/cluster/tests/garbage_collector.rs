@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use steersman_apiserver::{Calls, Recording};
+use steersman_apiserver::{Calls, Failure, Recording, Verb};
 use steersman_controller::testing::{Cluster, eventually, settle};
 use steersman_controllers_cluster::garbage_collector::construct;
 
@@ -121,5 +121,68 @@ async fn an_owner_of_an_unwatched_kind_is_looked_up_now_and_then() {
     assert!(!cluster.peek("configmaps", "default/dependent").is_null());
     cluster.delete("Secret", "default/owner").await;
     is_gone(&cluster, "dependent").await;
+    controller.stop().await;
+}
+
+fn secret(name: &str, owners: &[Value]) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": { "namespace": "default", "name": name, "ownerReferences": owners },
+    })
+}
+
+/// Creates a config map whose deletion releases its dependents, with four dependents.
+async fn orphaning(cluster: &Cluster) {
+    let mut owner = config_map("owner", &[]);
+    owner["metadata"]["finalizers"] = json!(["orphan"]);
+    cluster.create(&owner).await;
+    for at in 0..3 {
+        cluster.create(&secret(&format!("of-{at}"), &[to(cluster, "owner")])).await;
+    }
+    cluster.create(&config_map("of-3", &[to(cluster, "owner")])).await;
+}
+
+fn are_released(cluster: &Cluster) -> bool {
+    let secrets = (0..3).map(|at| cluster.peek("secrets", &format!("default/of-{at}")));
+    let maps = [cluster.peek("configmaps", "default/of-3")];
+    secrets.chain(maps).all(|object| {
+        let metadata = &object["metadata"];
+        metadata["name"].is_string() && metadata["ownerReferences"].as_array().is_none_or(Vec::is_empty)
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphaning_releases_dependents_of_a_kind_that_no_cache_can_list() {
+    let cluster = Cluster::start().await;
+    let sick = Calls::to("secrets").user_agent("shared-informers");
+    cluster.server.faults().fail(usize::MAX, sick, Failure::InternalError);
+    orphaning(&cluster).await;
+    let controller = cluster.run(construct);
+    settle().await;
+    cluster.delete("ConfigMap", "default/owner").await;
+    is_gone(&cluster, "owner").await;
+    assert!(are_released(&cluster));
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphaning_waits_for_a_kind_that_the_collector_cannot_list_either() {
+    let cluster = Cluster::start().await;
+    cluster.server.faults().fail(usize::MAX, Calls::to("secrets").verb(Verb::List), Failure::InternalError);
+    let watches = Calls::to("secrets").verb(Verb::Watch);
+    cluster.server.faults().fail(usize::MAX, watches, Failure::InternalError);
+    orphaning(&cluster).await;
+    let recording = cluster.server.record();
+    let controller = cluster.run(construct);
+    settle().await;
+    cluster.delete("ConfigMap", "default/owner").await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(!cluster.peek("configmaps", "default/owner").is_null());
+    let lists = calls(&recording).iter().filter(|call| call.starts_with("list secrets")).count();
+    assert!((5..=30).contains(&lists), "the collector must back off: {lists} lists in ten minutes");
+    cluster.server.faults().clear();
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert!(cluster.peek("configmaps", "default/owner").is_null());
+    assert!(are_released(&cluster));
     controller.stop().await;
 }

@@ -130,6 +130,19 @@ impl Collector {
         (read(&graph), self.kinds.completeness())
     }
 
+    /// As [`dependents`](Self::dependents), with the sick kinds if the graph lacks the dependents of some.
+    pub(super) fn dependents_to_orphan(&self, owner: &Uid) -> (Vec<ObjectId>, Completeness, Vec<Arc<Kind>>) {
+        let graph = self.graph.lock();
+        // A kind may become overdue at any time, so the completeness must be read first. A kind whose first list completes
+        // meanwhile is no gap: the graph, which is locked, has all of its objects.
+        let completeness = self.kinds.completeness();
+        let sick = match completeness {
+            Completeness::ButSick => self.kinds.at(Progress::Overdue),
+            Completeness::Complete | Completeness::Listing => Vec::new(),
+        };
+        (graph.dependents(owner), completeness, sick)
+    }
+
     /// Forgets everything.
     pub(super) fn clear(&self) {
         *self.graph.lock() = Graph::default();

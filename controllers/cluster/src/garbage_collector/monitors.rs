@@ -104,7 +104,7 @@ impl Watcher {
             let kinds: Vec<_> = sick.iter().map(ToString::to_string).collect();
             tracing::warn!(
                 ?kinds,
-                "Kinds that can't be listed: their objects are not collected, and orphaning waits for them"
+                "Kinds that can't be listed: their objects are not collected, and each orphaning deletion lists them again"
             );
         } else if sick.is_empty() && !reported.is_empty() {
             tracing::info!("All kinds have been listed");

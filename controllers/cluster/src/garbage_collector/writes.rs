@@ -45,6 +45,15 @@ impl<'a> Calls<'a> {
         Ok(found.filter(|found| found.uid == object.uid))
     }
 
+    /// Calls `look` with the metadata of each object of the kind in a namespace, by a quorum list. An empty namespace stands
+    /// for all.
+    ///
+    /// # Errors
+    /// The call failed, or the metadata of an object can't be decoded.
+    pub(super) async fn for_each(&self, namespace: &str, look: impl FnMut(&Meta)) -> Result<(), SyncError> {
+        self.client.for_each_meta(namespace, look).await
+    }
+
     /// Removes an object's references to these owners.
     ///
     /// # Errors
