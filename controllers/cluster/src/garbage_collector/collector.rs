@@ -207,30 +207,18 @@ impl Collector {
 
 #[cfg(test)]
 mod tests {
-    use steersman_api::{GroupVersionKind, GroupVersionResource, Meta};
+    use steersman_api::Meta;
     use steersman_apiserver::TestServer;
-    use steersman_client::discovery::Resource;
     use steersman_controller::context::ControllerContext;
     use steersman_controller::options::OptionSet;
     use steersman_controller::testing::context;
 
-    use super::super::testing::{Change, POD, SET, id, meta, to};
+    use super::super::testing::{Change, POD, SET, collector, id, meta, resource, to};
     use super::*;
 
     fn pods(context: &ControllerContext) -> Kind {
-        let gvr = GroupVersionResource::new("", "v1", "pods");
-        let lease = context.informers.lease(&gvr);
-        let gvk = GroupVersionKind { group: "".into(), version: "v1".into(), kind: "Pod".into() };
-        let resource = Resource {
-            gvr,
-            gvk,
-            scope: Scope::Namespaced,
-            verbs: Vec::new(),
-            singular: "pod".into(),
-            short_names: Vec::new(),
-            categories: Vec::new(),
-            subresources: Vec::new(),
-        };
+        let resource = resource("pods", "Pod");
+        let lease = context.informers.lease(&resource.gvr);
         Kind::new(POD, &resource, Arc::clone(lease.informer()))
     }
 
@@ -238,14 +226,7 @@ mod tests {
     async fn a_kind_whose_cache_is_replaced_counts_as_being_listed() {
         let server = TestServer::start().await;
         let (context, _writers) = context(&server, OptionSet::default());
-        let collector = Collector {
-            graph: Mutex::default(),
-            kinds: Kinds::default(),
-            absent: AbsentOwners::default(),
-            attempt_to_delete: context.queue("delete"),
-            attempt_to_orphan: context.queue("orphan"),
-            recorder: context.recorder("test"),
-        };
+        let collector = collector(&context);
         let pod: Meta = meta("p").owned(&[to(SET, "s")]);
         let lists = || {
             collector.changed(POD, MetaChange::Added { meta: &pod, initial: true });

@@ -26,8 +26,11 @@ const PERIOD: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_secs(1);
 /// How long the collector counts on the first list of a kind. Upstream: `initialSyncTimeout`.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The wait for further kinds before the log names those that are overdue.
+/// The time from the first kind that becomes overdue until the log names all overdue kinds in one line.
 const GATHER: Duration = Duration::from_secs(1);
+/// The number of discoveries in a row that must miss a kind before the collector forgets the kind. Behind a load
+/// balancer, discovery may reach an API server that has just started and does not serve all kinds yet.
+const MISSES: u8 = 3;
 /// The time between two looks whether a cache that is synced has called the collector with everything that it holds.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -119,6 +122,8 @@ struct Monitor {
     /// Keeps the cache.
     _lease: Lease,
     registration: Arc<MappingRegistration>,
+    /// The number of the last discoveries that have missed the kind.
+    missed: u8,
     /// Ends the wait for the first list.
     _settling: DropGuard,
 }
@@ -131,7 +136,8 @@ struct Monitors<'a> {
 }
 
 impl Monitors<'_> {
-    /// Watches the kinds that discovery found, and no others. `discovered` still has the kinds of groups that do not respond.
+    /// Watches the kinds that discovery found, and forgets those that [`MISSES`] discoveries in a row have missed.
+    /// `discovered` still has the kinds of groups that do not respond.
     fn sync(&mut self, discovered: &Discovered) {
         let collector = &self.watcher.collector;
         let wanted = self.wanted(discovered);
@@ -140,7 +146,13 @@ impl Monitors<'_> {
             tracing::warn!("Discovery found no kind that can be listed, watched and deleted");
             return;
         }
-        let gone: Vec<_> = self.monitors.keys().filter(|id| !wanted.contains_key(id)).copied().collect();
+        let mut gone = Vec::new();
+        for (id, monitor) in &mut self.monitors {
+            monitor.missed = if wanted.contains_key(id) { 0 } else { monitor.missed + 1 };
+            if monitor.missed == MISSES {
+                gone.push(*id);
+            }
+        }
         for id in &gone {
             self.stop(*id);
         }
@@ -206,7 +218,8 @@ impl Monitors<'_> {
         });
         // The receiver is dropped at the end only.
         let _ = self.begun.send(settling);
-        let monitor = Monitor { resource, _lease: lease, registration, _settling: stop.drop_guard() };
+        let _settling = stop.drop_guard();
+        let monitor = Monitor { resource, _lease: lease, registration, missed: 0, _settling };
         self.monitors.insert(id, monitor);
     }
 
@@ -239,6 +252,50 @@ async fn settle(mut begun: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>) {
             Some(one) = begun.recv() => settling.push(one),
             Some(()) = settling.next() => {}
             else => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steersman_apiserver::TestServer;
+    use steersman_client::discovery::{Group, Version};
+    use steersman_controller::options::OptionSet;
+    use steersman_controller::testing::context;
+
+    use super::super::testing::{collector, resource};
+    use super::*;
+
+    /// The result of a discovery that found these resources of the core group.
+    fn found(resources: &[(&str, &str)]) -> Discovered {
+        let resources = resources.iter().map(|(name, kind)| Arc::new(resource(name, kind))).collect();
+        let version = Version { name: "v1".into(), resources };
+        Discovered {
+            groups: vec![Group { name: "".into(), versions: vec![version] }],
+            ..Discovered::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_kind_is_forgotten_once_three_discoveries_in_a_row_miss_it() {
+        let server = TestServer::start().await;
+        let (context, _writers) = context(&server, OptionSet::default());
+        let watcher = Watcher {
+            collector: Arc::new(collector(&context)),
+            informers: context.informers.clone(),
+            mapper: Arc::clone(&context.rest_mapper),
+            metrics: Metrics::new(),
+            lists: Arc::default(),
+        };
+        let (begun, _settling) = mpsc::unbounded_channel();
+        let mut monitors = Monitors { watcher: &watcher, monitors: BTreeMap::new(), begun };
+        let [pods, secrets] = [("pods", "Pod"), ("secrets", "Secret")];
+        let (both, one) = (found(&[pods, secrets]), found(&[pods]));
+        for (discovered, watched) in
+            [(&both, 2), (&one, 2), (&one, 2), (&both, 2), (&one, 2), (&one, 2), (&one, 1), (&both, 2)]
+        {
+            monitors.sync(discovered);
+            assert_eq!(watcher.collector.kinds.watched().len(), watched);
         }
     }
 }

@@ -2,9 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use steersman_api::{Meta, ObjectKey, OwnerReference, ResourceVersion, Time, Uid};
-use steersman_client::discovery::Scope;
+use steersman_api::{
+    GroupVersionKind, GroupVersionResource, Meta, ObjectKey, OwnerReference, ResourceVersion, Time, Uid,
+};
+use steersman_client::discovery::{Resource, Scope};
+use steersman_controller::context::ControllerContext;
 
+use super::collector::Collector;
 use super::graph::{Effect, Graph, Known, ObjectId};
 use super::kinds::KindId;
 
@@ -68,6 +72,32 @@ impl Change for Meta {
     }
     fn held_by(self, finalizers: &[&str]) -> Self {
         Self { finalizers: finalizers.iter().map(|one| (*one).into()).collect(), ..self }
+    }
+}
+
+/// A collector without kinds.
+pub(super) fn collector(context: &ControllerContext) -> Collector {
+    Collector {
+        graph: Default::default(),
+        kinds: Default::default(),
+        absent: Default::default(),
+        attempt_to_delete: context.queue("delete"),
+        attempt_to_orphan: context.queue("orphan"),
+        recorder: context.recorder("test"),
+    }
+}
+
+/// A namespaced resource of the core group, which the collector watches.
+pub(super) fn resource(name: &str, kind: &str) -> Resource {
+    Resource {
+        gvr: GroupVersionResource::new("", "v1", name),
+        gvk: GroupVersionKind { group: "".into(), version: "v1".into(), kind: kind.into() },
+        scope: Scope::Namespaced,
+        verbs: ["delete", "list", "watch"].map(Into::into).into(),
+        singular: "".into(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        subresources: Vec::new(),
     }
 }
 
