@@ -60,6 +60,8 @@ pub enum Accept {
     Object,
     /// The object's metadata only.
     Metadata,
+    /// The object's metadata only, in JSON.
+    MetadataJson,
     /// The metadata of a list's objects only.
     MetadataList,
     /// The object in JSON, with all of its fields.
@@ -73,6 +75,9 @@ impl Accept {
             Self::Metadata => {
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
                  application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+            }
+            Self::MetadataJson => {
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
             }
             Self::MetadataList => {
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
@@ -174,7 +179,7 @@ impl Answer {
         self.is_status
     }
 
-    /// The answer in JSON; asked for by [`Accept::Json`].
+    /// The answer in JSON, which the call must have asked for: [`Accept::Json`] or [`Accept::MetadataJson`].
     ///
     /// # Errors
     /// [`SyncError::Unknown`] if the answer is no JSON.

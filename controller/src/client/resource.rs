@@ -197,6 +197,17 @@ impl ResourceClient {
         answer.map(meta).transpose()
     }
 
+    /// Reads the metadata of an object with a quorum read, and the text of its `resourceVersion`, for API servers whose versions
+    /// are no numbers. `None` if there is no object of that name.
+    ///
+    /// # Errors
+    /// The call failed, or the answer can't be decoded.
+    pub async fn get_meta_and_version(&self, key: &ObjectKey) -> Result<Option<(Meta, String)>, SyncError> {
+        let Some(answer) = self.read(key, "", Accept::MetadataJson).await? else { return Ok(None) };
+        let version = answer.json()?["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        Ok(Some((answer.object::<MetaOnly>(0)?.meta().clone(), version)))
+    }
+
     /// Reads the scale of an object. `None` if there is no object of that name.
     ///
     /// # Errors

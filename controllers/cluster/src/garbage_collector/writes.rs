@@ -61,9 +61,11 @@ impl<'a> Calls<'a> {
     pub(super) async fn release(&self, object: &Meta, owners: &[Uid]) -> Result<Wrote, SyncError> {
         let strategic: Vec<_> = owners.iter().map(|uid| json!({"$patch": "delete", "uid": uid})).collect();
         let lost: HashSet<_> = owners.iter().collect();
-        let rest = object.owners.iter().filter(|reference| !lost.contains(&reference.uid));
-        let changed = self.patch_owners(object, json!(strategic), json!(rest.collect::<Vec<_>>())).await?;
-        Ok(wrote(&changed))
+        let rest = |object: &Meta| {
+            let rest = object.owners.iter().filter(|reference| !lost.contains(&reference.uid));
+            json!(rest.collect::<Vec<_>>())
+        };
+        Ok(wrote(&self.patch_owners(object, json!(strategic), rest).await?))
     }
 
     /// Changes an object's references so that none of them blocks the deletion of its owner. Returns the object's new state.
@@ -75,8 +77,8 @@ impl<'a> Calls<'a> {
             |one: &OwnerReference| OwnerReference { block_owner_deletion: Some(false), ..one.clone() };
         let blocking = object.owners.iter().filter(|one| one.block_owner_deletion == Some(true));
         let strategic: Vec<_> = blocking.map(unblocking).collect();
-        let all: Vec<_> = object.owners.iter().map(unblocking).collect();
-        let changed = self.patch_owners(object, json!(strategic), json!(all)).await?;
+        let all = |object: &Meta| json!(object.owners.iter().map(unblocking).collect::<Vec<_>>());
+        let changed = self.patch_owners(object, json!(strategic), all).await?;
         Ok(match &changed {
             Changed::Now(newest) => Ok(Meta::clone(newest)),
             other => Err(wrote(other)),
@@ -88,10 +90,11 @@ impl<'a> Calls<'a> {
     /// # Errors
     /// The call failed.
     pub(super) async fn remove_finalizer(&self, object: &Meta, finalizer: &str) -> Result<Wrote, SyncError> {
-        let rest: Vec<_> = object.finalizers.iter().filter(|one| *one != finalizer).collect();
-        let version = object.resource_version;
-        let patch = json!({"metadata": {"resourceVersion": version, "finalizers": rest}});
-        Ok(wrote(&self.client.patch_meta(&object.key, &Patch::Merge(patch)).await?))
+        let changed = self.patch_current(object, |object| {
+            let rest: Vec<_> = object.finalizers.iter().filter(|one| *one != finalizer).collect();
+            json!({"finalizers": rest})
+        });
+        Ok(wrote(&changed.await?))
     }
 
     /// Deletes an object, in this version only if there is one.
@@ -118,7 +121,7 @@ impl<'a> Calls<'a> {
         &self,
         object: &Meta,
         strategic: Value,
-        all: Value,
+        all: impl Fn(&Meta) -> Value,
     ) -> Result<Changed<Meta>, SyncError> {
         if self.kind.takes_strategic_patches() {
             let patch = json!({"metadata": {"uid": object.uid, "ownerReferences": strategic}});
@@ -130,9 +133,28 @@ impl<'a> Calls<'a> {
                 Err(error) => return Err(error),
             }
         }
-        let version = object.resource_version;
-        let patch = json!({"metadata": {"resourceVersion": version, "ownerReferences": all}});
-        self.client.patch_meta(&object.key, &Patch::Merge(patch)).await
+        self.patch_current(object, |object| json!({"ownerReferences": all(object)})).await
+    }
+
+    /// Merges what `change` returns into the metadata of an object, if the object still has the version that `change` gets.
+    ///
+    /// A cache has no version of an object whose API server uses versions that are no numbers. Such an object is read first.
+    async fn patch_current(
+        &self,
+        object: &Meta,
+        change: impl Fn(&Meta) -> Value,
+    ) -> Result<Changed<Meta>, SyncError> {
+        let (mut metadata, version) = if object.resource_version == ResourceVersion::ANY {
+            let found = self.client.get_meta_and_version(&object.key).await?;
+            match found.filter(|(found, _)| found.uid == object.uid) {
+                Some((newest, version)) => (change(&newest), version),
+                None => return Ok(Changed::Gone),
+            }
+        } else {
+            (change(object), object.resource_version.to_string())
+        };
+        metadata["resourceVersion"] = version.into();
+        self.client.patch_meta(&object.key, &Patch::Merge(json!({"metadata": metadata}))).await
     }
 }
 
@@ -141,5 +163,83 @@ fn wrote(changed: &Changed<Meta>) -> Wrote {
         Changed::Now(_) => Wrote::Done,
         Changed::Gone => Wrote::Gone,
         Changed::Conflict(_) => Wrote::Conflict,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+    use parking_lot::Mutex;
+    use steersman_client::Clients;
+    use steersman_informer::SharedInformerFactory;
+    use steersman_informer::wire::meta::MetaOnly;
+    use steersman_informer::wire::{Encoding, Object};
+    use tower::service_fn;
+
+    use super::super::kinds::KindId;
+    use super::super::testing::resource;
+    use super::*;
+
+    const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
+
+    /// An object of an aggregated API server whose versions are no numbers.
+    fn stored() -> Value {
+        let owner = |uid: &str| json!({"apiVersion": "v1", "kind": "Set", "name": uid, "uid": uid});
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {
+            "namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "c7-0f",
+            "finalizers": ["orphan", "example.com/new"], "ownerReferences": [owner("lost"), owner("new")],
+        }})
+    }
+
+    /// Answers reads with [`stored`], refuses strategic merge patches, and keeps the bodies of merge patches.
+    async fn answer(
+        request: Request<Body>,
+        patches: Arc<Mutex<Vec<Value>>>,
+    ) -> Result<Response<Body>, Infallible> {
+        let (head, body) = request.into_parts();
+        let is_strategic =
+            head.headers.get("content-type").is_some_and(|found| found == STRATEGIC_MERGE_PATCH);
+        if head.method == Method::PATCH && !is_strategic {
+            let body = body.collect_bytes().await.unwrap();
+            patches.lock().push(serde_json::from_slice(&body).unwrap());
+        }
+        let status = if is_strategic { 415 } else { 200 };
+        let response = Response::builder().status(status).header("content-type", "application/json");
+        Ok(response.body(Body::from(stored().to_string().into_bytes())).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_patch_names_the_version_of_an_object_whose_versions_are_no_numbers() {
+        let patches = Arc::<Mutex<Vec<Value>>>::default();
+        let seen = Arc::clone(&patches);
+        let clients = Clients::over(service_fn(move |request| answer(request, Arc::clone(&seen))));
+        let informers = SharedInformerFactory::new(clients.watch_client(), Default::default());
+        let resource = resource("widgets", "Widget");
+        let lease = informers.lease(&resource.gvr);
+        let kind = Kind::new(KindId(0), &resource, Arc::clone(lease.informer()));
+        let calls = Calls::of(&kind, &clients.sender("test"));
+        let stored = stored().to_string().into_bytes();
+        let mut cached = MetaOnly::decode(&stored.into(), Encoding::Json, 0).unwrap().meta().clone();
+        assert_eq!(cached.resource_version, ResourceVersion::ANY);
+        // The cache is older than the API server's object.
+        cached.finalizers = ["orphan".into()].into();
+        cached.owners = cached.owners[..1].into();
+
+        assert_eq!(calls.remove_finalizer(&cached, "orphan").await.unwrap(), Wrote::Done);
+        assert_eq!(calls.release(&cached, &["lost".into()]).await.unwrap(), Wrote::Done);
+        let sent = std::mem::take(&mut *patches.lock());
+        let metadata = |at: usize| &sent[at]["metadata"];
+        assert_eq!(metadata(0)["resourceVersion"], "c7-0f");
+        assert_eq!(metadata(0)["finalizers"], json!(["example.com/new"]));
+        assert_eq!(metadata(1)["resourceVersion"], "c7-0f");
+        assert_eq!(metadata(1)["ownerReferences"].as_array().unwrap().len(), 1);
+        assert_eq!(metadata(1)["ownerReferences"][0]["uid"], "new");
+
+        let another = Meta { uid: "other".into(), ..cached };
+        assert_eq!(calls.remove_finalizer(&another, "orphan").await.unwrap(), Wrote::Gone);
     }
 }
