@@ -124,6 +124,26 @@ async fn an_owner_of_an_unwatched_kind_is_looked_up_now_and_then() {
     controller.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_collector_looks_ever_more_rarely_for_a_kind_that_the_api_server_lacks() {
+    let cluster = Cluster::start().await;
+    let owner = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "name": "a", "uid": "a" });
+    cluster.create(&config_map("dependent", &[owner])).await;
+    let controller = cluster.run(construct);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let added =
+        controller.metrics.gather().into_iter().find(|family| family.name() == "workqueue_adds_total");
+    let added = added.expect("the queue must be measured");
+    let of_queue = |metric: &&prometheus::proto::Metric| {
+        metric.get_label().iter().any(|label| label.value() == "garbage_collector_attempt_to_delete")
+    };
+    let syncs: f64 =
+        added.get_metric().iter().filter(of_queue).map(|metric| metric.get_counter().get_value()).sum();
+    assert!((2.0..60.0).contains(&syncs), "{syncs} syncs in an hour");
+    assert!(!cluster.peek("configmaps", "default/dependent").is_null());
+    controller.stop().await;
+}
+
 fn secret(name: &str, owners: &[Value]) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret",

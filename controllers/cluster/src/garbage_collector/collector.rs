@@ -14,6 +14,7 @@ use steersman_informer::work_queue::WorkQueue;
 use super::coordinates::{AbsentOwners, Coordinates};
 use super::graph::{Effect, Graph, Known, ObjectId};
 use super::kinds::{Completeness, Kind, KindId, Kinds, Progress};
+use super::missing_kinds::MissingKinds;
 
 /// How long an owner that no cache shows has to appear before the API server is asked whether it exists: the caches of
 /// dependents are often a little ahead of those of owners.
@@ -49,6 +50,7 @@ pub(super) struct Collector {
     pub(super) graph: Mutex<Graph>,
     pub(super) kinds: Kinds,
     pub(super) absent: AbsentOwners,
+    pub(super) missing: MissingKinds,
     pub(super) attempt_to_delete: WorkQueue<Key>,
     pub(super) attempt_to_orphan: WorkQueue<ObjectId>,
     pub(super) recorder: Recorder,
@@ -148,6 +150,7 @@ impl Collector {
         *self.graph.lock() = Graph::default();
         self.kinds.watched().into_iter().for_each(|kind| self.kinds.unwatch(kind));
         self.absent.clear();
+        self.missing.clear();
     }
 
     fn queue(&self, effects: Vec<Effect>) {

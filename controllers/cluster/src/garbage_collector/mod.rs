@@ -39,6 +39,7 @@ mod dump;
 mod graph;
 mod kinds;
 mod metrics;
+mod missing_kinds;
 mod monitors;
 mod owners;
 #[cfg(test)]
@@ -85,6 +86,7 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         graph: Default::default(),
         kinds: Default::default(),
         absent: Default::default(),
+        missing: Default::default(),
         attempt_to_delete: context.queue("garbage_collector_attempt_to_delete"),
         attempt_to_orphan: context.queue("garbage_collector_attempt_to_orphan"),
         recorder: context.recorder(NAME),

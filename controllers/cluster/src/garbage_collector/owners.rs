@@ -1,6 +1,7 @@
 //! Finds out whether the owner that a reference names exists.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use steersman_api::{Meta, ObjectKey, OwnerReference};
 use steersman_client::discovery::Scope;
@@ -23,10 +24,11 @@ pub(super) enum Standing {
     Waiting,
     /// There is no such owner.
     Dangling,
-    /// A cluster-scoped object names an owner of a namespaced kind. Nobody can tell which namespace is meant.
+    /// A cluster-scoped object names an owner of a namespaced kind. The reference does not say which namespace is meant.
     Invalid,
-    /// The API server does not have the owner's kind, or does not answer for its group. The owner may exist.
-    Unmapped,
+    /// The API server does not have the owner's kind, or does not answer for its group. The owner may exist. The time until the
+    /// collector should look for the kind again.
+    Unmapped(Duration),
 }
 
 /// Finds out whether owners exist: from the caches and from earlier answers, or else from the API server.
@@ -47,7 +49,7 @@ impl Owners {
             match scope.or_else(|| self.mapper.known_for(&owner.gvk()).map(|resource| resource.scope)) {
                 Some(Scope::Cluster) => {}
                 Some(Scope::Namespaced) => return Standing::Invalid,
-                None => return Standing::Unmapped,
+                None => return self.unmapped(&owner),
             }
         }
         if self.collector.graph.lock().is_gone(reference, namespace, &self.collector.kinds) {
@@ -63,8 +65,16 @@ impl Owners {
         if self.collector.absent.has(&owner) {
             return Standing::Dangling;
         }
-        let is_mapped = self.mapper.known_for(&owner.gvk()).is_some();
-        if is_mapped { Standing::Unknown } else { Standing::Unmapped }
+        let gvk = owner.gvk();
+        if self.mapper.known_for(&gvk).is_none() {
+            return self.unmapped(&owner);
+        }
+        self.collector.missing.found(&gvk);
+        Standing::Unknown
+    }
+
+    fn unmapped(&self, owner: &Coordinates) -> Standing {
+        Standing::Unmapped(self.collector.missing.missed(owner.gvk()))
     }
 
     /// Asks the API server.
@@ -78,7 +88,7 @@ impl Owners {
         // What the last discovery found: workers do not wait for another.
         let Some(resource) = self.mapper.known_for(&owner.gvk()) else {
             tracing::debug!(%owner, "The API server does not have the owner's kind");
-            return Ok(Standing::Unmapped);
+            return Ok(self.unmapped(owner));
         };
         let key = match resource.scope {
             Scope::Cluster => ObjectKey::cluster(owner.name.clone()),

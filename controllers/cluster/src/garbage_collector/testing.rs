@@ -81,6 +81,7 @@ pub(super) fn collector(context: &ControllerContext) -> Collector {
         graph: Default::default(),
         kinds: Default::default(),
         absent: Default::default(),
+        missing: Default::default(),
         attempt_to_delete: context.queue("delete"),
         attempt_to_orphan: context.queue("orphan"),
         recorder: context.recorder("test"),

@@ -22,8 +22,6 @@ use super::super::{FOREGROUND, ORPHAN};
 
 /// The wait for kinds whose first list is under way.
 pub(in super::super) const LISTING: Duration = Duration::from_millis(500);
-/// The wait for an owner's kind that the API server does not have. Costs a look into what discovery found.
-pub(super) const UNMAPPED: Duration = Duration::from_secs(10);
 /// How many owners are looked up at once.
 const LOOKS: usize = 8;
 
@@ -110,8 +108,12 @@ pub(super) fn plan(object: &Object) -> Plan<Step> {
     if has(Standing::Invalid) {
         return Plan::done();
     }
-    if has(Standing::Unmapped) {
-        return Plan::Done { requeue_after: Some(UNMAPPED) };
+    let waits = standings.iter().filter_map(|standing| match standing {
+        Standing::Unmapped(wait) => Some(*wait),
+        _ => None,
+    });
+    if let requeue_after @ Some(_) = waits.min() {
+        return Plan::Done { requeue_after };
     }
     let unknown: Vec<_> =
         (0..standings.len()).filter(|at| standings[*at] == Standing::Unknown).map(Step::Look).collect();

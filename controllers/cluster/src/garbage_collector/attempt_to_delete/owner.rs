@@ -50,7 +50,7 @@ pub(super) fn plan(owner: Owner) -> Plan<Step> {
         (Standing::Unknown, _) => Plan::step(Step::Look),
         (Standing::Dangling, _) => Plan::step(Step::QueueDependents),
         (Standing::Invalid, _) => Plan::done(),
-        (Standing::Unmapped, _) => Plan::Done { requeue_after: Some(super::object::UNMAPPED) },
+        (Standing::Unmapped(wait), _) => Plan::Done { requeue_after: Some(wait) },
         // From now on, changes of the cache tell what becomes of it.
         (Standing::Solid | Standing::Waiting, Source::Known) => Plan::done(),
         // If its creation and its deletion both were lost with a watch, the cache will never show it.

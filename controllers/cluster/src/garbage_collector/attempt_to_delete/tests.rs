@@ -12,8 +12,10 @@ use super::super::owners::Standing::{Dangling, Invalid, Solid, Unknown, Unmapped
 use super::super::testing::{Change, SET, blocking, meta, to};
 use super::super::writes::Wrote;
 use super::super::{FOREGROUND, ORPHAN};
-use super::object::{LISTING, Object, Outcome, Progress, Step, UNMAPPED, plan};
+use super::object::{LISTING, Object, Outcome, Progress, Step, plan};
 use super::owner::{self, Owner, Source, UNSEEN, UNWATCHED};
+
+const SOON: Duration = Duration::from_secs(10);
 
 /// An object with an owner for each standing: `o0`, `o1` and so on.
 fn owned(standings: &[Standing]) -> Object {
@@ -55,8 +57,8 @@ fn the_standings_of_its_owners_decide_about_an_object() {
         (&[Dangling, Solid, Waiting], release(&["o0", "o2"])),
         (&[Invalid], Plan::done()),
         (&[Dangling, Invalid], Plan::done()),
-        (&[Dangling, Unmapped], later(UNMAPPED)),
-        (&[Unknown, Unmapped, Unknown], later(UNMAPPED)),
+        (&[Dangling, Unmapped(SOON)], later(SOON)),
+        (&[Unknown, Unmapped(2 * SOON), Unmapped(SOON)], later(SOON)),
         (&[Unknown, Invalid], Plan::done()),
     ] {
         assert_eq!(plan(&owned(standings)), expected, "{standings:?}");
@@ -200,7 +202,7 @@ fn an_owner_that_no_cache_shows_is_looked_up_and_its_dependents_queued_if_it_is_
         (owner(Solid, Source::Asked), later(UNSEEN)),
         (owner(Waiting, Source::Asked), later(UNSEEN)),
         (Owner { is_watched: false, ..owner(Solid, Source::Asked) }, later(UNWATCHED)),
-        (owner(Unmapped, Source::Asked), later(UNMAPPED)),
+        (owner(Unmapped(SOON), Source::Asked), later(SOON)),
         (owner(Invalid, Source::Asked), Plan::done()),
     ] {
         assert_eq!(owner::plan(owner), expected, "{owner:?}");
