@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
@@ -61,11 +62,16 @@ enum Fault {
 /// An authority whose files may change.
 pub(super) struct Authority {
     files: Files,
+    /// Not locked while the files are read, which may take long on a network's file system.
     current: Mutex<Current>,
+    /// The number of reads that have begun after the first.
+    reads: AtomicU64,
 }
 
 /// The last good content of the files.
 struct Current {
+    /// The number of the last read that found this content, from zero. A read never replaces the result of a later one.
+    read: u64,
     digest: Digest,
     pair: Arc<Pair>,
 }
@@ -81,8 +87,8 @@ impl Authority {
     pub(super) fn load(files: Files) -> Result<Self, LoadError> {
         let [certificate, key] = files.read()?;
         let pair = Arc::new(Pair::parse(&files, &certificate, &key)?);
-        let current = Mutex::new(Current { digest: digest_of(&certificate, &key), pair });
-        Ok(Self { files, current })
+        let current = Mutex::new(Current { read: 0, digest: digest_of(&certificate, &key), pair });
+        Ok(Self { files, current, reads: AtomicU64::new(0) })
     }
 
     /// The files.
@@ -90,8 +96,8 @@ impl Authority {
         &self.files
     }
 
-    /// The authority as the files have it now. If they can't be used, which may be so while somebody replaces one after the
-    /// other, the last good one.
+    /// The authority in the files. If they can't be used, for instance because an administrator has replaced only one of them so
+    /// far, the last good one.
     pub(super) async fn current(self: &Arc<Self>) -> Arc<Pair> {
         let this = Arc::clone(self);
         let reload = tokio::task::spawn_blocking(move || this.reload());
@@ -99,27 +105,31 @@ impl Authority {
     }
 
     fn reload(&self) -> Arc<Pair> {
+        let read = self.reads.fetch_add(1, Ordering::Relaxed) + 1;
+        let last = self.current.lock().digest.clone();
+        let changed = self.changed(read, &last);
         let mut current = self.current.lock();
-        match self.changed(&current.digest) {
-            Ok(None) => {}
-            Ok(Some(changed)) => {
+        match changed {
+            Ok(Some(changed)) if changed.read > current.read => {
                 tracing::info!(file = %self.files.certificate.1.display(), "Loaded a new cert/key pair");
                 *current = changed;
             }
+            Ok(Some(_overtaken)) => {}
+            Ok(None) => current.read = current.read.max(read),
             Err(error) => tracing::warn!(%error, "Signing with the earlier cert/key pair"),
         }
         Arc::clone(&current.pair)
     }
 
-    /// The content of the files, if it is another one.
-    fn changed(&self, last: &Digest) -> Result<Option<Current>, LoadError> {
+    /// Reads the files. Returns their content if it is not the last known one.
+    fn changed(&self, read: u64, last: &Digest) -> Result<Option<Current>, LoadError> {
         let [certificate, key] = self.files.read()?;
         let digest = digest_of(&certificate, &key);
         if digest == *last {
             return Ok(None);
         }
         let pair = Arc::new(Pair::parse(&self.files, &certificate, &key)?);
-        Ok(Some(Current { digest, pair }))
+        Ok(Some(Current { read, digest, pair }))
     }
 }
 

@@ -2,7 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
 
 use super::super::super::testing::authority;
 use super::super::authority::{Authority, Files};
@@ -64,6 +68,44 @@ fn an_error_names_the_flag_and_the_file() {
     }
     let missing = Authority::load(files(Path::new("/nowhere"))).err().unwrap().to_string();
     assert!(missing.starts_with("--cluster-signing-cert-file: /nowhere/ca.crt: "), "{missing}");
+}
+
+/// Waits until a reader has opened a named pipe.
+fn open_for_reader(pipe: &Path) -> fs::File {
+    fs::OpenOptions::new().write(true).open(pipe).unwrap()
+}
+
+#[tokio::test]
+async fn a_file_that_does_not_answer_holds_up_no_other_signature() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = authority("a");
+    write(folder.path(), &certificate, &key);
+    let loaded = Arc::new(Authority::load(files(folder.path())).unwrap());
+    let first = loaded.current().await;
+
+    let path = folder.path().join("ca.crt");
+    fs::remove_file(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let mut slow = JoinSet::new();
+    slow.spawn({
+        let loaded = Arc::clone(&loaded);
+        async move { loaded.current().await }
+    });
+    let pipe = {
+        let path = path.clone();
+        tokio::task::spawn_blocking(move || open_for_reader(&path)).await.unwrap()
+    };
+    // A new file takes the place of the pipe, which is still being read.
+    let (new_certificate, new_key) = authority("b");
+    fs::remove_file(&path).unwrap();
+    write(folder.path(), &new_certificate, &new_key);
+    let second = tokio::time::timeout(Duration::from_secs(30), loaded.current()).await.expect("no wait");
+    assert!(!Arc::ptr_eq(&first, &second));
+    drop(pipe);
+    assert!(
+        Arc::ptr_eq(&second, &slow.join_next().await.unwrap().unwrap()),
+        "an older read replaces no newer one"
+    );
 }
 
 #[tokio::test]
