@@ -128,7 +128,15 @@ impl Cluster {
 
     /// Runs one controller with these settings.
     pub fn run_with(&self, constructor: Constructor, options: OptionSet) -> Running {
-        let (context, writers) = context(&self.server, options);
+        self.run_in(context(&self.server, options), constructor)
+    }
+
+    /// Runs one controller in a context that [`context`] has made.
+    pub fn run_in(
+        &self,
+        (context, writers): (ControllerContext, events::Writers),
+        constructor: Constructor,
+    ) -> Running {
         let (informers, metrics) = (context.informers.clone(), context.metrics.clone());
         let registry = Registry::new(vec![Descriptor::new("tested", &[], constructor)]);
         let all = Selection::parse(&["*"], &registry).unwrap();

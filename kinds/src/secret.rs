@@ -6,8 +6,8 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use steersman_api::{ArcStr, Uid};
-use steersman_informer::serde::Deserializer;
 use steersman_informer::serde::de::{Error, IgnoredAny, MapAccess, Visitor};
+use steersman_informer::serde::{Deserialize, Deserializer};
 use steersman_informer::wire::{Field, FieldValue, Key, WireError};
 use steersman_informer::{kind, projection};
 
@@ -46,6 +46,10 @@ pub struct TokenContents {
     pub has_token: bool,
 }
 
+/// Whether the Secret's type is [`SERVICE_ACCOUNT_TOKEN`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IsToken(pub bool);
+
 projection! {
     /// The service account that the Secret belongs to.
     pub struct TokenAccount {
@@ -59,6 +63,7 @@ kind! {
     pub struct Secret("", "v1", "secrets") {
         account: TokenAccount = 1 "metadata",
         contents: TokenContents = 2 "data",
+        is_token: IsToken = 3 "type",
     }
 }
 
@@ -87,6 +92,17 @@ impl FieldValue for AccountReference {
         let keys = [ACCOUNT_NAME, ACCOUNT_UID];
         annotation::pick_each(deserializer, &keys, |key, value| reference.set(key, value))?;
         Ok(reference)
+    }
+}
+
+impl FieldValue for IsToken {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        self.0 = field.text()? == SERVICE_ACCOUNT_TOKEN;
+        Ok(())
+    }
+
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Key::deserialize(deserializer).map(|text| Self(&*text == SERVICE_ACCOUNT_TOKEN))
     }
 }
 

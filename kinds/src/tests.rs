@@ -40,7 +40,10 @@ use super::replication_controller::{
 };
 use super::resource_claim::{EXTENDED_RESOURCE_CLAIM, ResourceClaim};
 use super::resource_quota::ResourceQuota;
-use super::secret::{ACCOUNT_NAME, ACCOUNT_UID, AccountReference, Secret, TokenAccount, TokenContents};
+use super::secret::{
+    ACCOUNT_NAME, ACCOUNT_UID, AccountReference, IsToken, SERVICE_ACCOUNT_TOKEN, Secret, TokenAccount,
+    TokenContents,
+};
 use super::service::{Hinting, Service};
 use super::service_account::{SecretReferences, ServiceAccount};
 use super::service_cidr::{ServiceCIDR, ServiceCidrSpec, ServiceCidrStatus};
@@ -613,6 +616,18 @@ fn tokens_of_service_accounts_are_the_same_in_both_encodings() {
         for decoded in decoded::<Secret>(&object, u64::MAX) {
             assert_eq!(TokenAccount::of(&decoded).unwrap().account, account, "{object}");
             assert_eq!(*TokenContents::of(&decoded).unwrap(), contents, "{object}");
+        }
+    }
+}
+
+#[test]
+fn the_type_of_a_token_is_the_same_in_both_encodings() {
+    for (kind, expected) in
+        [(json!(SERVICE_ACCOUNT_TOKEN), true), (json!("Opaque"), false), (json!(""), false)]
+    {
+        let object = json!({"metadata": {"name": "a"}, "type": kind});
+        for decoded in decoded::<Secret>(&object, IsToken::BIT) {
+            assert_eq!(IsToken::of(&decoded).unwrap().0, expected, "{object}");
         }
     }
 }

@@ -13,7 +13,7 @@ use steersman_informer::wire::Group;
 use steersman_informer::{Lister, View};
 use steersman_kinds::pod::Pod;
 use steersman_kinds::pod_secrets::PodSecrets;
-use steersman_kinds::secret::{Secret, TokenAccount};
+use steersman_kinds::secret::{IsToken, Secret, TokenAccount};
 use steersman_kinds::service_account::SecretReferences;
 
 use super::plan::{Observed, Step, Token, date, plan};
@@ -61,7 +61,9 @@ impl Cleaner {
         let of_account = |secret: &View<TokenSecret>| {
             let wanted = &secret.get::<TokenAccount>().account;
             let key = ObjectKey::new(secret.meta().key.namespace.clone(), wanted.name.clone());
-            accounts.get(&key).is_some_and(|account| {
+            // The API server may have ignored the field selector.
+            let is_token = secret.get::<IsToken>().0;
+            accounts.get(&key).filter(|_| is_token).is_some_and(|account| {
                 (wanted.uid.is_empty() || wanted.uid == account.meta().uid)
                     && account.get::<SecretReferences>().has(&secret.meta().key.name)
             })
@@ -80,7 +82,7 @@ impl Cleaner {
     }
 }
 
-/// The token in a Secret. `None` if the Secret is being deleted, or nobody knows when it was last used.
+/// The token in a Secret. `None` if the Secret is being deleted, or its label does not tell when it was last used.
 fn token(secret: &View<TokenSecret>) -> Option<Token> {
     let meta = secret.meta();
     if meta.is_deleting() {

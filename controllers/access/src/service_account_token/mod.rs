@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Both queues have upstream's name for each: `serviceaccount_tokens_service`. The cache has Secrets of this one type, and of
-//! each only the account and which data are there. The controller reads a Secret before it signs, and signs only if the cache
+//! each only the account and which data are there. The controller checks the type of each cached Secret as well, so that it
+//! harms no other Secrets if a proxy or API server ignores the field selector. The controller reads a Secret before it signs, and signs only if the cache
 //! showed the state that it read: so it never signs a second token for one that another process has written.
 
 use std::path::Path;
@@ -25,7 +26,7 @@ use steersman_controller::registry::{BoxError, Construction, Descriptor};
 use steersman_controller::runner::{GiveUp, QueueLoop};
 use steersman_informer::list_watch::Scope;
 use steersman_informer::{Change, IndexValue, Informer, View, keep};
-use steersman_kinds::secret::{SERVICE_ACCOUNT_TOKEN, Secret, TokenAccount, TokenContents};
+use steersman_kinds::secret::{IsToken, SERVICE_ACCOUNT_TOKEN, Secret, TokenAccount, TokenContents};
 
 use crate::service_account::Account;
 use keys::{AccountKey, SecretKey};
@@ -65,7 +66,7 @@ options! {
 
 keep! {
     /// What controllers of this crate read of a Secret with a token.
-    pub struct TokenSecret: Secret => TokenAccount, TokenContents
+    pub struct TokenSecret: Secret => TokenAccount, TokenContents, IsToken
 }
 
 /// How often in a row a key is tried again, as upstream's `maxRetries` of this controller.
@@ -103,17 +104,12 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     secrets.map({
         let queue = of_secrets.clone();
         move |change| {
-            let secret_key = |secret: &View<TokenSecret>| {
-                let (meta, account) = (secret.meta(), &secret.get::<TokenAccount>().account);
-                SecretKey { key: meta.key.clone(), uid: meta.uid.clone(), account: account.clone() }
-            };
             let replaced = match change {
                 Change::Updated { old, new } if old.meta().uid != new.meta().uid => Some(old),
                 _ => None,
             };
-            let keys = replaced.into_iter().chain([change.newest()]).map(secret_key);
-            // The API server admits no Secret of this type that names no account.
-            keys.filter(|key| !key.account.name.is_empty()).for_each(|key| queue.add(key));
+            let secrets = replaced.into_iter().chain([change.newest()]);
+            secrets.filter_map(secret_key).for_each(|key| queue.add(key));
         }
     });
     let sender = context.client_for("tokens-controller");
@@ -121,8 +117,8 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         accounts: accounts.lister(),
         secrets: secrets.lister(),
         by_account: secrets.add_index("account", |secret| {
-            let account = secret.get::<TokenAccount>().account.name.clone();
-            vec![IndexValue::Pair(secret.meta().key.namespace.clone(), account)]
+            let key = secret_key(secret);
+            key.map(|key| IndexValue::Pair(key.key.namespace, key.account.name)).into_iter().collect()
         }),
         client: Client::new(sender.clone()),
     };
@@ -140,6 +136,18 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         QueueLoop::new(Arc::new(of_secret), of_secrets).workers(workers).give_up(give_up).into(),
     ];
     Ok(Construction::new(loops, [accounts.any(), secrets.any()]))
+}
+
+/// The key of a Secret that holds a token. `None` if the Secret has another type, or names no account: the API server admits no
+/// token of that kind.
+fn secret_key(secret: &View<TokenSecret>) -> Option<SecretKey> {
+    let (meta, account) = (secret.meta(), &secret.get::<TokenAccount>().account);
+    let names_account = secret.get::<IsToken>().0 && !account.name.is_empty();
+    names_account.then(|| SecretKey {
+        key: meta.key.clone(),
+        uid: meta.uid.clone(),
+        account: account.clone(),
+    })
 }
 
 /// The informer of Secrets that hold a token of a service account.

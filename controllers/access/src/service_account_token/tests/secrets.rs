@@ -2,14 +2,19 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::Request;
+use kube::client::Body;
 use serde_json::{Value, json};
 use steersman_api::{ResourceVersion, Status};
 use steersman_apiserver::{Calls, Failure, Verb};
+use steersman_client::Clients;
 use steersman_controller::options::OptionSet;
 use steersman_controller::plan::Plan;
-use steersman_controller::testing::{Cluster, Running, eventually, settle};
+use steersman_controller::testing::{Cluster, Running, context, eventually, settle};
+use steersman_informer::{SharedInformerFactory, factory};
 use steersman_kinds::content_digest::ContentDigest;
 use steersman_kinds::secret::TokenContents;
+use tower::{ServiceExt, service_fn};
 
 use super::super::plan::{Account, Missing, Observed, Step, plan};
 use super::super::secrets::{missing_of, remove_reference};
@@ -82,11 +87,29 @@ fn only_the_references_to_one_secret_are_removed() {
     assert!(!remove_reference(&mut json!({}), "a"));
 }
 
-fn run(cluster: &Cluster) -> Running {
+fn options() -> OptionSet {
     let file = "src/service_account_token/testdata/rsa-pkcs1.pem";
     let key_file = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
-    let options = ServiceAccountOptions { key_file, ..ServiceAccountOptions::default() };
-    cluster.run_with(construct, OptionSet::default().with(options))
+    OptionSet::default().with(ServiceAccountOptions { key_file, ..ServiceAccountOptions::default() })
+}
+
+fn run(cluster: &Cluster) -> Running {
+    cluster.run_with(construct, options())
+}
+
+/// Runs the controller with caches whose field selectors the API server ignores.
+fn run_without_selectors(cluster: &Cluster) -> Running {
+    let server = cluster.server.in_memory();
+    let service = service_fn(move |mut request: Request<Body>| {
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        let kept: Vec<_> = query.split('&').filter(|part| !part.starts_with("fieldSelector=")).collect();
+        *request.uri_mut() = format!("{path}?{}", kept.join("&")).parse().unwrap();
+        server.clone().oneshot(request)
+    });
+    let (mut context, writers) = context(&cluster.server, options());
+    let client = Clients::over(service).watch_client();
+    context.informers = SharedInformerFactory::new(client, factory::Options::default());
+    cluster.run_in((context, writers), construct)
 }
 
 async fn create_account(cluster: &Cluster, name: &str, secrets: &[&str]) -> String {
@@ -107,6 +130,32 @@ async fn create_secret(cluster: &Cluster, name: &str, account: &str, uid: Option
         json!({"name": name, "namespace": "default", "annotations": annotations, "labels": {"my": "own"}});
     let kind = "kubernetes.io/service-account-token";
     cluster.create(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": kind})).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_of_other_types_stay_as_they_are_even_if_the_cache_shows_them() {
+    let cluster = Cluster::start().await;
+    create_account(&cluster, "robot", &[]).await;
+    for (name, account) in [("without-account", "nobody"), ("of-account", "robot")] {
+        let annotations = json!({"kubernetes.io/service-account.name": account});
+        let meta = json!({"name": name, "namespace": "default", "annotations": annotations});
+        cluster
+            .create(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "Opaque"}))
+            .await;
+    }
+    let secrets =
+        || ["without-account", "of-account"].map(|name| cluster.peek("secrets", &format!("default/{name}")));
+    let before = secrets();
+    let running = run_without_selectors(&cluster);
+    create_secret(&cluster, "token", "robot", None).await;
+    filled(&cluster, "token").await;
+    settle().await;
+    assert_eq!(secrets(), before);
+    cluster.delete("ServiceAccount", "default/robot").await;
+    goes(&cluster, "token").await;
+    settle().await;
+    assert_eq!(secrets(), before);
+    running.stop().await;
 }
 
 async fn filled(cluster: &Cluster, name: &str) -> Value {
