@@ -32,8 +32,8 @@ type Pages = BTreeMap<(&'static str, &'static str), Arc<Show>>;
 
 /// The pages of all controllers. Cheap to clone.
 ///
-/// Upstream's manager serves them at `/debug/controllers/{controller}/{page}`. They may show names of any object, so whoever
-/// serves them must restrict who may read them.
+/// Upstream's manager serves them at `/debug/controllers/{controller}/{page}`. They may show names of any object, so the
+/// server that serves them must restrict who may read them.
 #[derive(Clone, Default)]
 pub struct DebugPages(Arc<Mutex<Pages>>);
 

@@ -154,7 +154,7 @@ impl FieldValue for Ports {
 /// that it wants, and writes the one that it wants.
 ///
 /// Different endpoints have the same hash with a probability of 2^-64. The hashes' keys are random, so hashes can be compared
-/// within one process only, and nobody can construct two endpoints with the same hash.
+/// within one process only, and users can't construct two endpoints with the same hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// A hash of what tells the endpoint from others: its addresses in any order, its hostname, and the namespace and name

@@ -110,7 +110,7 @@ impl Object {
         found.filter(|found| found.metadata.uid.as_ref() == Some(&self.uid))
     }
 
-    /// Whether the object exists and nobody has deleted it.
+    /// Whether the object exists and is not being deleted.
     pub async fn stays(&self) -> bool {
         self.get().await.is_some_and(|object| object.metadata.deletion_timestamp.is_none())
     }

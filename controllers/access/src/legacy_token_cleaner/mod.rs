@@ -1,5 +1,5 @@
 //! The legacy token cleaner: deletes tokens in Secrets that old versions of Kubernetes made for service accounts, and that
-//! nobody has used for a long time.
+//! no client has used for a long time.
 //!
 //! ```text
 //! once a day: token Secrets ─> old, unused, in their account's list ─> pods of their namespaces ─> no pod uses them:

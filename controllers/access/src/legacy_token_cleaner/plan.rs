@@ -67,8 +67,8 @@ fn midnight(day: Date) -> Option<Time> {
     day.to_zoned(TimeZone::UTC).ok().map(|midnight| midnight.timestamp().into())
 }
 
-/// Marks the tokens that nobody used for `period`, and deletes those that were marked that long ago. Decides nothing until
-/// uses have been tracked for so long.
+/// Marks the tokens that no client has used for `period`, and deletes those that were marked that long ago. Does neither until
+/// API servers have tracked the use of tokens for `period`.
 pub(super) fn plan(observed: &Observed, period: Duration, now: Time) -> Plan<Step> {
     let seconds = i64::try_from(period.as_secs()).unwrap_or(i64::MAX);
     let before = Time::from_seconds(now.seconds().saturating_sub(seconds));

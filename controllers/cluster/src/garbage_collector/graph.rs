@@ -69,7 +69,7 @@ pub(super) enum Sight {
 ///
 /// Nodes are the objects that have owners or dependents; a node of any other object would cost memory for nothing. An edge is
 /// one owner reference. A node holds no name: the caches do. In place of namespace and name, nodes and edges hold a hash by
-/// which a reference is compared with the owner that it names. (The hash is seeded, so nobody can forge one. If two are equal
+/// which a reference is compared with the owner that it names. (The hash is seeded, so users can't forge one. If two are equal
 /// by chance, a wrong reference counts as right, and its object stays.)
 ///
 /// The caches' tasks change the graph one change at a time, under a lock, each after its cache has changed. If an owner and

@@ -11,7 +11,7 @@ use crate::slices::{Counts, Manifest, SliceRef};
 pub(super) enum Step {
     /// Observes the slices again, since the cache may lack some.
     Confirm,
-    /// Begins a part. Calls nobody.
+    /// Begins a part. Makes no call.
     Begin(Box<Note>),
     /// Creates a slice.
     Create(Box<Manifest>),

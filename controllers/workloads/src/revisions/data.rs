@@ -67,10 +67,10 @@ pub(crate) fn is_same(data: &[u8], of_template: &str) -> bool {
 
 /// Whether a revision's data restores a template that is equal to this one by meaning, with the API server's defaults.
 ///
-/// Data that another version of Kubernetes wrote may differ in its bytes, and lack a field that a later version defaults: that of
-/// 1.33 has a `creationTimestamp` of null (k/k#134773). Upstream fills the defaults into the restored template only; here both have
-/// them, so that an API server which does not know a default restarts no pod either. Data that can't be read restores no
-/// template.
+/// Another version of Kubernetes may have written the data with other bytes, or without a field that has a default by now. Data
+/// of 1.33, for instance, have a `creationTimestamp` of null (k/k#134773). Upstream fills the defaults into the restored
+/// template only. This function fills them into both templates, so that an API server that does not know a default restarts no
+/// pod either. Unreadable data restore no template.
 ///
 /// # Errors
 /// `of` can't be read.

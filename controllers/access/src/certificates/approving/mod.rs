@@ -4,8 +4,8 @@
 //! undecided requests of kubelets ─> queue "certificate" ─> read ─> recognise ─> SubjectAccessReview ─> condition Approved
 //! ```
 //!
-//! It never approves requests for serving certificates, as upstream: nobody knows whether a node owns the names that it asks
-//! for.
+//! It never approves requests for serving certificates, as upstream: the controller can't tell whether a node owns the
+//! names that it asks for.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     Ok(Construction::new([syncs.into()], [requests.any()]))
 }
 
-/// Whether nobody has decided about a request that the controller may recognise.
+/// Whether the controller may approve a request: a kubelet's request that is neither approved, denied nor signed yet.
 fn is_approvable(request: &View<ApprovableRequest>) -> bool {
     let status = request.get::<RequestStatus>();
     request.get::<RequestSpec>().signer_name == *KUBELET_CLIENT

@@ -52,7 +52,7 @@ impl Permission {
 /// A request as the sync knows it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Observed {
-    /// The cache says that nobody has decided about the request.
+    /// The cache shows no decision about the request.
     Cached,
     /// As the API server has it, with the permissions that the requestor does not have.
     Fresh(Box<Live>, Vec<Permission>),

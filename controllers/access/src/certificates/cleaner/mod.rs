@@ -1,4 +1,4 @@
-//! The cleaner: deletes requests that have served their purpose, or that nobody decides about.
+//! The cleaner: deletes requests that have served their purpose, or that wait for a decision for too long.
 //!
 //! ```text
 //! every hour: all requests ─> plan: those that are due ─> delete

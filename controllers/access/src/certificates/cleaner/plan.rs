@@ -42,17 +42,17 @@ pub(super) struct Due {
 /// Why a request can go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// It has had its certificate for a while.
+    /// The signer issued its certificate a while ago.
     Issued,
-    /// It was denied a while ago.
+    /// An approver denied it a while ago.
     Denied,
     /// Its signer refused it a while ago.
     Failed,
-    /// Nobody has decided about it in a long time.
+    /// It has been waiting for an approval or a denial for a long time.
     Pending,
     /// Its certificate has expired.
     Expired,
-    /// It was approved long ago, and nobody has signed it.
+    /// An approver approved it long ago, and no signer has signed it.
     Unsigned,
 }
 

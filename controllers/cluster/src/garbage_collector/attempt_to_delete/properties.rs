@@ -63,16 +63,16 @@ enum Key {
 /// An API server, the caches behind it, and the collector's queue.
 #[derive(Default)]
 struct World {
-    /// The objects that exist, and those that existed, in the order of their creation.
+    /// All objects that were ever created, deleted ones included, in the order of their creation.
     all: Vec<ObjectId>,
     objects: BTreeMap<ObjectId, Meta>,
     version: u64,
-    /// The changes that each cache has not got yet.
+    /// The changes that each cache has yet to receive.
     behind: BTreeMap<KindId, VecDeque<(ObjectId, Option<Meta>)>>,
     caches: Caches,
     absent: BTreeSet<String>,
     queue: VecDeque<Key>,
-    /// What goes on while the collector works.
+    /// The events that happen while the collector works.
     meanwhile: VecDeque<Event>,
 }
 

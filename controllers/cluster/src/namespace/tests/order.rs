@@ -49,7 +49,7 @@ fn other_finalizers_of_the_namespace_stay() {
     world.namespace.finalizers = vec!["example.com/mine".into(), KUBERNETES.into()];
     assert_eq!(sync(&mut world).1, Ended::Done);
     assert_eq!(world.namespace.finalizers, ["example.com/mine"]);
-    // Whoever holds the namespace, nothing may stay in it.
+    // Another finalizer keeps the namespace, but no object may stay in it.
     world.kind("pods").objects.push(object("late", &[]));
     assert_eq!(sync(&mut world), (BEGIN.to_owned(), Ended::Done));
     assert!(world.kind("pods").objects.is_empty());
