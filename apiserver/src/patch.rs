@@ -45,7 +45,7 @@ impl Patch {
         match patch_type {
             PatchType::Json => {
                 let operations: Vec<Value> = serde_json::from_slice(body).map_err(bad)?;
-                // Operations that nobody knows are refused when they are applied, as upstream.
+                // The server refuses unknown operations when it applies them, as upstream.
                 let patch: json_patch::Patch =
                     serde_json::from_value(Value::Array(operations)).map_err(|_| Refusal::patch_fails())?;
                 if patch.0.len() > OPERATIONS_LIMIT {

@@ -1,7 +1,7 @@
 //! Who may do what: authentication by client certificate or token, authorization by RBAC.
 //!
-//! Identities that were found before a request got here (from a certificate, or because a part of this program asks) come
-//! along as an extension of the request. A server that is [open](Access::Open) asks nobody.
+//! Identities that are known before the request gets here (from a certificate, or because a part of this program asks) come
+//! along as an extension of the request. A server that is [open](Access::Open) authenticates no request.
 
 mod attributes;
 mod bootstrap;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SecretClaims;
 
-/// Who signs them, and for whom they are good where nobody says otherwise. Upstream's usual choice.
+/// The issuer of tokens, and their audience if the request names none. Upstream's usual choice.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// The header of every token.
 const HEADER: &str = r#"{"alg":"ES256","typ":"JWT"}"#;
@@ -89,7 +89,7 @@ impl Signer {
         Ok(Self { key: key.map_err(|error| KeyError(error.to_string()))?, random })
     }
 
-    /// With a new key that nobody else will ever have.
+    /// With a new key of its own.
     #[cfg(test)]
     pub(crate) fn fleeting() -> Self {
         let random = SystemRandom::new();

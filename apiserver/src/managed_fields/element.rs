@@ -57,7 +57,7 @@ impl Element {
         }
     }
 
-    /// Reads an element as `FieldsV1` has it; `None` if it is of a type that nobody knows yet.
+    /// Reads an element as `FieldsV1` has it; `None` if its type is unknown.
     ///
     /// # Errors
     /// The text is no element at all.

@@ -48,7 +48,7 @@ pub(crate) use reset::Reset;
 pub(crate) use scale::{of_parent, of_scale};
 pub(crate) use types::Type;
 
-/// Fields of metadata and type that nobody manages. From upstream.
+/// Fields of metadata and type that have no manager. From upstream.
 const NOBODYS: [&str; 12] = [
     "apiVersion",
     "kind",
@@ -231,7 +231,7 @@ fn finish(
     managers.write()
 }
 
-/// The set without what nobody manages.
+/// The set without the fields that have no manager.
 fn stripped(mut set: FieldSet) -> FieldSet {
     static SET: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&NOBODYS));
     set.remove(&SET);

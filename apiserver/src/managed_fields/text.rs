@@ -32,7 +32,7 @@ impl FieldSet {
         }
     }
 
-    /// Reads a set. What is of a type that nobody knows yet is left out.
+    /// Reads a set. Leaves out elements of unknown types.
     ///
     /// # Errors
     /// The text is not JSON, or has something else than path elements.
@@ -61,7 +61,7 @@ enum Key {
     /// `.`
     Itself,
     Of(Element),
-    /// Of a type that nobody knows yet.
+    /// Of an unknown type.
     Unknown,
 }
 

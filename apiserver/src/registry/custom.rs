@@ -37,7 +37,7 @@ pub(crate) fn table_of(definition: &Value) -> TableId {
     qualified(&object::text_at(definition, "spec.group"), &object::text_at(definition, "spec.names.plural"))
 }
 
-/// What the objects of a table are kept as while nobody serves them: their definition says so, or is not there.
+/// The resource of a table whose objects are kept and not served: their definition says so, or does not exist.
 pub(crate) fn unserved(table: &str) -> Arc<Resource> {
     let (plural, group) = table.split_once('.').unwrap_or((table, ""));
     let version = json!({"name": "v1", "served": true});

@@ -11,7 +11,7 @@ use super::resource::Resource;
 
 /// All resources, found as requests name them: by group, version and plural.
 ///
-/// Cheap to clone; whoever changes it puts a changed clone in its place.
+/// Cheap to clone. To change it, the caller puts a changed clone in its place.
 #[derive(Clone, Default)]
 pub(crate) struct Resources {
     groups: Vec<Group>,

@@ -1,5 +1,5 @@
-//! Kinds of objects that upstream's API server goes by, and this one does not: those that would have an effect are refused,
-//! so that nobody relies on them.
+//! Kinds of objects that have an effect on upstream's API server, and none on this one. This server refuses them, so that
+//! users do not rely on them.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::strategy::{Context, Strategy};
 use crate::object::{at, list_at, same, str_at, text_at};
 use crate::refusal::{Refusal, Result};
 
-/// What nobody goes by.
+/// The kinds without effect.
 pub(crate) enum Unheeded {
     /// `ValidatingWebhookConfiguration`, `MutatingWebhookConfiguration`.
     Webhooks,

@@ -14,12 +14,12 @@ use http_body::{Body, Frame, SizeHint};
 #[error("connection reset by the server")]
 pub struct Reset;
 
-/// A piece of a body: slices that belong together, shared with whoever else sends them.
+/// A piece of a body: slices that belong together, shared with other bodies that send them.
 pub(crate) type Piece = Vec<Bytes>;
 
 /// The body of an answer: all at once, or a stream that goes on for as long as a watch does.
 ///
-/// A watch is driven by whoever polls its body; no task stands behind it.
+/// The caller that polls the body drives the watch. The watch has no task.
 pub struct ResponseBody {
     /// What is sent before anything more is asked of `more`.
     ready: VecDeque<Bytes>,

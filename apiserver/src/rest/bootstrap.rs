@@ -21,8 +21,8 @@ const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kub
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
 impl ApiServer {
-    /// Puts the objects of a data folder back. Definitions go first: they say what custom resources are. Objects that
-    /// nobody serves are kept, until their definition comes (again).
+    /// Puts the objects of a data folder back. Definitions go first: they say what custom resources are. Objects
+    /// without a definition are kept until a client creates their definition (again).
     ///
     /// # Errors
     /// An object can't be read: nothing is served then, so that nothing of the folder is lost.

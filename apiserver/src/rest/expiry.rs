@@ -11,7 +11,7 @@ use crate::store::Object;
 const EVENTS_LAST: SignedDuration = SignedDuration::from_hours(1);
 
 impl ApiServer {
-    /// Removes the events that nobody has written to for an hour.
+    /// Removes the events that no client has written for an hour.
     pub(crate) fn expire_events(&self) {
         let now = self.clock().now();
         let events = self.store().snapshot(&"events".into(), "", None).map(|snapshot| snapshot.objects);

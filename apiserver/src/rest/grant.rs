@@ -19,11 +19,11 @@ enum Grant {
 }
 
 impl ApiServer {
-    /// Nobody may give others more than it has, unless it may `escalate` roles or `bind` to them. `new` is a role or a
-    /// binding as it is to be stored, `old` what is there; all other kinds give nothing away.
+    /// Refuses a role or binding that grants more rights than its author has, unless the author may `escalate` roles or
+    /// `bind` to them. `new` is the object to store, `old` the stored one. Allows objects of all other kinds.
     ///
     /// # Errors
-    /// Who asks has not got all that, or nobody knows what it is.
+    /// The user lacks some of the rights, or the role that a binding names does not exist.
     pub(super) fn check_grant(&self, request: &Request, new: &Value, old: Option<&Value>) -> Result<()> {
         let (call, who) = (&request.call, &request.who);
         if call.resource.group != GROUP
@@ -82,7 +82,7 @@ impl ApiServer {
             }
         };
         let name = match text_at(new, "metadata.name") {
-            // The name that was just generated is nobody's yet.
+            // No rule can name an object whose name the server has just generated.
             _ if call.verb == Verb::Create && !text_at(new, "metadata.generateName").is_empty() => {
                 String::new()
             }

@@ -82,7 +82,7 @@ pub(super) fn conform_by_default(
     mut object: Value,
 ) -> std::result::Result<Value, codec::Error> {
     if let Some(kind) = resource.schema {
-        // Whoever sends an empty list of managers wants it emptied, though empty lists are as good as none otherwise.
+        // A client that sends an empty list of managers wants it emptied. Other empty lists count as absent.
         let emptied = object::at(&object, "metadata.managedFields") == Some(&Value::Array(Vec::new()));
         object = managed_fields::without_fields(object, |object| codec::normalize(kind, object))?;
         if emptied {

@@ -7,7 +7,7 @@ use steersman_api::ObjectKey;
 
 use crate::refusal::{Refusal, Result};
 
-/// What a continue token holds. Written as upstream writes it, so that nobody is tempted to look inside.
+/// The content of a continue token, encoded as upstream encodes it, so that clients take it for opaque.
 #[derive(Debug, Serialize, Deserialize)]
 struct Token {
     v: String,

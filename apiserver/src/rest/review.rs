@@ -145,7 +145,7 @@ fn subject_of(request: &Request, spec: &Value) -> Result<Identity> {
         let error = FieldError::invalid("spec.user", "", "at least one of user or group must be specified");
         return Err(Refusal::invalid(&request.call.resource, "", &[error]));
     }
-    // As given: whoever asks says all that is known of the subject.
+    // As given: the request has all that is known of the subject.
     Ok(Identity { user, groups, uid: text_at(spec, "uid"), ..Identity::default() })
 }
 

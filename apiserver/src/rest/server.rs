@@ -285,7 +285,7 @@ impl ApiServer {
         let who = parts.extensions.get::<Identity>().cloned().unwrap_or_else(Identity::anonymous);
         let http::request::Parts { method, uri, headers, extensions, .. } = parts;
         let request = Request { call, method, uri, query, headers, body, who, extensions };
-        // Who must know the name within a body? Nobody, mostly.
+        // Only faults and recordings need the name in a body.
         let name = if self.faults().are_set() || self.recorder().is_on() {
             self.name_of(&request)
         } else {
@@ -396,7 +396,7 @@ impl ApiServer {
 /// Whether this server does what discovery promises.
 fn is_served(call: &Call) -> bool {
     match call.subresource.as_str() {
-        // Nobody here knows how the components of a cluster are.
+        // This server does not watch the components of a cluster.
         "" if call.resource.plural == "componentstatuses" => false,
         // What can be made but not got is a question, not an object.
         "" => call.verb != Verb::Create || call.resource.allows("get"),

@@ -18,7 +18,7 @@ use crate::object::{int_at, list_at, text_at};
 use crate::refusal::{Refusal, Result};
 use steersman_api::{GroupVersion, ObjectKey, Uid};
 
-/// How long a token is good for where nobody says; upstream's default, in seconds.
+/// How long a token is valid if the request does not say, in seconds. Upstream's default.
 const SECONDS: i64 = 3600;
 /// No token is good for less.
 const MIN_SECONDS: i64 = 600;

@@ -174,7 +174,7 @@ impl ApiServer {
         self.resources().storage(resource)
     }
 
-    /// In the canonical form again, after defaults were filled in; never so deep that nobody could read it.
+    /// In the canonical form again, after defaults were filled in. Refuses an object that is too deep for clients to read.
     pub(super) fn shown(&self, resource: &Resource, object: Value) -> Result<Value> {
         if depth::of(&object) > depth::LIMIT {
             return Err(Refusal::bad_request(depth::message()));

@@ -24,7 +24,7 @@ struct State {
     idle_since: Instant,
     /// Answers that must end, each since when it is there to be read.
     unread: BTreeMap<u64, Instant>,
-    /// Answers that have no end, and that are given up where nobody reads them.
+    /// Answers without an end. The connection ends those that the client does not read.
     watches: BTreeMap<u64, Weak<dyn Watched>>,
     /// The number of the next request.
     next: u64,
@@ -91,7 +91,7 @@ impl Activity {
         self.0.lock().idle_since = Instant::now();
     }
 
-    /// Resolves once the connection has outstayed its welcome. Gives up watches that nobody reads, meanwhile.
+    /// Resolves once the connection exceeds a limit. Ends the watches that the client does not read, meanwhile.
     pub(super) async fn overdue(&self, limits: &Limits) -> Overdue {
         loop {
             let now = Instant::now();

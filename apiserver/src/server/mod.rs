@@ -52,7 +52,7 @@ pub struct Options {
     pub names: Vec<String>,
 }
 
-/// Why a server does not start. Each is one line for whoever starts it.
+/// Why a server does not start. Each message is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Objects can't be had.

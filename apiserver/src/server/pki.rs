@@ -143,7 +143,7 @@ impl Pki {
     pub(crate) fn admin_token(&self) -> Result<String, PkiError> {
         let path = self.folder.join("admin.token");
         if !path.exists() {
-            // Two random uids: 244 bits that nobody guesses.
+            // Two random uids: 244 random bits.
             let text = format!("{}{}", Uid::random(), Uid::random()).replace('-', "");
             write(&path, &text)?;
         }

@@ -1,7 +1,7 @@
 //! What makes a store outlive its process.
 //!
 //! The store lives in memory, and each write goes to a queue as it is made. One thread takes all that is queued, commits it
-//! in one transaction, and says up to which version all is safe. Nobody is told of a write before: answers wait for it
+//! in one transaction, and says up to which version all is safe. No client learns of a write before: answers wait for it
 //! ([`Store::settled`]), and so do watches. So no version is ever seen that a crash could take back, and many writers
 //! share one wait for the disk.
 //!
@@ -343,7 +343,7 @@ impl Writer {
     /// What waits here is bounded by the requests under way, of which each waits for its own writes. On a full disk it does not
     /// wait long.
     pub(super) fn write(&self, entry: Entry) {
-        // Once the thread has failed, nobody's answer is a success any more.
+        // Once the thread has failed, no answer is a success any more.
         let _ = self.queue.as_ref().map(|queue| queue.send(entry));
     }
 }

@@ -41,8 +41,8 @@ pub(crate) type TableId = ArcStr;
 /// All tables under one revision, which counts every write, as etcd's does.
 ///
 /// A write takes effect at once, and is *settled* when no crash can take it back: in memory that is the same moment,
-/// with a journal a little later. Whoever tells the world of what it read here waits for [`settled`](Self::settled)
-/// first; followers see settled writes only.
+/// with a journal a little later. Code that reports to a client what it read here waits for [`settled`](Self::settled)
+/// first. Followers see settled writes only.
 pub(crate) struct Store {
     shared: Arc<Shared>,
     /// Absent where nothing is to last. Its thread ends with the store, which waits for it.
@@ -84,7 +84,7 @@ struct State {
 
 struct Tables {
     by_id: HashMap<TableId, Table>,
-    /// Versions before were written by an earlier process: nobody remembers how they were.
+    /// The last version that an earlier process wrote. This process does not know the states before it.
     forgotten: u64,
     /// How many changes each table remembers.
     history: usize,
@@ -159,8 +159,8 @@ impl Store {
         self
     }
 
-    /// Puts an object back that was there before the process began; without history, and nobody is told. `json`: what the
-    /// journal has of it.
+    /// Puts an object back that was there before the process began, without history and without an event. `json` is the
+    /// journal's text of it.
     ///
     /// # Errors
     /// Why it can't be read.
@@ -348,7 +348,7 @@ impl Store {
             }),
             None => {
                 *settled = version;
-                // Sent under the lock, so that nobody sees versions go backwards.
+                // Sent under the lock, so that no follower sees versions go backwards.
                 table.announce(version);
                 self.shared.settled.send_modify(|settled| settled.safe = Ok(version));
             }
@@ -447,7 +447,7 @@ impl journal::Keeper for Keeper {
         match progress {
             Progress::Safe(version) => {
                 state.settled = version;
-                // Sent under the lock, so that nobody sees versions go backwards.
+                // Sent under the lock, so that no follower sees versions go backwards.
                 state.tables.by_id.values().for_each(|table| table.announce(version));
                 settled.send_modify(|settled| settled.safe = Ok(version));
             }

@@ -44,7 +44,7 @@ impl Warm {
     /// An object has a form of so many bytes.
     pub(super) fn note(&self, object: &Arc<Object>, weight: usize) {
         let mut cold = Vec::new();
-        // What is left of one that nobody else has any more.
+        // The size of an object that only this list holds.
         let weight = weight + size_of::<Object>();
         {
             let mut recent = self.recent.lock();

@@ -15,7 +15,7 @@ use crate::rest::Reset;
 use crate::select::Selection;
 use crate::store::{self, Change, ChangeKind, Cursor, Object};
 
-/// One watch, driven by whoever sends its events.
+/// One watch. The task that sends its events drives it.
 ///
 /// It goes through the table's history at its own pace and keeps nothing of it but what it is about to send. Once it
 /// is behind what the history remembers, it says so with an ERROR event (410) and ends.

@@ -1,7 +1,7 @@
 //! Asking somebody else, and what comes back.
 //!
-//! Each request has a connection of its own, which is driven by whoever waits for the answer or reads its body: no task
-//! stands behind it, and it ends when they do. Nothing is held but what the connection's own buffer holds.
+//! Each request has a connection of its own. The caller that waits for the answer or reads its body drives the connection,
+//! which has no task, and ends with its caller. Only the connection's own buffer holds data.
 
 use std::future::Future;
 use std::io;
@@ -64,10 +64,10 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 /// Why there is no answer. For the client, in the words of Go where it has some.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialError {
-    /// Nobody is there.
+    /// The connection was refused.
     #[error("dial tcp {0}: {words}", words = words(.1))]
     Connect(String, #[source] io::Error),
-    /// Somebody is, who does not answer.
+    /// The peer did not answer in time.
     #[error("dial tcp {0}: i/o timeout")]
     ConnectTimeout(String),
     /// Somebody else than was expected, or no speaker of TLS.

@@ -183,7 +183,7 @@ pub(super) fn of_pod(named: &Named<'_>, pod: &Value) -> Result<Target> {
 /// of the pod it names. `service` is looked at where the port is a number.
 ///
 /// # Errors
-/// Nobody serves it.
+/// No endpoint serves it.
 pub(super) fn of_service(
     text: &str,
     named: &Named<'_>,

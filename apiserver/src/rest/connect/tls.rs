@@ -82,7 +82,7 @@ fn config(own: Option<&Pair>, authority: Option<&str>) -> Result<Arc<ClientConfi
     Ok(Arc::new(config))
 }
 
-/// Takes whoever has the key of the certificate that is shown, whoever that is.
+/// Accepts any certificate whose key the server has, whatever name it is for.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

@@ -24,7 +24,7 @@ use crate::rest::body::ResponseBody;
 use crate::rest::request::Request;
 use crate::rest::server::ApiServer;
 
-/// How long one direction may go on after the other has ended: what is on its way arrives, and nobody stays for ever.
+/// How long one direction may go on after the other has ended, so that data on their way arrive.
 const LINGER: Duration = Duration::from_secs(30);
 
 /// The connection that a request came over: an extension of requests from sockets.
@@ -57,7 +57,7 @@ impl Connection {
         self.peer
     }
 
-    /// What is to be done with it now that HTTP is over: whoever served it waits for that.
+    /// The work on the connection after the end of HTTP. The task that served the connection waits for it.
     pub(crate) fn take_tunnel(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
         self.tunnel.lock().take()
     }
@@ -107,7 +107,7 @@ impl ApiServer {
             let why = format!("invalid upgrade response: status code {}", status.as_u16());
             return Err(Refusal::unforeseen(why));
         }
-        // A refusal is passed on in the words of whoever refuses; it is the last on its connection.
+        // A refusal is passed on in the words of the node or service. It is the last answer on its connection.
         *answer.body_mut() = ResponseBody::full(answered.beginning().await);
         for name in [CONTENT_LENGTH, TRANSFER_ENCODING] {
             answer.headers_mut().remove(name);

@@ -31,7 +31,7 @@ const GATHER: Duration = Duration::from_secs(1);
 /// The number of discoveries in a row that must miss a kind before the collector forgets the kind. Behind a load
 /// balancer, discovery may reach an API server that has just started and does not serve all kinds yet.
 const MISSES: u8 = 3;
-/// The time between two looks whether a cache that is synced has called the collector with everything that it holds.
+/// How often the collector checks whether a synced cache has reported all of its objects to the graph.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Makes the loop that watches kinds.

@@ -13,7 +13,7 @@ use super::collector::Collector;
 use super::coordinates::Coordinates;
 use super::graph::is_waiting;
 
-/// What has become of an owner.
+/// Whether an owner exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// The caches do not tell. Only the API server knows.
