@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, Request, Response};
 use kube::client::Body;
+use steersman_api::ArcStr;
 use tower::{BoxError, Service, ServiceExt, util::BoxCloneSyncService};
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     retry::{Retries, Retrying},
     sender::{self, Sender},
     service::{BaseService, box_body},
+    service_accounts::ServiceAccounts,
     traffic::Traffic,
     transport::{self, Transport},
 };
@@ -40,6 +42,10 @@ pub struct Options {
 pub struct Clients {
     shared: Arc<Shared>,
     gate: Option<Arc<dyn WriteGate>>,
+    /// The service accounts that components can act as. `None`: all clients have the credentials of the configuration.
+    accounts: Option<ServiceAccounts>,
+    /// The service account that the components of this factory act as.
+    account: Option<ArcStr>,
 }
 
 struct Shared {
@@ -58,6 +64,8 @@ struct Recipe {
     /// The connections to use, where the request alone does not tell.
     traffic: Option<Traffic>,
     gate: Option<Arc<dyn WriteGate>>,
+    /// The service account that the client acts as.
+    account: Option<ArcStr>,
 }
 
 impl Clients {
@@ -75,7 +83,11 @@ impl Clients {
         let default_namespace = config.default_namespace.clone();
         let (transport, service) = transport::connect(config, options.transport.clone())?;
         let shared = Shared { service, transport: Some(transport), metrics, default_namespace, options };
-        Ok(Self { shared: Arc::new(shared), gate: None })
+        Ok(Self::new(shared))
+    }
+
+    fn new(shared: Shared) -> Self {
+        Self { shared: Arc::new(shared), gate: None, accounts: None, account: None }
     }
 
     /// Creates a factory of clients for any service that answers API requests, such as a server in the same process.
@@ -106,7 +118,7 @@ impl Clients {
         let metrics = Arc::new(HostMetrics::new(&options.metrics, "none"));
         let default_namespace = "default".to_owned();
         let shared = Shared { service, transport: None, metrics, default_namespace, options };
-        Self { shared: Arc::new(shared), gate: None }
+        Self::new(shared)
     }
 
     /// Returns a factory over the same connections whose components may write only while `gate` admits it.
@@ -115,7 +127,53 @@ impl Clients {
     /// writes, keep the factory that this is called on.
     #[must_use]
     pub fn gated(&self, gate: Arc<dyn WriteGate>) -> Self {
-        Self { shared: self.shared.clone(), gate: Some(gate) }
+        Self { gate: Some(gate), ..self.clone() }
+    }
+
+    /// Returns a factory whose components can act as service accounts of `namespace`, with tokens that this process
+    /// requests as itself ([`acting_as`](Self::acting_as)). Their requests go to the server of `config`, over connections
+    /// of their own, without the credentials of `config`.
+    ///
+    /// # Errors
+    /// If the certificate authorities of `config` can't be used.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn with_service_accounts(
+        &self,
+        config: &kube::Config,
+        namespace: &str,
+    ) -> Result<Self, transport::Error> {
+        let mut anonymous = config.clone();
+        anonymous.auth_info = kube::config::AuthInfo::default();
+        let (transport, service) = transport::connect(anonymous, self.shared.options.transport.clone())?;
+        Ok(self.with_accounts_over(namespace, service, Some(transport)))
+    }
+
+    pub(crate) fn with_accounts_over(
+        &self,
+        namespace: &str,
+        anonymous: BaseService,
+        transport: Option<Transport>,
+    ) -> Self {
+        let accounts = ServiceAccounts::new(namespace, self.sender("token-requests"), anonymous, transport);
+        Self { accounts: Some(accounts), ..self.clone() }
+    }
+
+    /// Returns a factory whose components act as the service account `name`. Without
+    /// [service accounts](Self::with_service_accounts), they keep the credentials of the configuration.
+    ///
+    /// The [`watch_client`](Self::watch_client) and [`lease_client`](Self::lease_client) always keep these.
+    #[must_use]
+    pub fn acting_as(&self, name: &str) -> Self {
+        Self { account: Some(name.into()), ..self.clone() }
+    }
+
+    /// Returns a factory whose components keep the credentials of the configuration, as before
+    /// [`acting_as`](Self::acting_as).
+    #[must_use]
+    pub fn acting_as_process(&self) -> Self {
+        Self { account: None, ..self.clone() }
     }
 
     /// A client for the component `name`, with a rate limit and a user agent of its own.
@@ -138,14 +196,14 @@ impl Clients {
 
     /// A sender for the component `name`, as [`sender`](Self::sender) makes it, with these limits.
     pub fn sender_with(&self, name: &str, limits: Limits) -> Sender {
-        let gate = self.gate.clone();
-        self.make(name, Recipe { limits, retries: Retries::Obedient, traffic: None, gate })
+        let (gate, account) = (self.gate.clone(), self.account.clone());
+        self.make(name, Recipe { limits, retries: Retries::Obedient, traffic: None, gate, account })
     }
 
     /// A client for reflectors. It has no rate limit and no retries, since a reflector has its own backoff.
     pub fn watch_client(&self) -> kube::Client {
         let limits = Limits::UNLIMITED;
-        let recipe = Recipe { limits, retries: Retries::None, traffic: None, gate: None };
+        let recipe = Recipe { limits, retries: Retries::None, traffic: None, gate: None, account: None };
         self.make("shared-informers", recipe).client()
     }
 
@@ -153,7 +211,8 @@ impl Clients {
     /// retries would hide from the caller that the deadline of the lease has passed.
     pub fn lease_client(&self, name: &str) -> kube::Client {
         let (limits, traffic) = (Limits::UNLIMITED, Some(Traffic::Lease));
-        self.make(name, Recipe { limits, retries: Retries::None, traffic, gate: None }).client()
+        self.make(name, Recipe { limits, retries: Retries::None, traffic, gate: None, account: None })
+            .client()
     }
 
     /// The default rate limit of each component.
@@ -172,19 +231,24 @@ impl Clients {
         if let Some(transport) = &self.shared.transport {
             transport.close().await;
         }
+        if let Some(accounts) = &self.accounts {
+            accounts.close().await;
+        }
     }
 
     fn make(&self, name: &str, recipe: Recipe) -> Sender {
         let Shared { service, metrics, default_namespace, .. } = &*self.shared;
-        let Recipe { limits, retries, traffic, gate } = recipe;
-        let attempts = Attempts {
-            service: service.clone(),
-            limiter: Limiter::new(limits),
-            gate: gate.clone(),
-            metrics: metrics.clone(),
+        let Recipe { limits, retries, traffic, gate, account } = recipe;
+        let (service, agent) = match (&self.accounts, account) {
+            (Some(accounts), Some(account)) => {
+                (accounts.service(&account), user_agent(&accounts.user(&account)))
+            }
+            _ => (service.clone(), user_agent(name)),
         };
+        let attempts =
+            Attempts { service, limiter: Limiter::new(limits), gate: gate.clone(), metrics: metrics.clone() };
         Sender::new(sender::Shared {
-            user_agent: user_agent(name),
+            user_agent: agent,
             traffic,
             gate,
             retrying: Retrying { attempts, retries, metrics: metrics.clone() },

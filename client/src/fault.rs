@@ -3,7 +3,7 @@
 
 use std::{error::Error as StdError, fmt, io};
 
-use crate::{gate, transport};
+use crate::{gate, service_accounts, transport};
 
 /// How a request without a response failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +62,7 @@ pub fn surely_not_done(error: &kube::Error) -> bool {
                     Some(transport::Error::Dial { .. } | transport::Error::Closed)
                 )
                 || cause.is::<kube::client::AuthError>()
+                || cause.is::<service_accounts::Error>()
         }),
     }
 }

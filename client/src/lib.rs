@@ -17,6 +17,7 @@ pub mod limits;
 pub mod metrics;
 pub mod rest_mapper;
 pub mod retry;
+pub mod service_accounts;
 pub mod traffic;
 pub mod transport;
 

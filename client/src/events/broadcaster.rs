@@ -13,6 +13,8 @@ use crate::{Clients, Limits};
 #[derive(Debug, Clone)]
 pub struct Broadcaster {
     queues: Arc<Queues>,
+    /// The service account that writes the events of the recorders.
+    account: Option<ArcStr>,
     /// Tells [`Writers`] of queues that need a writer: once for each, so this is bounded by the number of components.
     pub(super) starts: mpsc::UnboundedSender<Arc<Queue>>,
     pub(super) metrics: Metrics,
@@ -24,7 +26,8 @@ pub(super) struct Queues(Mutex<ByComponent>);
 
 #[derive(Debug, Default)]
 struct ByComponent {
-    queues: BTreeMap<ArcStr, Arc<Queue>>,
+    /// By component and service account.
+    queues: BTreeMap<(ArcStr, Option<ArcStr>), Arc<Queue>>,
     closed: bool,
 }
 
@@ -42,35 +45,42 @@ pub fn broadcaster_with(clients: &Clients, limits: Limits, metrics: Metrics) -> 
     let (starts, started) = mpsc::unbounded_channel();
     let queues = Arc::new(Queues::default());
     let writers = Writers::new(queues.clone(), started, clients.clone(), limits, metrics.clone());
-    (Broadcaster { queues, starts, metrics }, writers)
+    (Broadcaster { queues, account: None, starts, metrics }, writers)
 }
 
 impl Broadcaster {
+    /// A broadcaster whose recorders' events are written by the service account `name`, if the clients
+    /// [have service accounts](Clients::with_service_accounts).
+    #[must_use]
+    pub fn acting_as(&self, name: &str) -> Self {
+        Self { account: Some(name.into()), ..self.clone() }
+    }
+
     /// A recorder of events whose source is `component`, such as `job-controller`.
     pub fn recorder(&self, component: &str) -> Recorder {
-        Recorder::new(self.clone(), self.queues.of(component), None)
+        Recorder::new(self.clone(), self.queues.of(component, self.account.clone()), None)
     }
 
     /// A recorder for a component that acts on behalf of one node. Its events name the node `host` as well, in their
     /// source and as the reporting instance.
     pub fn recorder_on(&self, component: &str, host: &str) -> Recorder {
-        Recorder::new(self.clone(), self.queues.of(component), Some(host.into()))
+        Recorder::new(self.clone(), self.queues.of(component, self.account.clone()), Some(host.into()))
     }
 }
 
 impl Queues {
-    /// The queue of `component`, created if necessary.
-    fn of(&self, component: &str) -> Arc<Queue> {
+    /// The queue of `component`, whose events `account` writes. Created if necessary.
+    fn of(&self, component: &str, account: Option<ArcStr>) -> Arc<Queue> {
         let mut state = self.0.lock();
-        if let Some(queue) = state.queues.get(component) {
+        let key = (ArcStr::from(component), account);
+        if let Some(queue) = state.queues.get(&key) {
             return queue.clone();
         }
-        let component = ArcStr::from(component);
-        let queue = Arc::new(Queue::new(component.clone()));
+        let queue = Arc::new(Queue::new(key.0.clone(), key.1.clone()));
         if state.closed {
             queue.close();
         }
-        state.queues.insert(component, queue.clone());
+        state.queues.insert(key, queue.clone());
         queue
     }
 

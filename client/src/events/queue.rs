@@ -22,6 +22,8 @@ const KEPT_SLOTS: usize = 16;
 /// first occurrence.
 pub(super) struct Queue {
     component: ArcStr,
+    /// The service account that writes the events.
+    account: Option<ArcStr>,
     state: Mutex<State>,
     /// Wakes the writer after a push or a close.
     changed: Notify,
@@ -38,12 +40,16 @@ struct State {
 }
 
 impl Queue {
-    pub(super) fn new(component: ArcStr) -> Self {
-        Self { component, state: Mutex::default(), changed: Notify::new() }
+    pub(super) fn new(component: ArcStr, account: Option<ArcStr>) -> Self {
+        Self { component, account, state: Mutex::default(), changed: Notify::new() }
     }
 
     pub(super) fn component(&self) -> &ArcStr {
         &self.component
+    }
+
+    pub(super) fn account(&self) -> Option<&ArcStr> {
+        self.account.as_ref()
     }
 
     /// Correlates an event and adds what must be written. `now` and `stamp` are the same moment by both clocks. With

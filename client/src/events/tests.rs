@@ -191,6 +191,20 @@ async fn an_event_names_its_component_and_node_and_the_components_own_client_sen
 }
 
 #[tokio::test(start_paused = true)]
+async fn recorders_of_one_component_share_a_writer_only_if_they_act_as_the_same_account() {
+    let mut bench = Bench::new([]);
+    let broadcaster = &bench.broadcaster;
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for account in ["a", "b", "a"] {
+        say(&broadcaster.acting_as(account).recorder("controllermanager"), account, "hello");
+    }
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(tasks(), before + 2);
+    bench.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_components_stuck_call_does_not_delay_another_component() {
     let mut bench = Bench::over(Server { stuck: Some("stuck"), ..Server::default() });
     let stuck = bench.broadcaster.recorder("stuck");

@@ -64,7 +64,9 @@ impl Writers {
 
     fn start(&self, queue: Arc<Queue>, stop: &CancellationToken, tasks: &mut JoinSet<()>) {
         let span = tracing::info_span!("event_writer", component = %queue.component());
-        let sink = Sink::new(self.clients.sender_with(queue.component(), self.limits));
+        let clients = queue.account().map(|account| self.clients.acting_as(account));
+        let clients = clients.as_ref().unwrap_or(&self.clients);
+        let sink = Sink::new(clients.sender_with(queue.component(), self.limits));
         let writer = Writer::new(queue, sink, self.metrics.clone());
         tasks.spawn(writer.run(stop.clone()).instrument(span));
     }
