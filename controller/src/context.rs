@@ -83,6 +83,17 @@ pub struct ControllerContext {
 }
 
 impl ControllerContext {
+    /// The same context, whose clients and recorders act as a service account where the process
+    /// [has service accounts](Clients::with_service_accounts) for its controllers.
+    #[must_use]
+    pub fn acting_as(&self, account: &str) -> Self {
+        Self {
+            clients: self.clients.acting_as(account),
+            events: self.events.acting_as(account),
+            ..self.clone()
+        }
+    }
+
     /// The settings of one controller.
     pub fn options<O: Options>(&self) -> O {
         self.options.get()
@@ -92,6 +103,15 @@ impl ControllerContext {
     /// `job-controller`.
     pub fn client_for(&self, name: &str) -> Sender {
         self.clients.sender(name)
+    }
+
+    /// A sender for reads that take the place of a fuller cache: what upstream finds in its shared informers' caches, and
+    /// this program's caches do not keep.
+    ///
+    /// It has the informers' identity, that of the process itself: Kubernetes's roles for single controllers do not grant
+    /// such reads.
+    pub fn reader(&self) -> Sender {
+        self.clients.acting_as_process().sender("shared-informers")
     }
 
     /// A recorder of events whose source is `component`, such as `job-controller`. Each component has its own queue,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use steersman_informer::AnyInformer;
 
 use crate::context::ControllerContext;
+use crate::feature_gates;
 use crate::options::{AnyOptions, OptionSet, Options};
 use crate::rbac::Rule;
 use crate::runner::{BuiltController, Controllers, Loop, Metrics};
@@ -12,6 +13,7 @@ use crate::runner::{BuiltController, Controllers, Loop, Metrics};
 mod selection;
 #[cfg(test)]
 mod tests;
+mod upstream;
 
 pub use selection::{Choice, Selection};
 
@@ -148,6 +150,12 @@ impl Descriptor {
         self.name == name || self.aliases.contains(&name)
     }
 
+    /// Whether the controller does not run unless a feature gate is set.
+    fn is_experiment(&self) -> bool {
+        let gates = self.required_gates().iter().filter_map(|name| feature_gates::gate(name));
+        gates.into_iter().any(|gate| !gate.default)
+    }
+
     /// Whether this program has the controller.
     pub fn is_here(&self) -> bool {
         matches!(self.provider, Provider::Here(_))
@@ -218,20 +226,39 @@ impl Registry {
         let mut elsewhere = Vec::new();
         for row in &self.rows {
             let controller = row.name;
-            match (selection.choice(row), row.provider) {
-                (Choice::Disabled, Provider::Here(_)) => tracing::info!(controller, "Controller is disabled"),
-                (Choice::Disabled, Provider::Elsewhere) => {}
-                (Choice::Named, Provider::Elsewhere) => {
-                    tracing::warn!(controller, "Skipping controller: this version does not have it");
+            let choice = selection.choice(row);
+            if choice == Choice::Disabled {
+                tracing::info!(controller, "Warning: controller is disabled");
+                continue;
+            }
+            if row.required_gates().iter().any(|gate| !context.gates.enabled(gate)) {
+                let gates = row.required_gates();
+                tracing::info!(controller, requiredFeatureGates = ?gates, "Controller is disabled by a feature gate");
+                continue;
+            }
+            if row.is_of_cloud_provider() {
+                tracing::info!(controller, "Skipping a cloud provider controller");
+                continue;
+            }
+            match row.provider {
+                Provider::Elsewhere if row.is_experiment() || choice == Choice::Named => {
+                    let gates = row.required_gates();
+                    tracing::warn!(
+                        controller,
+                        requiredFeatureGates = ?gates,
+                        "Skipping controller: this version does not have it, though it is switched on"
+                    );
                 }
-                (Choice::ByDefault, Provider::Elsewhere) => elsewhere.push(controller),
-                (Choice::Named | Choice::ByDefault, Provider::Here(construct)) => {
+                Provider::Elsewhere => elsewhere.push(controller),
+                Provider::Here(construct) => {
+                    let acting = row.account().map(|account| context.acting_as(account));
+                    let context = acting.as_ref().unwrap_or(context);
                     match construct(context).map_err(|source| Error::Construct { controller, source })? {
                         Construction::Controller { loops, caches } => {
                             built.push(BuiltController { name: controller, loops, caches });
                         }
                         Construction::Declined { reason } => {
-                            tracing::info!(controller, reason, "Skipping controller");
+                            tracing::info!(controller, reason, "Warning: skipping controller");
                         }
                     }
                 }

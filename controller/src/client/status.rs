@@ -80,7 +80,8 @@ impl StatusChange {
 /// - `patch`: a write is one merge patch;
 /// - only `update`: the writer reads the object in JSON, changes the members of its status, and puts it back, so that
 ///   fields which this program does not know survive. The writer also does this where the API server does not serve such
-///   reviews to this process. Where the role grants `list` and not `get`, as for ResourceQuotas, it lists the one object.
+///   reviews to this process. Where another review says that the role lacks `get`, as for ResourceQuotas, the writer lists
+///   the one object.
 ///
 /// The writer remembers the answer until the API server forbids a write. The next write then asks anew.
 pub struct StatusWriter<K> {
@@ -174,30 +175,44 @@ impl<K: Kind> StatusWriter<K> {
         if let Some(way) = self.way.get() {
             return Ok(way);
         }
-        // The review asks about all namespaces, as Kubernetes's roles grant them. kube-controller-manager does not support
-        // roles for single namespaces.
+        let way = match self.is_allowed(key, "patch", "status").await? {
+            Some(true) => Way::Patch,
+            Some(false) if self.is_allowed(key, "get", "").await? == Some(false) => Way::UpdateListed,
+            Some(false) | None => Way::Update,
+        };
+        self.way.set(Some(way));
+        Ok(way)
+    }
+
+    /// Whether this process may do that, or `None` if the API server serves it no reviews.
+    ///
+    /// The review asks about all namespaces, as Kubernetes's roles grant them. kube-controller-manager does not support roles
+    /// for single namespaces.
+    async fn is_allowed(
+        &self,
+        key: &ObjectKey,
+        verb: &str,
+        subresource: &str,
+    ) -> Result<Option<bool>, SyncError> {
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": {
                 "group": K::GROUP, "version": K::VERSION, "resource": K::RESOURCE,
-                "subresource": "status", "verb": "patch",
+                "subresource": subresource, "verb": verb,
             }},
         });
         let call = Call {
-            what: format!("asking whether the status of {} {key} may be patched", K::KIND),
+            what: format!("asking whether this process may {verb} {} {key} {subresource}", K::KIND),
             method: http::Method::POST,
             path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".to_owned(),
             accept: Accept::Json,
             content: Some(Content::json(JSON, &review)),
         };
-        let way = match call.send(self.client.resource().sender()).await {
-            Ok(answer) if answer.json()?["status"]["allowed"] == true => Way::Patch,
-            Ok(_) => Way::Update,
-            Err(error) if error.status().is_some_and(serves_no_reviews) => Way::Update,
-            Err(error) => return Err(error),
-        };
-        self.way.set(Some(way));
-        Ok(way)
+        match call.send(self.client.resource().sender()).await {
+            Ok(answer) => Ok(Some(answer.json()?["status"]["allowed"] == true)),
+            Err(error) if error.status().is_some_and(serves_no_reviews) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

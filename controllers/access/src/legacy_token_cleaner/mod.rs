@@ -81,7 +81,8 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         accounts: accounts.lister(),
         secrets: secrets.lister(),
         config_maps: ResourceClient::new(sender.clone(), config_maps, "ConfigMap"),
-        pods: Client::keeping::<UsingPod>(sender.clone()),
+        // Upstream looks into the informers' cache of all pods.
+        pods: Client::keeping::<UsingPod>(context.reader()),
         client: Client::new(sender),
         period,
     };

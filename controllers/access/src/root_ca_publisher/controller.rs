@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use steersman_api::{ObjectKey, Time};
 use steersman_controller::call::{Content, JSON};
-use steersman_controller::client::{Changed, Client, Created};
+use steersman_controller::client::{Changed, Client, Created, ResourceClient};
 use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
 use steersman_controller::plan::Plan;
 use steersman_informer::Lister;
@@ -26,6 +26,8 @@ const PURPOSE: &str = "Contains a CA bundle that can be used to verify the kube-
 pub(super) struct RootCaPublisher {
     pub maps: Lister<RootCaMap>,
     pub client: Client<ConfigMap>,
+    /// Reads a whole ConfigMap before an update: the cache has only a part of it.
+    pub reader: ResourceClient,
     /// The certificate authority, in PEM.
     pub ca: Arc<str>,
     /// The digest of `ca`.
@@ -54,7 +56,7 @@ impl RootCaPublisher {
     /// Restores the ConfigMap as the API server has it, so that the update keeps all fields that the cache lacks.
     async fn restore(&self, namespace: &str) -> Result<Observed, SyncError> {
         let key = ObjectKey::new(namespace, NAME);
-        let Some(mut map) = self.client.resource().get_json(&key).await? else {
+        let Some(mut map) = self.reader.get_json(&key).await? else {
             return Ok(Observed::Missing);
         };
         map["data"] = json!({CA_KEY: *self.ca});

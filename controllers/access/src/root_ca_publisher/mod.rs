@@ -9,8 +9,8 @@
 
 use std::sync::Arc;
 
-use steersman_api::{FieldSelector, ObjectKey};
-use steersman_controller::client::Client;
+use steersman_api::{FieldSelector, GroupVersionResource, ObjectKey};
+use steersman_controller::client::{Client, ResourceClient};
 use steersman_controller::context::ControllerContext;
 use steersman_controller::rbac::Rule;
 use steersman_controller::registry::{BoxError, Construction, Descriptor};
@@ -78,6 +78,11 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     let controller = controller::RootCaPublisher {
         maps: maps.lister(),
         client: Client::new(context.client_for("root-ca-cert-publisher")),
+        reader: ResourceClient::new(
+            context.reader(),
+            GroupVersionResource::new("", "v1", "configmaps"),
+            "ConfigMap",
+        ),
         digest: ContentDigest::of(ca.as_bytes()),
         ca,
         metrics,
