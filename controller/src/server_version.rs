@@ -7,12 +7,19 @@ use http::Method;
 use steersman_client::Sender;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::call::{Accept, Call};
 use crate::controller::SyncError;
 
 /// How long an answer of the API server serves. A cluster may be upgraded while this process runs.
 const FRESH: Duration = Duration::from_secs(600);
+
+/// The minor versions of Kubernetes 1 that this program is made for.
+pub const SERVED: std::ops::RangeInclusive<u32> = 36..=37;
+
+/// How long [`ServerVersion::follow`] waits after a failed call.
+const RETRY: Duration = Duration::from_secs(10);
 
 /// Reads the minor version of the API server when a controller first needs it, and again from time to time. Cheap to clone;
 /// all clones share the answer.
@@ -60,7 +67,7 @@ impl ServerVersion {
         match (read(sender).await, *last) {
             (Ok(minor), before) => {
                 if before.is_none_or(|before| before.minor != minor) {
-                    tracing::info!(minor, "Read the API server's minor version");
+                    tell(minor);
                 }
                 *last = Some(Answer { minor, at: Instant::now() });
                 Ok(minor)
@@ -72,6 +79,38 @@ impl ServerVersion {
             }
             (Err(error), None) => Err(error),
         }
+    }
+
+    /// Reads the version now, and again whenever it is no longer fresh, until `stop` is cancelled: the log shows it from the
+    /// start on, whichever controller needs it.
+    pub async fn follow(self, stop: CancellationToken) {
+        loop {
+            let wait = match self.minor().await {
+                Ok(_) => FRESH,
+                Err(error) => {
+                    tracing::debug!(%error, "Can't read the API server's version yet");
+                    RETRY
+                }
+            };
+            if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// Logs a version that is new to this process. Warns if this program is not [made for it](SERVED).
+fn tell(minor: u32) {
+    if SERVED.contains(&minor) {
+        tracing::info!(minor, "Read the API server's minor version");
+    } else {
+        let served = format!("1.{} to 1.{}", SERVED.start(), SERVED.end());
+        tracing::warn!(
+            minor,
+            served,
+            "The API server is of a version that this program is not made for: what it does not know of objects it leaves as \
+             it is, and names made from hashes of pod templates may differ from kube-controller-manager's"
+        );
     }
 }
 
@@ -138,6 +177,25 @@ mod tests {
             assert_eq!(version.minor().await.unwrap(), expected);
         }
         assert!(answers.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_version_is_followed_from_the_start_until_the_end() {
+        let calls = Arc::new(SyncMutex::new(Vec::new()));
+        let (seen, start) = (Arc::clone(&calls), Instant::now());
+        let server = service_fn(move |_: Request| {
+            seen.lock().push(start.elapsed().as_secs());
+            let (code, body) = if seen.lock().len() == 1 { (500, "{}") } else { (200, r#"{"minor": "37"}"#) };
+            let response = Response::builder().status(code).body(Body::from(body.as_bytes().to_vec()));
+            ready(Ok::<_, std::convert::Infallible>(response.unwrap()))
+        });
+        let version = ServerVersion::of(Clients::over(server).sender("test"));
+        let stop = CancellationToken::new();
+        let following = tokio::spawn(version.clone().follow(stop.clone()));
+        tokio::time::sleep(Duration::from_secs(700)).await;
+        assert_eq!(*calls.lock(), [0, 10, 610]);
+        stop.cancel();
+        following.await.unwrap();
     }
 
     type Request = http::Request<Body>;

@@ -29,18 +29,18 @@ impl Layout {
         }
     }
 
-    /// The layout of the API server's version. Warns, once, if this program does not know it: see
+    /// The layout of the API server's version. Logs once if this program does not know it: see
     /// [`of_minor`](Self::of_minor).
     ///
     /// # Errors
     /// The version is not known yet, and the API server can't be asked.
     pub(crate) async fn of_server(version: &ServerVersion) -> Result<Option<Self>, SyncError> {
-        static WARNED: Once = Once::new();
+        static TOLD: Once = Once::new();
         let minor = version.minor().await?;
         let layout = Self::of_minor(minor);
         if layout.is_none() {
-            WARNED.call_once(|| {
-                tracing::warn!(
+            TOLD.call_once(|| {
+                tracing::info!(
                     minor,
                     "Hashes of pod templates will differ from those of kube-controller-manager of this version"
                 );
