@@ -31,12 +31,12 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(cli::Invocation::ControllerManager(manager)) => {
-            run(manager.logging, processors(), controller_manager::run(*manager))
+            run(manager.logging.clone(), processors(), controller_manager::run(*manager))
         }
         Ok(cli::Invocation::Node(node)) => {
-            run(node.logging, processors().min(NODE_THREADS), node::run(*node))
+            run(node.logging.clone(), processors().min(NODE_THREADS), node::run(*node))
         }
-        Ok(cli::Invocation::Standalone(all)) => run(all.logging, processors(), standalone::run(*all)),
+        Ok(cli::Invocation::Standalone(all)) => run(all.logging.clone(), processors(), standalone::run(*all)),
         Err(refusal) => {
             let _ = writeln!(io::stderr(), "Error: {refusal}");
             ExitCode::FAILURE

@@ -34,6 +34,9 @@ pub(crate) fn configz(flags: &Flags, controllers: &[&str], options: &OptionSet) 
                 },
                 "Controllers": controllers,
             },
+            "KubeCloudShared": {
+                "UseServiceAccountCredentials": flags.use_service_account_credentials,
+            },
         }
     });
     if let Some(Value::Object(all)) = configz.get_mut("kubecontrollermanager.config.k8s.io") {

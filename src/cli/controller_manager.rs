@@ -1,5 +1,6 @@
 //! The flags of `steersman controller-manager`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,14 +16,14 @@ use steersman_node::configuration::GoDuration;
 use super::pflag::Refusal;
 use super::values::{Address, boolean, items};
 use super::{configz, feature_gates};
-use crate::logging::{Format, Logging};
+use crate::logging::{Format, Logging, VModule};
 
 /// The checked settings of `steersman controller-manager`.
 #[derive(Debug)]
 pub(crate) struct ControllerManager {
     /// How to log.
     pub logging: Logging,
-    /// Warnings for the log about flags and feature gates without effect.
+    /// Warnings for the log about flags and feature gates without effect: one about all flags, and one about each gate.
     pub warnings: Vec<String>,
     /// `--kubeconfig`.
     pub kubeconfig: Option<PathBuf>,
@@ -30,6 +31,8 @@ pub(crate) struct ControllerManager {
     pub master: Option<String>,
     /// The rate limits of each client.
     pub limits: Limits,
+    /// `--use-service-account-credentials`.
+    pub service_account_credentials: bool,
     /// The controllers to run.
     pub selection: Selection,
     /// How the controllers start and stop.
@@ -44,6 +47,8 @@ pub(crate) struct ControllerManager {
     pub election: Option<leader_election::Config>,
     /// `--http-address`.
     pub http_address: Option<Address>,
+    /// The names of the metrics that are not shown.
+    pub disabled_metrics: BTreeSet<String>,
     /// The contents of `/configz`.
     pub configz: Value,
 }
@@ -76,6 +81,11 @@ pub(crate) struct Flags {
     /// How long running syncs may take to end when the process shuts down; 0: any time
     #[arg(long, value_name = "duration", default_value = "10s", help_heading = "Controllers")]
     pub controller_shutdown_timeout: GoDuration,
+    /// Each controller acts as a service account of its own in kube-system, with tokens that this process requests
+    #[arg(long, value_name = "bool", default_value_t = false, action = ArgAction::Set, num_args = 0..=1)]
+    #[arg(require_equals = true, default_missing_value = "true", value_parser = boolean)]
+    #[arg(help_heading = "Controllers")]
+    pub use_service_account_credentials: bool,
     /// Feature gates of Kubernetes 1.36, as Name=true|false; also AllAlpha and AllBeta. Logs a warning for each gate that
     /// no controller of this program reads
     #[arg(long, value_name = "list", action = ArgAction::Append, help_heading = "Controllers")]
@@ -109,10 +119,23 @@ pub(crate) struct Flags {
     /// Address of plain HTTP for metrics and health, such as 127.0.0.1:10252 or :10252; without it, there is none
     #[arg(long, value_name = "host:port", value_parser = Address::parse, help_heading = "Serving")]
     pub http_address: Option<Address>,
+    /// Metrics that are not shown, by their full names
+    #[arg(long, value_name = "list", action = ArgAction::Append, help_heading = "Serving")]
+    pub disabled_metrics: Vec<String>,
+
+    /// Refuse flags and feature gates that have no effect, instead of logging a warning
+    #[arg(long, value_name = "bool", default_value_t = false, action = ArgAction::Set, num_args = 0..=1)]
+    #[arg(require_equals = true, default_missing_value = "true", value_parser = boolean)]
+    #[arg(help_heading = "Other flags of kube-controller-manager")]
+    pub strict_flags: bool,
 
     /// Verbosity of the log: 0 to 3 for operation, 4 for debugging, 6 to 10 for everything
     #[arg(short, long = "v", value_name = "int", default_value_t = 0, help_heading = "Logs")]
     pub v: i32,
+    /// Verbosity of single source files, as pattern=N: a pattern matches a file's name without .rs, or its path if it has a
+    /// slash, and may have * and ?; only for the format text
+    #[arg(long, value_name = "pattern=N,...", default_value = "", value_parser = VModule::parse, help_heading = "Logs")]
+    pub vmodule: VModule,
     /// Format of the log: text or json
     #[arg(long, value_name = "format", default_value = "text", value_parser = log_format, help_heading = "Logs")]
     pub logging_format: Format,
@@ -121,8 +144,8 @@ pub(crate) struct Flags {
 /// Adds the texts of the help that do not describe a single flag.
 pub(crate) fn describe(command: Command) -> Command {
     describe_controllers(command).after_help(
-        "The other flags of kube-controller-manager 1.36 are accepted and log a warning: they have no effect yet. \
-         No environment variable is a setting.",
+        "The other flags of kube-controller-manager 1.36 are accepted. One warning at the start says what those that are \
+         given would have changed. No environment variable is a setting.",
     )
 }
 
@@ -153,26 +176,37 @@ pub(super) fn log_format(text: &str) -> Result<Format, String> {
 }
 
 impl Flags {
-    /// Checks the flags, each by itself and together. `options` are the controllers' options, and `unheeded` the warnings
-    /// about upstream's flags that have no effect.
+    /// Checks the flags, each by itself and together. `options` are the controllers' options, and `missed` says what each of
+    /// upstream's flags that have no effect would have changed.
     ///
     /// # Errors
     /// If a value is invalid.
-    pub(crate) fn check(
-        self,
-        options: OptionSet,
-        unheeded: Vec<String>,
-    ) -> Result<ControllerManager, Refusal> {
-        let (gates, of_gates) = feature_gates::parse(&self.feature_gates)
+    pub(crate) fn check(self, options: OptionSet, missed: Vec<String>) -> Result<ControllerManager, Refusal> {
+        let feature_gates::Parsed { gates, notes, idle } = feature_gates::parse(&self.feature_gates)
             .map_err(|why| Refusal::of_value("--feature-gates", &self.feature_gates.join(","), why))?;
+        let of_flags = (!missed.is_empty())
+            .then(|| format!("Flags without effect in this version: {}", missed.join("; ")));
+        let without_effect: Vec<String> = of_flags.into_iter().chain(idle).collect();
+        if self.strict_flags && !without_effect.is_empty() {
+            return Err(Refusal::new(format!("--strict-flags: {}", without_effect.join("; "))));
+        }
+        if self.logging_format != Format::Text && !self.vmodule.is_empty() {
+            return Err(Refusal::new("--vmodule: Only supported for text log format"));
+        }
         let controllers: Vec<&str> = items(&self.controllers).collect();
         let selection = Selection::parse(&controllers, &steersman_controllers::builtin())
             .map_err(|why| Refusal::of_value("--controllers", &controllers.join(","), why))?;
         Ok(ControllerManager {
-            logging: Logging { verbosity: self.v, format: self.logging_format },
-            warnings: unheeded.into_iter().chain(of_gates).collect(),
+            logging: Logging {
+                verbosity: self.v,
+                vmodule: self.vmodule.clone(),
+                format: self.logging_format,
+            },
+            warnings: without_effect.into_iter().chain(notes).collect(),
+            disabled_metrics: items(&self.disabled_metrics).map(str::to_owned).collect(),
             gates,
             limits: self.limits(),
+            service_account_credentials: self.use_service_account_credentials,
             selection,
             timing: Timing {
                 start_interval: self.controller_start_interval.0,

@@ -3,28 +3,54 @@
 use std::collections::BTreeSet;
 
 use steersman_controller::feature_gates::{Error, FeatureGates};
+use steersman_controller::registry::Descriptor;
 
 use super::values::items;
 
 /// The gate for releasing the lease at shutdown. This program always releases it.
 const RELEASE_ON_EXIT: &str = "ControllerManagerReleaseLeaderElectionLockOnExit";
 
-/// Parses lists such as `Name=true,kube:Other=false`. Returns the gates, and the warnings for the log.
+/// The parsed flag.
+pub(crate) struct Parsed {
+    /// Which gates are on.
+    pub gates: FeatureGates,
+    /// Notes for the log about gates that upstream will remove.
+    pub notes: Vec<String>,
+    /// Warnings about gates that were set and have no effect.
+    pub idle: Vec<String>,
+}
+
+/// Parses lists such as `Name=true,kube:Other=false`.
 ///
 /// # Errors
 /// If kube-controller-manager would refuse an item, too.
-pub(crate) fn parse(lists: &[String]) -> Result<(FeatureGates, Vec<String>), Error> {
+pub(crate) fn parse(lists: &[String]) -> Result<Parsed, Error> {
     let gates = FeatureGates::parse(items(lists))?;
     let registry = steersman_controllers::builtin();
     let mut read: BTreeSet<_> = registry.rows().iter().flat_map(|row| row.gates).copied().collect();
     read.insert(RELEASE_ON_EXIT);
-    let mut warnings = gates.warnings(&read);
+    // The gates that switch whole controllers on and off.
+    let (here, elsewhere): (Vec<&Descriptor>, Vec<&Descriptor>) =
+        registry.rows().iter().partition(|row| row.is_here());
+    read.extend(here.iter().flat_map(|row| row.required_gates()));
+    let mut idle = Vec::new();
+    for row in elsewhere {
+        for gate in row.required_gates().iter().filter(|gate| gates.is_set(gate) && !read.contains(**gate)) {
+            idle.push(format!(
+                "feature gate {gate}={} has no effect: this version does not have the controller {}",
+                gates.enabled(gate),
+                row.name
+            ));
+        }
+    }
+    read.extend(registry.rows().iter().flat_map(|row| row.required_gates()));
+    idle.extend(gates.without_effect(&read));
     if gates.is_set(RELEASE_ON_EXIT) && !gates.enabled(RELEASE_ON_EXIT) {
-        warnings.push(format!(
+        idle.push(format!(
             "feature gate {RELEASE_ON_EXIT}=false has no effect: the lease is always released"
         ));
     }
-    Ok((gates, warnings))
+    Ok(Parsed { notes: gates.removals(), idle, gates })
 }
 
 #[cfg(test)]
@@ -32,7 +58,7 @@ mod tests {
     use super::*;
 
     fn warned(list: &str) -> Vec<String> {
-        parse(&[list.to_owned()]).unwrap().1
+        parse(&[list.to_owned()]).unwrap().idle
     }
 
     #[test]
@@ -42,7 +68,8 @@ mod tests {
         assert_eq!(
             warned("kube:ControllerManagerReleaseLeaderElectionLockOnExit=f,StorageVersionMigrator=true"),
             [
-                "feature gate StorageVersionMigrator=true has no effect: no controller of this program reads it",
+                "feature gate StorageVersionMigrator=true has no effect: this version does not have the controller \
+                 storage-version-migrator-controller",
                 "feature gate ControllerManagerReleaseLeaderElectionLockOnExit=false has no effect: \
                  the lease is always released",
             ]
@@ -53,6 +80,6 @@ mod tests {
     fn lists_may_be_repeated() {
         let lists =
             ["CoordinatedLeaderElection=true".to_owned(), "CoordinatedLeaderElection=false".to_owned()];
-        assert!(!parse(&lists).unwrap().0.enabled("CoordinatedLeaderElection"));
+        assert!(!parse(&lists).unwrap().gates.enabled("CoordinatedLeaderElection"));
     }
 }

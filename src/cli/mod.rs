@@ -8,7 +8,10 @@ use crate::version;
 
 mod configz;
 mod controller_manager;
+mod effects;
 mod feature_gates;
+#[cfg(test)]
+mod flags_table;
 mod node;
 mod pflag;
 mod standalone;
@@ -86,15 +89,7 @@ impl VersionWish {
 /// # Errors
 /// It can't be obeyed; the error is one line that says which part, and why.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
-    let command = Cli::command()
-        .mut_subcommand("controller-manager", |manager| {
-            let flags =
-                controller_manager::flags_of_controllers().chain(upstream::CONTROLLER_MANAGER.flags());
-            pflag::go_like(controller_manager::describe(manager).args(flags))
-        })
-        .mut_subcommand("node", |node| pflag::go_like(node::describe(node)))
-        .mut_subcommand("standalone", |all| pflag::go_like(standalone::describe(all)));
-    let read = command.try_get_matches_from(args.into_iter().map(pflag::normalized));
+    let read = command().try_get_matches_from(args.into_iter().map(pflag::normalized));
     let matches = match read {
         Ok(matches) => matches,
         Err(error) => return pflag::help_or_refusal(&error).map(Invocation::Print),
@@ -104,7 +99,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         (VersionWish::Line, _) => Ok(Invocation::Print(version::line())),
         (VersionWish::Raw, _) => Ok(Invocation::Print(format!("{:#?}\n", version::info()))),
         (VersionWish::None, Some(Command::ControllerManager(flags))) => {
-            let unheeded = upstream::CONTROLLER_MANAGER.warnings(of_command(&matches));
+            let unheeded = upstream::CONTROLLER_MANAGER.missed(of_command(&matches));
             let options = controller_manager::options_of_controllers(of_command(&matches))?;
             Ok(Invocation::ControllerManager(Box::new(flags.check(options, unheeded)?)))
         }
@@ -116,6 +111,18 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         }
         (VersionWish::None, None) => Err(Refusal::new("a command is required: see steersman --help")),
     }
+}
+
+/// The command line's grammar.
+fn command() -> clap::Command {
+    Cli::command()
+        .mut_subcommand("controller-manager", |manager| {
+            let flags =
+                controller_manager::flags_of_controllers().chain(upstream::CONTROLLER_MANAGER.flags());
+            pflag::go_like(controller_manager::describe(manager).args(flags))
+        })
+        .mut_subcommand("node", |node| pflag::go_like(node::describe(node)))
+        .mut_subcommand("standalone", |all| pflag::go_like(standalone::describe(all)))
 }
 
 /// The arguments of the subcommand.

@@ -12,7 +12,7 @@ use steersman_node::configuration::CgroupDriver;
 use super::controller_manager::{describe_controllers, log_format};
 use super::pflag::Refusal;
 use super::values::{Address, absolute, items};
-use crate::logging::{Format, Logging};
+use crate::logging::{Format, Logging, VModule};
 
 /// The default data folders: root's, and that of other users, below their home.
 const OF_ROOT: &str = "/var/lib/steersman";
@@ -138,7 +138,7 @@ impl Flags {
             None => data_dir.join("kubeconfig"),
         };
         Ok(Standalone {
-            logging: Logging { verbosity: self.v, format: self.logging_format },
+            logging: Logging { verbosity: self.v, vmodule: VModule::default(), format: self.logging_format },
             data_dir,
             kubeconfig,
             https_address: self.https_address,

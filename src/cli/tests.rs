@@ -183,8 +183,52 @@ fn the_manifest_that_kubeadm_writes_starts_and_warns_of_what_has_no_effect() {
          --service-cluster-ip-range=10.96.0.0/12 --use-service-account-credentials=true",
     );
     assert_eq!(manager.kubeconfig.as_deref(), Some("/etc/kubernetes/controller-manager.conf".as_ref()));
-    assert_eq!(manager.warnings.len(), 10, "{:?}", manager.warnings);
-    assert!(manager.warnings.contains(&"flag --bind-address has no effect in this version".to_owned()));
+    let [warning] = manager.warnings.as_slice() else { panic!("{:?}", manager.warnings) };
+    let bind_address =
+        "--bind-address would choose the secure port's address; plain HTTP is at --http-address";
+    assert!(warning.starts_with("Flags without effect in this version: "), "{warning}");
+    assert!(warning.contains(bind_address), "{warning}");
+    assert!(!warning.contains("--cluster-name"), "upstream does nothing with it either: {warning}");
+    assert!(manager.service_account_credentials);
+}
+
+#[test]
+fn a_flag_that_asks_for_what_happens_anyway_causes_no_warning() {
+    for flags in [
+        "--profiling=false --secure-port=0 --cluster-name=mine --log-flush-frequency=1s --cloud-provider=external",
+        "--emulated-version=kube=1.36 --kube-api-content-type application/vnd.kubernetes.protobuf",
+        "--profiling=true --profiling=false",
+        "--strict-flags --profiling=false",
+        "--strict-flags --feature-gates=JobManagedBy=true",
+    ] {
+        let warnings = manager(flags).warnings;
+        assert!(warnings.iter().all(|warning| warning.starts_with("setting GA")), "{flags}: {warnings:?}");
+    }
+}
+
+#[test]
+fn strict_flags_make_an_error_of_what_has_no_effect() {
+    assert_eq!(
+        refused("--strict-flags --profiling --tls-min-version=VersionTLS13"),
+        "--strict-flags: Flags without effect in this version: \
+         --profiling would serve profiles of a Go program on the secure port; \
+         --tls-min-version would set the least version of TLS at the secure port"
+    );
+    let gate = refused("--strict-flags --feature-gates=NativeHistograms=true");
+    assert!(gate.starts_with("--strict-flags: feature gate NativeHistograms=true has no effect"), "{gate}");
+    assert_eq!(manager("--strict-flags=false --profiling").warnings.len(), 1);
+}
+
+#[test]
+fn metrics_and_source_files_may_be_named() {
+    let manager = manager("--disabled-metrics=a,b --disabled-metrics c --vmodule=runner=5,re*=2");
+    assert_eq!(manager.disabled_metrics.iter().collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert_eq!(manager.logging.vmodule, crate::logging::VModule::parse("runner=5,re*=2").unwrap());
+    assert!(refused("--vmodule=runner").contains("expect comma-separated list of filename=N"));
+    assert_eq!(
+        refused("--vmodule=a=1 --logging-format=json"),
+        "--vmodule: Only supported for text log format"
+    );
 }
 
 #[test]

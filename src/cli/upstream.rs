@@ -2,6 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches};
 
+use super::effects::{Effect, effect_of};
 use super::values::boolean;
 
 /// The flags without effect of one command.
@@ -30,6 +31,39 @@ impl Unheeded {
         let given = all.filter(|name| matches.contains_id(name));
         given.map(|flag| format!("flag --{flag} has no effect in this version")).collect()
     }
+
+    /// What each of these flags of kube-controller-manager on the command line would have changed: the flag, and the rest of a sentence.
+    pub(crate) fn missed(&self, matches: &ArgMatches) -> Vec<String> {
+        let switches = self.switches.iter().map(|name| (*name, switched(matches, name)));
+        let settings = self.settings.iter().map(|name| (*name, set(matches, name)));
+        let missed = switches.chain(settings).filter_map(|(name, value)| missed(name, &value?));
+        missed.collect()
+    }
+
+    /// The names of the flags.
+    #[cfg(test)]
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.switches.iter().chain(self.settings).copied()
+    }
+}
+
+/// The last value of a boolean flag on the command line.
+fn switched(matches: &ArgMatches, name: &str) -> Option<String> {
+    matches.get_many::<bool>(name)?.last().map(ToString::to_string)
+}
+
+/// The last value of another flag.
+fn set(matches: &ArgMatches, name: &str) -> Option<String> {
+    matches.get_many::<String>(name)?.last().cloned()
+}
+
+/// What a flag would have changed with this value, if anything.
+fn missed(name: &str, value: &str) -> Option<String> {
+    match effect_of(name).expect("each flag without effect must have a sentence") {
+        Effect::NoneUpstream | Effect::Given(_) => None,
+        Effect::Missing { unless, .. } if unless.contains(&value) => None,
+        Effect::Missing { would, .. } => Some(format!("--{name} {would}")),
+    }
 }
 
 /// The flags of kube-controller-manager 1.36 without effect.
@@ -52,7 +86,6 @@ pub(crate) const CONTROLLER_MANAGER: Unheeded = Unheeded {
         "permit-address-sharing",
         "permit-port-sharing",
         "profiling",
-        "use-service-account-credentials",
     ],
     settings: &[
         "allow-metric-labels",
@@ -78,7 +111,6 @@ pub(crate) const CONTROLLER_MANAGER: Unheeded = Unheeded {
         "concurrent-resourceclaim-syncs",
         "concurrent-service-syncs",
         "concurrent-validating-admission-policy-status-syncs",
-        "disabled-metrics",
         "emulated-version",
         "external-cloud-volume-plugin",
         "flex-volume-plugin-dir",
@@ -128,6 +160,5 @@ pub(crate) const CONTROLLER_MANAGER: Unheeded = Unheeded {
         "tls-private-key-file",
         "tls-sni-cert-key",
         "unhealthy-zone-threshold",
-        "vmodule",
     ],
 };

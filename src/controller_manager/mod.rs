@@ -6,6 +6,7 @@
 //! stop     controllers ─> lease ─> caches ─> events ─> HTTP ─> connections
 //! ```
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use prometheus::Registry;
 use serde_json::Value;
 use steersman_client::events::{self, Writers};
 use steersman_client::leader_election::{self, Elector};
-use steersman_client::{Clients, RestMapper, clients, config, config_from, root_ca, transport};
+use steersman_client::{Clients, Limits, RestMapper, clients, config, config_from, root_ca, transport};
 use steersman_controller::children::FirstLooks;
 use steersman_controller::context::{Clock, ControllerContext};
 use steersman_controller::debug::DebugPages;
@@ -42,6 +43,12 @@ use leading::Leadership;
 
 /// The component of the manager's own events.
 const COMPONENT: &str = "kube-controller-manager";
+
+/// The namespace of the controllers' service accounts.
+const ACCOUNTS_NAMESPACE: &str = "kube-system";
+
+/// The limits of the client for discovery, whose many requests come all at once; client-go: `DiscoveryClient`.
+const DISCOVERY_LIMITS: Limits = Limits::new(20.0, 200);
 
 /// How long events and HTTP answers may take to be sent at shutdown. The event writers flush for five seconds.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(6);
@@ -106,7 +113,7 @@ pub(crate) async fn run(options: ControllerManager) -> Result<(), Error> {
     let mut background = JoinSet::new();
     background.spawn(signals.watch(stop.clone()));
     if let Some(address) = &options.http_address {
-        manager.serve(address, options.configz.clone()).await?;
+        manager.serve(address, options.configz.clone(), options.disabled_metrics.clone()).await?;
     }
     let ended = manager.run(&stop).await;
     clients.close().await;
@@ -129,7 +136,12 @@ fn connect(options: &ControllerManager) -> Result<Foundation, Error> {
         client_options.transport.lease_duration = election.lease_duration;
     }
     client_options.metrics.register(&metrics)?;
-    let clients = Clients::connect(config, client_options)?;
+    let clients = Clients::connect(config.clone(), client_options)?;
+    let clients = if options.service_account_credentials {
+        clients.with_service_accounts(&config, ACCOUNTS_NAMESPACE)?
+    } else {
+        clients
+    };
     Ok(Foundation { clients, root_ca, metrics, event_metrics })
 }
 
@@ -169,6 +181,7 @@ pub(crate) struct Manager {
     leadership: Leadership,
     metrics: Registry,
     debug: DebugPages,
+    server_version: ServerVersion,
     /// Tells those who only tell of things to end.
     told: CancellationToken,
     last: JoinSet<()>,
@@ -210,13 +223,15 @@ impl Manager {
         metrics.register(Box::new(serve::caches::CacheCollector::new(informers.clone())?))?;
 
         let debug = DebugPages::default();
+        let discovery = clients.sender_with("controller-discovery", DISCOVERY_LIMITS);
+        let server_version = ServerVersion::of(discovery.clone());
         let context = ControllerContext {
             first_looks: FirstLooks::default(),
             clients: gated,
             informers: informers.clone(),
-            rest_mapper: Arc::new(RestMapper::new(clients.component("controller-discovery"))),
+            rest_mapper: Arc::new(RestMapper::new(discovery.client())),
             root_ca,
-            server_version: ServerVersion::of(clients.sender("controller-discovery")),
+            server_version: server_version.clone(),
             events,
             clock: Clock::wall(),
             options: Arc::new(work.options),
@@ -235,19 +250,25 @@ impl Manager {
             work.timing,
         );
         let (told, last) = (CancellationToken::new(), JoinSet::new());
-        Ok(Self { writers, informers, controllers, leadership, metrics, debug, told, last })
+        Ok(Self { writers, informers, controllers, leadership, metrics, debug, server_version, told, last })
     }
 
-    /// Serves metrics and health over HTTP, until [`run`](Self::run) ends.
+    /// Serves metrics, but those that are disabled, and health over HTTP, until [`run`](Self::run) ends.
     ///
     /// # Errors
     /// If the address can't be bound.
-    pub(crate) async fn serve(&mut self, address: &Address, configz: Value) -> Result<(), Error> {
+    pub(crate) async fn serve(
+        &mut self,
+        address: &Address,
+        configz: Value,
+        disabled_metrics: BTreeSet<String>,
+    ) -> Result<(), Error> {
         let failed = |source| Error::Serve { address: address.clone(), source };
         let listener = serve::bind(address).await.map_err(failed)?;
         tracing::info!(address = %listener.local_addr().map_err(failed)?, "Serving HTTP");
         let served = Served {
             metrics: self.metrics.clone(),
+            disabled_metrics,
             live: checks::live(&self.informers),
             ready: checks::ready(&self.informers, &self.controllers),
             configz,
@@ -263,8 +284,11 @@ impl Manager {
     /// # Errors
     /// If the syncs did not end within the shutdown timeout.
     pub(crate) async fn run(self, stop: &CancellationToken) -> Result<(), ShutdownTimeout> {
-        let Self { writers, informers, leadership, told, mut last, .. } = self;
+        let Self { writers, informers, leadership, server_version, told, mut last, .. } = self;
         last.spawn(writers.run(told.clone()).instrument(tracing::info_span!("events")));
+
+        let following = server_version.follow(told.clone());
+        last.spawn(following.instrument(tracing::info_span!("server_version")));
 
         informers.start();
         let ended = leadership.run(stop).await;

@@ -1,5 +1,6 @@
 //! The HTTP port of the controller manager and of standalone: metrics, health, settings, version.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ use limits::Limits;
 pub(crate) struct Served {
     /// The families that `/metrics` shows.
     pub metrics: Registry,
+    /// The names of the families that it does not show.
+    pub disabled_metrics: BTreeSet<String>,
     /// The checks of `/livez`, and of `/healthz`, which the manifests of the Go components probe. If one fails, a
     /// restart may help.
     pub live: Checks,
@@ -67,10 +70,10 @@ pub(crate) async fn serve(listener: TcpListener, served: Served, stop: Cancellat
 }
 
 fn router(served: Served) -> Router {
-    let Served { metrics, live, ready, configz, debug } = served;
+    let Served { metrics, disabled_metrics, live, ready, configz, debug } = served;
     let live = Arc::new(live);
     Router::new()
-        .route("/metrics", get(gather).with_state(metrics))
+        .route("/metrics", get(gather).with_state((metrics, Arc::new(disabled_metrics))))
         .merge(health::routes("healthz", Arc::clone(&live)))
         .merge(health::routes("livez", live))
         .merge(health::routes("readyz", Arc::new(ready)))
@@ -79,9 +82,11 @@ fn router(served: Served) -> Router {
         .route("/version", get(async || json(&version::info())))
 }
 
-async fn gather(State(registry): State<Registry>) -> Response {
+async fn gather(State((registry, disabled)): State<(Registry, Arc<BTreeSet<String>>)>) -> Response {
+    let mut families = registry.gather();
+    families.retain(|family| !disabled.contains(family.name()));
     let mut text = Vec::new();
-    match TextEncoder::new().encode(&registry.gather(), &mut text) {
+    match TextEncoder::new().encode(&families, &mut text) {
         Ok(()) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }

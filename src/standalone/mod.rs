@@ -10,6 +10,7 @@ mod kubeconfig;
 mod node;
 mod scheduler;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -162,7 +163,7 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     let foundation = Foundation { clients, root_ca, metrics, event_metrics: event_metrics.clone() };
     let mut manager = Manager::build(foundation, work)?;
     if let Some(address) = &options.http_address {
-        manager.serve(address, Value::Object(Default::default())).await?;
+        manager.serve(address, Value::Object(Default::default()), BTreeSet::new()).await?;
     }
     let clients = as_user("system:kube-scheduler");
     let (broadcaster, writers) = events::broadcaster(&clients, event_metrics);

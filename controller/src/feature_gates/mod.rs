@@ -181,37 +181,40 @@ impl FeatureGates {
         self.set.get(gate.name).copied().or(of_stage).unwrap_or(gate.default)
     }
 
-    /// Warnings for the log about the gates that were set: upstream will remove a gate, as upstream warns, or no controller
-    /// of this program reads it, so that it has no effect.
-    pub fn warnings(&self, read: &BTreeSet<&'static str>) -> Vec<String> {
-        let mut warnings = Vec::new();
-        for (name, on) in &self.set {
-            let gate = gate(name).expect("a gate that was set must exist");
+    /// Notes for the log, in upstream's words, about the gates that were set and that upstream will remove.
+    pub fn removals(&self) -> Vec<String> {
+        let set = self.set.iter().map(|(name, on)| (gate(name).expect("a gate that was set must exist"), on));
+        set.filter_map(|(gate, on)| {
+            let name = gate.name;
             match gate.stage {
-                Stage::Ga => warnings.push(format!(
+                Stage::Ga => Some(format!(
                     "setting GA feature gate {name}={on}: it will be removed in a future release"
                 )),
-                Stage::Deprecated => {
-                    warnings.push(format!(
-                        "setting deprecated feature gate {name}={on}: it will be removed in a future release"
-                    ));
-                }
-                Stage::Alpha | Stage::Beta => {}
+                Stage::Deprecated => Some(format!(
+                    "setting deprecated feature gate {name}={on}: it will be removed in a future release"
+                )),
+                Stage::Alpha | Stage::Beta => None,
             }
-            if *on != gate.default && !read.contains(name) {
-                warnings.push(format!(
-                    "feature gate {name}={on} has no effect: no controller of this program reads it"
-                ));
-            }
-        }
-        for (name, value) in [("AllAlpha", self.alpha), ("AllBeta", self.beta)] {
-            if let Some(value) = value {
-                warnings.push(format!(
-                    "feature gate {name}={value} has no effect on gates that no controller of this program reads"
-                ));
-            }
-        }
-        warnings
+        })
+        .collect()
+    }
+
+    /// Warnings for the log about the gates that were set and have no effect, since they are not among those that this
+    /// program reads.
+    pub fn without_effect(&self, read: &BTreeSet<&'static str>) -> Vec<String> {
+        let changed = |name: &str, on: bool| gate(name).is_some_and(|gate| gate.default != on);
+        let idle = self.set.iter().filter(|(name, on)| changed(name, **on) && !read.contains(*name));
+        let idle = idle.map(|(name, on)| {
+            format!("feature gate {name}={on} has no effect: no controller of this program reads it")
+        });
+        let stages = [("AllAlpha", self.alpha), ("AllBeta", self.beta)];
+        let stages = stages.into_iter().filter_map(|(name, value)| {
+            let value = value?;
+            Some(format!(
+                "feature gate {name}={value} has no effect on gates that no controller of this program reads"
+            ))
+        });
+        idle.chain(stages).collect()
     }
 
     /// Registers `kubernetes_feature_enabled`, which has a series for each gate.

@@ -61,7 +61,7 @@ fn what_upstream_refuses_is_refused_in_its_words() {
 #[test]
 fn gates_without_effect_and_gates_that_upstream_will_remove_cause_warnings() {
     let read = BTreeSet::from(["LoggingBetaOptions"]);
-    let warnings = |list: &str| parsed(list).unwrap().warnings(&read);
+    let warnings = |list: &str| parsed(list).unwrap().without_effect(&read);
     assert_eq!(warnings("LoggingBetaOptions=false"), [""; 0]);
     assert_eq!(warnings("NativeHistograms=false"), [""; 0], "the default is no change");
     assert_eq!(
@@ -69,7 +69,7 @@ fn gates_without_effect_and_gates_that_upstream_will_remove_cause_warnings() {
         ["feature gate NativeHistograms=true has no effect: no controller of this program reads it"]
     );
     assert_eq!(
-        warnings("JobManagedBy=true"),
+        parsed("JobManagedBy=true").unwrap().removals(),
         ["setting GA feature gate JobManagedBy=true: it will be removed in a future release"]
     );
 }

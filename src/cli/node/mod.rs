@@ -19,7 +19,7 @@ use steersman_node::kuberuntime::manager::garbage;
 
 use super::pflag::Refusal;
 use super::values::{absolute, boolean};
-use crate::logging::{Format, Logging};
+use crate::logging::{Format, Logging, VModule};
 
 /// The checked settings of `steersman node`.
 #[derive(Debug)]
@@ -166,6 +166,7 @@ impl Flags {
         warnings.extend(loaded.warnings);
         let logging = Logging {
             verbosity: config.logging.verbosity,
+            vmodule: VModule::default(),
             format: match config.logging.format {
                 LogFormat::Text => Format::Text,
                 LogFormat::Json => Format::Json,
