@@ -28,6 +28,7 @@ pub mod node;
 pub mod object_ttl;
 pub mod persistent_volume_claim;
 pub mod pod;
+pub mod pod_cidrs;
 pub mod pod_disruption_budget;
 pub mod pod_failure;
 pub mod pod_resources;

@@ -11,6 +11,7 @@ use steersman_informer::{Interned, kind, projection};
 
 use super::condition::{Picked, Ready};
 use super::object_ttl::Seconds;
+use super::pod_cidrs::PodCidrs;
 
 projection! {
     /// The node's taints, which keep pods away from it.
@@ -91,5 +92,6 @@ kind! {
         readiness: Readiness = 3 "status",
         allocatable: Allocatable = 3 "status",
         object_ttl: ObjectTtl = 1 "metadata",
+        pod_cidrs: PodCidrs = 2 "spec",
     }
 }
