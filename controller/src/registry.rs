@@ -77,6 +77,8 @@ pub struct Descriptor {
     pub gates: &'static [&'static str],
     /// Makes the controller's settings, with their defaults.
     options: Option<fn() -> Box<dyn AnyOptions>>,
+    /// As `options`, for those in a section of the configuration that is not the controller's own.
+    shared_options: Option<fn() -> Box<dyn AnyOptions>>,
 }
 
 /// Whether `--controllers=*` enables a controller.
@@ -114,6 +116,7 @@ impl Descriptor {
             rules: &[],
             gates: &[],
             options: None,
+            shared_options: None,
         }
     }
 
@@ -121,6 +124,14 @@ impl Descriptor {
     #[must_use]
     pub const fn options<O: Options>(mut self) -> Self {
         self.options = Some(|| Box::new(O::default()));
+        self
+    }
+
+    /// The same controller with settings in a second section of the configuration, which upstream shares among
+    /// controllers. Only one row of a table may have the same settings.
+    #[must_use]
+    pub const fn shared_options<O: Options>(mut self) -> Self {
+        self.shared_options = Some(|| Box::new(O::default()));
         self
     }
 
@@ -209,7 +220,7 @@ impl Registry {
 
     /// The settings of all controllers of this program, with their defaults.
     pub fn options(&self) -> OptionSet {
-        OptionSet::of(self.rows.iter().filter_map(|row| row.options).map(|make| make()))
+        OptionSet::of(self.rows.iter().flat_map(|row| row.options.into_iter().chain(row.shared_options)).map(|make| make()))
     }
 
     /// Builds the controllers of this program that `selection` enables. They do not run yet.
