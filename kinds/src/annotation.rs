@@ -58,16 +58,25 @@ impl FieldValue for Annotations {
 /// # Errors
 /// If the entry is malformed.
 pub(crate) fn entry<'a>(field: Field<'a>, key: &str) -> Result<Option<&'a str>, WireError> {
-    let (mut found, mut value) = ("", "");
+    let (found, value) = pair(field)?;
+    Ok((found == key).then_some(value))
+}
+
+/// The key and the value of `field`, an entry of `metadata.annotations` in protobuf.
+///
+/// # Errors
+/// If the entry is malformed.
+pub(crate) fn pair(field: Field<'_>) -> Result<(&str, &str), WireError> {
+    let (mut key, mut value) = ("", "");
     let mut entry = field.message()?;
     while let Some(field) = entry.field()? {
         match field.number {
-            1 => found = field.text()?,
+            1 => key = field.text()?,
             2 => value = field.text()?,
             _ => {}
         }
     }
-    Ok((found == key).then_some(value))
+    Ok((key, value))
 }
 
 /// Applies `parse` to the value of the annotation `key` in the JSON of `metadata.annotations`. Gives `T::default()` if the

@@ -26,6 +26,7 @@ pub mod job;
 pub mod namespace;
 pub mod node;
 pub mod object_ttl;
+pub mod persistent_volume;
 pub mod persistent_volume_claim;
 pub mod pod;
 pub mod pod_cidrs;
@@ -42,13 +43,16 @@ pub mod resource_list;
 pub mod resource_quota;
 pub mod scheduling;
 pub mod secret;
+pub mod selected_annotations;
 pub mod selector;
 pub mod service;
 pub mod service_account;
 pub mod service_cidr;
 pub mod shared;
 pub mod stateful_set;
+pub mod storage_class;
 pub mod topology_mode;
+pub mod volume_source;
 
 #[cfg(test)]
 mod tests;

@@ -28,7 +28,14 @@ use super::job::{Job, JobTtl};
 use super::namespace::{Namespace, NamespaceFinalizers, NamespaceStatus};
 use super::node::{Allocatable, Node, ObjectTtl};
 use super::object_ttl::OBJECT_TTL;
-use super::persistent_volume_claim::{BETA_STORAGE_CLASS, PersistentVolumeClaim};
+use super::persistent_volume::{
+    PRE_RESIZE_CAPACITY, PersistentVolume, ReclaimPolicy, VolumeAnnotations, VolumeClaimRef, VolumeOffer,
+    VolumePhase,
+};
+use super::persistent_volume_claim::{
+    BETA_STORAGE_CLASS, BIND_COMPLETED, ClaimAnnotations, ClaimSelector, ClaimStatus, ClaimedVolume,
+    MIGRATED_TO, PersistentVolumeClaim, SELECTED_NODE, VolumeDemand,
+};
 use super::pod::{Claims, DeletionCost, DisruptionReason, Pod};
 use super::pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 use super::pod_resources::{PodAllotment, PodDemand, ResizeInfeasible};
@@ -51,7 +58,9 @@ use super::shared::Shared;
 use super::stateful_set::{
     REPLACE_BROKEN_PODS, Repair, StatefulSet, StatefulSetSpec, StatefulSetStatus, StatefulSetTemplates,
 };
+use super::storage_class::{BindingMode, ClassMark, Provisioner, StorageClass};
 use super::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE};
+use super::volume_source::{SOURCES, VolumeSource};
 
 /// The fields of all groups, decoded from an object's JSON and from its protobuf.
 fn kept<K: Kind>(object: &Value) -> [String; 2] {
@@ -916,4 +925,103 @@ fn quotas_and_what_they_count_are_the_same_in_both_encodings() {
     let [json, _] = kept::<ResourceQuota>(&quota);
     assert!(json.contains("\"requests.memory\": \"1Gi\"") && json.contains("\"PriorityClass\""), "{json}");
     assert!(kept::<DeviceClass>(&class)[0].contains("\"example.com/gpu\""));
+}
+
+#[test]
+fn volumes_and_claims_are_the_same_in_both_encodings() {
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume",
+        "metadata": {"name": "v", "annotations": {PRE_RESIZE_CAPACITY: "1Gi", "x": "y", MIGRATED_TO: ""}},
+        "spec": {
+            "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce", "ReadOnlyMany"], "storageClassName": "fast",
+            "volumeMode": "Block", "volumeAttributesClassName": "gold", "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "n", "name": "c", "uid": "u"},
+            "csi": {"driver": "d", "volumeHandle": "h", "readOnly": true, "volumeAttributes": {"a": "b"}},
+        },
+        "status": {"phase": "Released", "message": "m"},
+    });
+    let [json, protobuf] = decoded::<PersistentVolume>(&volume, u64::MAX);
+    assert_eq!(format!("{json:?}"), format!("{protobuf:?}"));
+    let offer = Shared::<VolumeOffer>::of(&protobuf).unwrap();
+    assert_eq!(offer.capacity.get("storage").unwrap().to_string(), "10Gi");
+    assert_eq!((offer.access_modes.len(), &*offer.class), (2, "fast"));
+    assert_eq!(
+        (offer.volume_mode.as_deref(), offer.attributes_class.as_deref()),
+        (Some("Block"), Some("gold"))
+    );
+    let claim = VolumeClaimRef::of(&protobuf).unwrap().claim.as_ref().unwrap();
+    assert_eq!((&*claim.namespace, claim.name.as_str(), claim.uid.to_string().as_str()), ("n", "c", "u"));
+    let annotations = &VolumeAnnotations::of(&protobuf).unwrap().selected;
+    assert_eq!(annotations.iter().count(), 2);
+    assert_eq!(
+        (annotations.get(MIGRATED_TO).map(|to| &**to), annotations.has(BETA_STORAGE_CLASS)),
+        (Some(""), false)
+    );
+    let source = VolumeSource::of(&protobuf).unwrap();
+    assert_eq!((source.csi_driver(), source.handle.as_str(), source.read_only), (Some("d"), "h", true));
+    assert_eq!(&*VolumePhase::of(&protobuf).unwrap().phase, "Released");
+    assert_eq!(&*ReclaimPolicy::of(&protobuf).unwrap().policy, "Retain");
+
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "annotations": {BIND_COMPLETED: "yes", SELECTED_NODE: "n", "x": "y"}},
+        "spec": {
+            "accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "5Gi"}}, "volumeName": "v",
+            "selector": {"matchLabels": {"a": "b"}}, "storageClassName": "", "volumeMode": "Filesystem",
+        },
+        "status": {
+            "phase": "Bound", "accessModes": ["ReadWriteMany"], "capacity": {"storage": "6Gi"},
+            "currentVolumeAttributesClassName": "gold",
+        },
+    });
+    let [json, protobuf] = decoded::<PersistentVolumeClaim>(&claim, u64::MAX);
+    assert_eq!(format!("{json:?}"), format!("{protobuf:?}"));
+    let demand = Shared::<VolumeDemand>::of(&protobuf).unwrap();
+    assert_eq!((demand.class.as_deref(), demand.attributes_class.as_deref()), (Some(""), None));
+    assert_eq!(ClaimedVolume::of(&protobuf).unwrap().name.as_str(), "v");
+    assert!(ClaimSelector::of(&protobuf).unwrap().selector.is_some());
+    let status = Shared::<ClaimStatus>::of(&protobuf).unwrap();
+    assert_eq!((&*status.phase, status.current_attributes_class.as_deref()), ("Bound", Some("gold")));
+    let annotations = &ClaimAnnotations::of(&protobuf).unwrap().selected;
+    assert!(
+        annotations.has(BIND_COMPLETED) && annotations.get(SELECTED_NODE).is_some_and(|node| *node == *"n")
+    );
+
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+        "metadata": {"name": "fast", "annotations": {"storageclass.beta.kubernetes.io/is-default-class": "true"}},
+        "provisioner": "example.com/disks", "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer",
+        "allowVolumeExpansion": true, "parameters": {"a": "b"},
+    });
+    let [json, protobuf] = decoded::<StorageClass>(&class, u64::MAX);
+    assert_eq!(format!("{json:?}"), format!("{protobuf:?}"));
+    assert_eq!(&*Provisioner::of(&protobuf).unwrap().0, "example.com/disks");
+    assert_eq!(BindingMode::of(&protobuf).unwrap().waits_for_first_consumer(), Some(true));
+    assert!(ClassMark::of(&protobuf).unwrap().is_default());
+}
+
+#[test]
+fn each_type_of_volume_source_is_found_in_both_encodings() {
+    for kind in SOURCES {
+        let handle = match kind.member {
+            "gcePersistentDisk" => json!({"pdName": "h"}),
+            "awsElasticBlockStore" | "cinder" | "portworxVolume" => json!({"volumeID": "h"}),
+            "hostPath" | "local" => json!({"path": "h"}),
+            "nfs" => json!({"server": "s", "path": "h"}),
+            "iscsi" => json!({"targetPortal": "t", "iqn": "h", "lun": 1}),
+            "azureFile" => json!({"secretName": "s", "shareName": "h"}),
+            "vsphereVolume" => json!({"volumePath": "h"}),
+            "azureDisk" => json!({"diskName": "d", "diskURI": "h"}),
+            "csi" => json!({"driver": "d", "volumeHandle": "h"}),
+            _ => json!({}),
+        };
+        let known = handle != json!({});
+        let volume =
+            json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1"}, kind.member: handle}});
+        for volume in decoded::<PersistentVolume>(&volume, u64::MAX) {
+            let source = VolumeSource::of(&volume).unwrap();
+            assert_eq!(source.kind.map(|kind| kind.member), Some(kind.member));
+            assert_eq!(source.handle.as_str(), if known { "h" } else { "" }, "{}", kind.member);
+        }
+    }
 }

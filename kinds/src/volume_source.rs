@@ -1,0 +1,199 @@
+//! Where the data of a PersistentVolume is.
+
+use steersman_api::ArcStr;
+use steersman_informer::serde::Deserializer;
+use steersman_informer::serde::de::Deserialize;
+use steersman_informer::wire::{
+    Field, FieldValue, Message, WireError, ignore, merge_message, message_from_json, nullable,
+};
+use steersman_informer::{Interned, projection};
+
+/// A type of volume source.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SourceKind {
+    /// The member of the volume's spec that has the source, such as `hostPath`.
+    pub member: &'static str,
+    /// The field of `PersistentVolumeSource` that has the source in protobuf.
+    number: u32,
+    /// The name of the volume plugin inside Kubernetes, such as `kubernetes.io/host-path`. Empty for types whose plugin
+    /// Kubernetes no longer has.
+    pub plugin: &'static str,
+    /// The CSI driver that serves the type instead of the plugin, as upstream's `csi-translation-lib` says.
+    pub migrated_to: Option<&'static str>,
+    /// The member of the source that names the data, with its number in protobuf.
+    handle: Option<(u32, &'static str)>,
+}
+
+const fn source(
+    number: u32,
+    member: &'static str,
+    plugin: &'static str,
+    migrated_to: Option<&'static str>,
+    handle: Option<(u32, &'static str)>,
+) -> SourceKind {
+    SourceKind { member, number, plugin, migrated_to, handle }
+}
+
+/// All types of volume sources, in the order of their numbers.
+pub static SOURCES: &[SourceKind] = &[
+    source(
+        1,
+        "gcePersistentDisk",
+        "kubernetes.io/gce-pd",
+        Some("pd.csi.storage.gke.io"),
+        Some((1, "pdName")),
+    ),
+    source(
+        2,
+        "awsElasticBlockStore",
+        "kubernetes.io/aws-ebs",
+        Some("ebs.csi.aws.com"),
+        Some((1, "volumeID")),
+    ),
+    source(3, "hostPath", "kubernetes.io/host-path", None, Some((1, "path"))),
+    source(4, "glusterfs", "", None, None),
+    source(5, "nfs", "kubernetes.io/nfs", None, Some((2, "path"))),
+    source(6, "rbd", "", None, None),
+    source(7, "iscsi", "kubernetes.io/iscsi", None, Some((2, "iqn"))),
+    source(8, "cinder", "kubernetes.io/cinder", Some("cinder.csi.openstack.org"), Some((1, "volumeID"))),
+    source(9, "cephfs", "", None, None),
+    source(10, "fc", "kubernetes.io/fc", None, None),
+    source(11, "flocker", "", None, None),
+    source(12, "flexVolume", "kubernetes.io/flexvolume", None, None),
+    source(13, "azureFile", "kubernetes.io/azure-file", Some("file.csi.azure.com"), Some((2, "shareName"))),
+    source(
+        14,
+        "vsphereVolume",
+        "kubernetes.io/vsphere-volume",
+        Some("csi.vsphere.vmware.com"),
+        Some((1, "volumePath")),
+    ),
+    source(15, "quobyte", "", None, None),
+    source(16, "azureDisk", "kubernetes.io/azure-disk", Some("disk.csi.azure.com"), Some((2, "diskURI"))),
+    source(17, "photonPersistentDisk", "", None, None),
+    source(
+        18,
+        "portworxVolume",
+        "kubernetes.io/portworx-volume",
+        Some("pxd.portworx.com"),
+        Some((1, "volumeID")),
+    ),
+    source(19, "scaleIO", "", None, None),
+    source(20, "local", "kubernetes.io/local-volume", None, Some((1, "path"))),
+    source(21, "storageos", "", None, None),
+    source(22, "csi", CSI_PLUGIN, None, Some((2, "volumeHandle"))),
+];
+
+/// The plugin of volumes that a CSI driver serves.
+pub const CSI_PLUGIN: &str = "kubernetes.io/csi";
+
+/// The CSI driver that serves the volumes of a plugin inside Kubernetes, if there is one. Upstream migrates all of these
+/// since 1.33.
+pub fn migrated_driver(plugin: &str) -> Option<&'static str> {
+    SOURCES.iter().find(|source| source.plugin == plugin && !plugin.is_empty())?.migrated_to
+}
+
+/// Where the data of a PersistentVolume is: the group of a volume's spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeSource {
+    /// The type. `None` if the volume has a type that this version does not know.
+    pub kind: Option<&'static SourceKind>,
+    /// What names the data among the sources of that type: a path, a volume's ID or handle, a share's name. Empty for types
+    /// of which controllers do not read it.
+    pub handle: ArcStr,
+    /// The CSI driver that the source names. Empty for all types but `csi`.
+    pub driver: Interned,
+    /// Whether the volume is attached for reading only. Read for the type `csi` alone.
+    pub read_only: bool,
+}
+
+projection! {
+    /// The source of a volume that a CSI driver serves.
+    struct CsiSource {
+        pub driver: Interned = 1 "driver",
+        pub handle: ArcStr = 2 "volumeHandle",
+        pub read_only: bool = 3 "readOnly",
+    }
+}
+
+impl VolumeSource {
+    /// The plugin inside Kubernetes for this type of source. Empty if there is none.
+    pub fn plugin(&self) -> &'static str {
+        self.kind.map_or("", |kind| kind.plugin)
+    }
+
+    /// The CSI driver that serves the volume: the driver that the source names, or the one to which its plugin was migrated.
+    pub fn csi_driver(&self) -> Option<&str> {
+        match self.kind?.migrated_to {
+            Some(driver) => Some(driver),
+            None => (!self.driver.is_empty()).then_some(&*self.driver),
+        }
+    }
+
+    fn set_csi(&mut self, source: CsiSource) {
+        (self.driver, self.handle, self.read_only) = (source.driver, source.handle, source.read_only);
+    }
+}
+
+impl Message for VolumeSource {
+    fn merge_field(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        if field.number != 2 {
+            return Ok(());
+        }
+        let mut sources = field.message()?;
+        while let Some(field) = sources.field()? {
+            let Some(kind) = SOURCES.iter().find(|kind| kind.number == field.number) else { continue };
+            self.kind = Some(kind);
+            if kind.plugin == CSI_PLUGIN {
+                let mut source = CsiSource::default();
+                source.merge(field)?;
+                self.set_csi(source);
+            } else if let Some((number, _)) = kind.handle {
+                let mut source = field.message()?;
+                while let Some(field) = source.field()? {
+                    if field.number == number {
+                        self.handle = field.text()?.into();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn has_member(&self, name: &str) -> bool {
+        SOURCES.iter().any(|kind| kind.member == name)
+    }
+
+    fn merge_member<'de, D: Deserializer<'de>>(&mut self, name: &str, value: D) -> Result<(), D::Error> {
+        let Some(kind) = SOURCES.iter().find(|kind| kind.member == name) else {
+            return ignore(value);
+        };
+        if kind.plugin == CSI_PLUGIN {
+            if let Some(source) = nullable::<Option<CsiSource>, D>(value)? {
+                self.kind = Some(kind);
+                self.set_csi(source);
+            }
+            return Ok(());
+        }
+        let Some(source) = Option::<serde_json::Value>::deserialize(value)? else { return Ok(()) };
+        self.kind = Some(kind);
+        if let Some((_, member)) = kind.handle {
+            self.handle = source[member].as_str().unwrap_or_default().into();
+        }
+        Ok(())
+    }
+}
+
+impl FieldValue for VolumeSource {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        merge_message(self, field.message()?)
+    }
+
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        message_from_json(deserializer)
+    }
+
+    fn as_message(&mut self) -> Option<&mut impl Message> {
+        Some(self)
+    }
+}
