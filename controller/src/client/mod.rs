@@ -88,6 +88,16 @@ impl<K: Kind> Client<K> {
         list::list(&self.resource, self.groups, namespace, selector).await
     }
 
+    /// Calls `look` with each object of a namespace, by a quorum list. An empty namespace stands for all. Holds one object at
+    /// a time.
+    ///
+    /// # Errors
+    /// The call failed, or one of the objects can't be decoded.
+    pub async fn for_each(&self, namespace: &str, look: impl FnMut(K)) -> Result<(), SyncError> {
+        let all = LabelSelector::everything();
+        list::walk(&self.resource, self.groups, namespace, &all, look).await.map(drop)
+    }
+
     /// Creates an object in a namespace.
     ///
     /// # Errors
