@@ -19,6 +19,7 @@ pub mod deployment;
 pub mod device_class;
 pub mod endpoint_slice;
 pub mod endpoints;
+pub mod ephemeral_volumes;
 pub mod index_failures;
 pub mod ip;
 pub mod ip_address;
@@ -52,6 +53,7 @@ pub mod shared;
 pub mod stateful_set;
 pub mod storage_class;
 pub mod topology_mode;
+pub mod volume_attributes_class;
 pub mod volume_source;
 
 #[cfg(test)]

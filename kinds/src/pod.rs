@@ -7,6 +7,7 @@ use super::claim_volumes::ClaimVolumes;
 use super::condition::{DisruptionTarget, Picked, Ready, ReasonOf};
 use super::containers::{CompletionIndex, ContainerStatus, ContainerSummary, SidecarNames};
 use super::deletion_cost::Cost;
+use super::ephemeral_volumes::EphemeralVolumes;
 use super::index_failures::IndexFailures;
 use super::ip::{FamilyOf, IpPair};
 use super::pod_failure::PodFailure;
@@ -136,6 +137,7 @@ kind! {
         completion: Completion = 1 "metadata",
         deletion_cost: DeletionCost = 1 "metadata",
         claims: Claims = 2 "spec",
+        ephemeral_volumes: EphemeralVolumes = 2 "spec",
         pinning: Pinning = 2 "spec",
         failure: PodFailure = 3 "status",
         earlier_failures: EarlierFailures = 1 "metadata",

@@ -23,6 +23,7 @@ use super::deployment::{
 use super::device_class::DeviceClass;
 use super::endpoint_slice::{AddressType, EndpointSlice};
 use super::endpoints::Endpoints;
+use super::ephemeral_volumes::EphemeralVolumes;
 use super::ip_address::{IPAddress, IpAddressSpec};
 use super::job::{Job, JobTtl};
 use super::namespace::{Namespace, NamespaceFinalizers, NamespaceStatus};
@@ -129,7 +130,10 @@ proptest! {
             "metadata": {"annotations": {"a": hostname, DELETION_COST: cost.unwrap_or_default(), "z": "1"}},
             "spec": {
                 "hostname": hostname, "initContainers": init, "containers": containers, "nodeName": "n",
-                "affinity": affinity(&hostname),
+                "affinity": affinity(&hostname), "volumes": [
+                    {"name": hostname, "ephemeral": {"volumeClaimTemplate": {"spec": {"volumeMode": "Block"}}}},
+                    {"name": "claim", "persistentVolumeClaim": {"claimName": hostname}},
+                ],
             },
             "status": {"phase": "Failed", "podIP": ips.first(), "podIPs": pod_ips, "conditions": conditions},
         });
@@ -140,7 +144,8 @@ proptest! {
         let node =
             json!({
                 "metadata": {"annotations": {"a": hostname, OBJECT_TTL: hostname.len().to_string()}},
-                "spec": {"taints": taints}, "status": {"conditions": conditions, "allocatable": allocatable},
+                "spec": {"taints": taints, "podCIDRs": ips},
+                "status": {"conditions": conditions, "allocatable": allocatable},
             });
         let [json, protobuf] = kept::<Node>(&node);
         prop_assert_eq!(json, protobuf);
@@ -227,6 +232,22 @@ fn endpoint_slices_are_the_same_in_both_encodings() {
     assert_eq!(json.members()[0].hints.as_ref().unwrap().for_zones[1].name, "z2");
     assert_eq!(json.ports()[0].name.as_deref(), Some(""));
     assert_eq!((json.ports()[1].protocol.as_ref(), json.ports()[1].port), (None, None));
+}
+
+#[test]
+fn the_volumes_of_a_pod_that_have_a_template_are_ephemeral() {
+    let template = json!({"volumeClaimTemplate": {"spec": {}}});
+    for (volumes, names) in [
+        (json!([]), &[][..]),
+        (json!([{"name": "a", "ephemeral": template}, {"name": "b", "emptyDir": {}}]), &["a"]),
+        (json!([{"name": "b", "persistentVolumeClaim": {"claimName": "c"}}]), &[]),
+        (json!([{"name": "b", "ephemeral": template}, {"name": "a", "ephemeral": {}}]), &["b", "a"]),
+    ] {
+        for pod in decoded::<Pod>(&json!({"spec": {"volumes": volumes}}), EphemeralVolumes::BIT) {
+            let found = &EphemeralVolumes::of(&pod).unwrap().names.0;
+            assert_eq!(found.iter().map(|name| &**name).collect::<Vec<_>>(), names, "{volumes}");
+        }
+    }
 }
 
 #[test]
