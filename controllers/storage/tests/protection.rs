@@ -1,0 +1,107 @@
+//! Tests of the protection controllers against the test server.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use steersman_apiserver::{Calls, Failure, Verb};
+use steersman_controller::testing::{Cluster, eventually, settle};
+use steersman_controllers_storage::protection::claims;
+
+fn claim(name: &str) -> Value {
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": name, "namespace": "default", "finalizers": ["example.com/first", "kubernetes.io/pvc-protection"],
+        },
+        "spec": spec,
+    })
+}
+
+/// A pod on a node, or without one, that uses a claim.
+fn pod(name: &str, node: Option<&str>, claim: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "nodeName": node, "containers": [{"name": "main", "image": "image"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}],
+        },
+    })
+}
+
+/// The finalizers of a claim.
+fn finalizers(cluster: &Cluster, name: &str) -> Value {
+    cluster.peek("persistentvolumeclaims", &format!("default/{name}"))["metadata"]["finalizers"].clone()
+}
+
+async fn let_go(cluster: &Cluster, name: &str) {
+    eventually(&format!("{name} is not protected"), || {
+        (finalizers(cluster, name) == json!(["example.com/first"])).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_list_of_the_pods_serves_all_claims_that_are_being_deleted() {
+    let cluster = Cluster::start().await;
+    let names: Vec<String> = (0..30).map(|at| format!("c{at}")).collect();
+    for name in &names {
+        cluster.create(&claim(name)).await;
+        cluster.delete("PersistentVolumeClaim", &format!("default/{name}")).await;
+    }
+    cluster.create(&pod("user", Some("n1"), "c7")).await;
+    let recording = cluster.server.record();
+    let controller = cluster.run(claims::construct);
+    for name in names.iter().filter(|name| *name != "c7") {
+        let_go(&cluster, name).await;
+    }
+    settle().await;
+    assert_ne!(finalizers(&cluster, "c7"), json!(["example.com/first"]));
+    let lists = Calls::to("pods").verb(Verb::List).user_agent("pvc-protection-controller");
+    assert_eq!(recording.count(&lists), 1);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_only_the_api_server_shows_keeps_its_claim() {
+    let cluster = Cluster::start().await;
+    cluster.create(&claim("data")).await;
+    let controller = cluster.run(claims::construct);
+    settle().await;
+    cluster.server.faults().delay_watches(Calls::to("pods"), Duration::from_secs(3600));
+    cluster.create(&pod("unseen", Some("n1"), "data")).await;
+    cluster.delete("PersistentVolumeClaim", "default/data").await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_ne!(finalizers(&cluster, "data"), json!(["example.com/first"]));
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_let_go_after_lists_and_writes_that_failed() {
+    let cluster = Cluster::start().await;
+    cluster.create(&claim("data")).await;
+    let faults = cluster.server.faults();
+    let by = "pvc-protection-controller";
+    faults.fail(2, Calls::to("pods").verb(Verb::List).user_agent(by), Failure::InternalError);
+    faults.fail(2, Calls::to("persistentvolumeclaims").verb(Verb::Update), Failure::ResetAfterwards);
+    cluster.delete("PersistentVolumeClaim", "default/data").await;
+    let controller = cluster.run(claims::construct);
+    let_go(&cluster, "data").await;
+    settle().await;
+    assert_eq!(finalizers(&cluster, "data"), json!(["example.com/first"]));
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_without_the_finalizer_gets_it_beside_its_others() {
+    let cluster = Cluster::start().await;
+    let mut bare = claim("data");
+    bare["metadata"]["finalizers"] = json!(["example.com/first"]);
+    cluster.create(&bare).await;
+    let stored = finalizers(&cluster, "data");
+    let controller = cluster.run(claims::construct);
+    settle().await;
+    let expected = json!(["example.com/first", "kubernetes.io/pvc-protection"]);
+    assert_eq!(finalizers(&cluster, "data"), expected, "it was {stored}");
+    controller.stop().await;
+}
