@@ -1,6 +1,7 @@
 //! The controllers of volumes and of the claims to them. Each has a folder with its policy, options, RBAC rules and
 //! metrics.
 
+pub mod ephemeral_volume;
 pub mod protection;
 
 mod claiming_pod;
