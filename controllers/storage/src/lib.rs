@@ -2,6 +2,7 @@
 //! metrics.
 
 pub mod ephemeral_volume;
+pub mod expander;
 pub mod protection;
 
 mod claiming_pod;
