@@ -220,7 +220,12 @@ impl Registry {
 
     /// The settings of all controllers of this program, with their defaults.
     pub fn options(&self) -> OptionSet {
-        OptionSet::of(self.rows.iter().flat_map(|row| row.options.into_iter().chain(row.shared_options)).map(|make| make()))
+        OptionSet::of(
+            self.rows
+                .iter()
+                .flat_map(|row| row.options.into_iter().chain(row.shared_options))
+                .map(|make| make()),
+        )
     }
 
     /// Builds the controllers of this program that `selection` enables. They do not run yet.

@@ -10,7 +10,9 @@ use steersman_controllers_access::{
 use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
 use steersman_controllers_cluster::{garbage_collector, namespace, resource_quota};
 use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints, service_cidr};
-use steersman_controllers_nodes::{pod_gc, ttl};
+use steersman_controllers_nodes::{node_ipam, pod_gc, ttl};
+use steersman_controllers_storage::protection::{attributes_classes, claims, volumes};
+use steersman_controllers_storage::{ephemeral_volume, expander};
 use steersman_controllers_workloads::{daemon_set, deployment, disruption, replica_set, stateful_set};
 
 /// The registry with all controllers of kube-controller-manager.
@@ -44,22 +46,22 @@ pub fn builtin() -> Registry {
         ttl::DESCRIPTOR,
         signer::DESCRIPTOR,
         token_cleaner::DESCRIPTOR,
-        row("node-ipam-controller", &["nodeipam"]),
+        node_ipam::DESCRIPTOR,
         row("node-lifecycle-controller", &["nodelifecycle"]),
         row("service-lb-controller", &["service"]),
         row("node-route-controller", &["route"]),
         row("cloud-node-lifecycle-controller", &["cloud-node-lifecycle"]),
         row("persistentvolume-binder-controller", &["persistentvolume-binder"]),
         row("persistentvolume-attach-detach-controller", &["attachdetach"]),
-        row("persistentvolume-expander-controller", &["persistentvolume-expander"]),
+        expander::DESCRIPTOR,
         cluster_role_aggregation::DESCRIPTOR,
-        row("persistentvolumeclaim-protection-controller", &["pvc-protection"]),
-        row("persistentvolume-protection-controller", &["pv-protection"]),
-        row("volumeattributesclass-protection-controller", &[]),
+        claims::DESCRIPTOR,
+        volumes::DESCRIPTOR,
+        attributes_classes::DESCRIPTOR,
         ttl_after_finished::DESCRIPTOR,
         root_ca_publisher::DESCRIPTOR,
         row("kube-apiserver-serving-clustertrustbundle-publisher-controller", &[]),
-        row("ephemeral-volume-controller", &["ephemeral-volume"]),
+        ephemeral_volume::DESCRIPTOR,
         row("storageversion-garbage-collector-controller", &["storage-version-gc"]),
         row("resourceclaim-controller", &["resource-claim-controller"]),
         row("resourcepoolstatusrequest-controller", &[]),

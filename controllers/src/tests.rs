@@ -33,6 +33,8 @@ async fn all_controllers_of_the_table_are_built_over_shared_caches() {
     let key = "access/src/service_account_token/testdata/ec256-pkcs8.pem";
     let key = format!("{}/{key}", env!("CARGO_MANIFEST_DIR"));
     options.set("service-account-private-key-file", &key).unwrap();
+    options.set("allocate-node-cidrs", "true").unwrap();
+    options.set("cluster-cidr", "10.244.0.0/16").unwrap();
     let (context, _writer) = testing::context(&server, options);
     let built = registry.build(&all, &context, &Metrics::new()).unwrap();
     // Without the files of an authority there is nothing to sign with.

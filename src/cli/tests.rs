@@ -251,7 +251,7 @@ fn help_is_grouped_and_names_the_controllers() {
     for part in parts.into_iter().chain(["--concurrent-job-syncs <int>", "[default: 12500]"]) {
         assert!(help.contains(part), "{part} in {help}");
     }
-    assert!(!help.contains("--cluster-cidr"), "{help}");
+    assert!(!help.contains("--bind-address"), "{help}");
     assert!(printed(&["steersman", "--help"]).contains("controller-manager"));
 }
 
