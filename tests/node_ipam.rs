@@ -225,7 +225,7 @@ async fn flags_that_contradict_each_other_stop_the_manager() {
         (&["--cluster-cidr=fd00::/40"], "the node CIDR size is too big"),
         (
             &["--cluster-cidr=10.44.0.0/16", "--cidr-allocator-type=CloudAllocator"],
-            "'CloudAllocator' but cloud provider is not configured",
+            "The ipam CloudAllocator is not available",
         ),
         (
             &["--cluster-cidr=10.44.0.0/16", "--service-cluster-ip-range=10.0.0.0/24,10.1.0.0/24,fd00::/108"],

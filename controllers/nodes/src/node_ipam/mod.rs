@@ -96,11 +96,12 @@ keep! {
 /// The flags contradict each other, the cache of nodes runs already without the nodes' ranges, or the controller's metrics
 /// are registered already.
 pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> {
-    let cloud = context.options::<CloudOptions>();
+    let (cloud, options) = (context.options::<CloudOptions>(), context.options::<NodeIpamOptions>());
+    Settings::check(&cloud, &options)?;
     if !cloud.allocate_node_cidrs {
         return Ok(Construction::declined("--allocate-node-cidrs is not set"));
     }
-    let settings = Settings::of(&cloud, &context.options())?;
+    let settings = Settings::of(&cloud, &options)?;
     let metrics = Metrics::new();
     metrics.register(&context.metrics)?;
     let allocator = Arc::new(Allocator::new(Ledger::new(&settings)?, metrics));

@@ -23,12 +23,10 @@ pub(super) struct Settings {
 /// The flags contradict each other. The messages are upstream's where upstream's are clear.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Invalid {
-    #[error("--cidr-allocator-type is set to 'CloudAllocator' but cloud provider is not configured")]
-    CloudAllocator,
-    #[error("Error trying to Init(): legacy cloud provider support disabled at build time")]
-    LegacyAllocator,
-    #[error("invalid CIDR allocator type: {0}")]
-    UnknownAllocator(String),
+    #[error("built-in cloud providers are disabled. The ipam {0} is not available")]
+    NotBuiltIn(String),
+    #[error("invalid CIDR allocator type: ")]
+    NoAllocator,
     #[error("Controller: Must specify --cluster-cidr if --allocate-node-cidrs is set")]
     NoCluster,
     #[error("--cluster-cidr: invalid CIDR[{at}]: invalid CIDR address: {text}")]
@@ -55,16 +53,29 @@ pub(super) enum Invalid {
 }
 
 impl Settings {
+    /// Checks those flags that must be right even if no ranges are allocated.
+    ///
+    /// # Errors
+    /// One of them is wrong.
+    pub(super) fn check(cloud: &CloudOptions, options: &NodeIpamOptions) -> Result<(), Invalid> {
+        let allocator = &cloud.cidr_allocator_type;
+        if !["", "RangeAllocator"].contains(&allocator.as_str()) {
+            return Err(Invalid::NotBuiltIn(allocator.clone()));
+        }
+        if options.service_cidr.split(',').count() > 2 {
+            return Err(Invalid::TooManyServices);
+        }
+        Ok(())
+    }
+
     /// Reads the flags.
     ///
     /// # Errors
     /// The flags contradict each other.
     pub(super) fn of(cloud: &CloudOptions, options: &NodeIpamOptions) -> Result<Self, Invalid> {
-        match cloud.cidr_allocator_type.as_str() {
-            "RangeAllocator" => {}
-            "CloudAllocator" => return Err(Invalid::CloudAllocator),
-            "IPAMFromCluster" | "IPAMFromCloud" => return Err(Invalid::LegacyAllocator),
-            other => return Err(Invalid::UnknownAllocator(other.to_owned())),
+        Self::check(cloud, options)?;
+        if cloud.cidr_allocator_type.is_empty() {
+            return Err(Invalid::NoAllocator);
         }
         let clusters = clusters(&cloud.cluster_cidr)?;
         let services = services(&options.service_cidr)?;
@@ -104,9 +115,6 @@ fn clusters(text: &str) -> Result<Vec<IpNet>, Invalid> {
 }
 
 fn services(text: &str) -> Result<Vec<IpNet>, Invalid> {
-    if text.split(',').count() > 2 {
-        return Err(Invalid::TooManyServices);
-    }
     let parse = |text: &str| {
         let range = parse_cidr(text);
         if range.is_none() {

@@ -53,14 +53,14 @@ fn flags_that_contradict_each_other_are_refused() {
     ] {
         assert_eq!(Settings::of(&cloud(cluster), &options), Err(why), "{cluster} {options:?}");
     }
-    for (allocator, why) in [
-        ("CloudAllocator", Invalid::CloudAllocator),
-        ("IPAMFromCloud", Invalid::LegacyAllocator),
-        ("IPAMFromCluster", Invalid::LegacyAllocator),
-        ("", Invalid::UnknownAllocator(String::new())),
-    ] {
+    let with = |allocator: &str| {
         let cloud = CloudOptions { cidr_allocator_type: allocator.to_owned(), ..cloud("10.0.0.0/16") };
-        assert_eq!(Settings::of(&cloud, &masks(0, 0, 0)), Err(why), "{allocator}");
+        Settings::of(&cloud, &masks(0, 0, 0)).map(drop)
+    };
+    assert_eq!(with("RangeAllocator"), Ok(()));
+    assert_eq!(with(""), Err(Invalid::NoAllocator));
+    for allocator in ["CloudAllocator", "IPAMFromCloud", "rangeallocator"] {
+        assert_eq!(with(allocator), Err(Invalid::NotBuiltIn(allocator.to_owned())));
     }
 }
 
