@@ -55,7 +55,7 @@ impl VolumeExpander {
             Expander::External => {
                 (EventType::Normal, "waiting for an external controller to expand this PVC".to_owned())
             }
-            Expander::Nobody => {
+            Expander::Declined => {
                 (EventType::Warning, "this controller does not expand FlexVolumes".to_owned())
             }
         };

@@ -51,8 +51,8 @@ pub(super) enum Expander {
     Migrated(&'static str),
     /// An external controller.
     External,
-    /// No one: FlexVolumes are expanded by upstream's manager and kubelet only.
-    Nobody,
+    /// None: this program does not expand FlexVolumes.
+    Declined,
 }
 
 /// The result of a step.
@@ -90,7 +90,7 @@ pub(super) fn plan(observed: &Observed) -> Plan<Step> {
     let source = volume.source.kind;
     let expander = match source {
         Some(kind) if kind.migrated_to.is_some() => Expander::Migrated(kind.plugin),
-        Some(kind) if kind.member == "flexVolume" => Expander::Nobody,
+        Some(kind) if kind.member == "flexVolume" => Expander::Declined,
         _ => Expander::External,
     };
     if !observed.is_told {

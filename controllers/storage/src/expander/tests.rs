@@ -57,7 +57,7 @@ fn the_source_of_a_volume_tells_who_expands_it() {
         (json!({"csi": {"driver": "d", "volumeHandle": "h"}}), Expander::External, None),
         (json!({"hostPath": {"path": "/p"}}), Expander::External, None),
         (json!({"unknown": {}}), Expander::External, None),
-        (json!({"flexVolume": {"driver": "d"}}), Expander::Nobody, None),
+        (json!({"flexVolume": {"driver": "d"}}), Expander::Declined, None),
         (
             json!({"awsElasticBlockStore": {"volumeID": "v"}}),
             Expander::Migrated("kubernetes.io/aws-ebs"),
