@@ -39,8 +39,8 @@ pub const DESCRIPTOR: Descriptor =
         .options::<EphemeralVolumeOptions>()
         .rules(&[
             Rule::new(&[""], &["pods"], &["get", "list", "watch"]),
-            // An API server may demand it of clients that create objects with a blocking owner.
-            Rule::new(&[""], &["pods/finalizers"], &["update"]),
+            Rule::new(&[""], &["pods/finalizers"], &["update"])
+                .because("Claims name their pod as an owner that may not go before them."),
             Rule::new(&[""], &["persistentvolumeclaims"], &["get", "list", "watch", "create"]),
         ]);
 
