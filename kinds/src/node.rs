@@ -10,6 +10,7 @@ use steersman_informer::wire::{Field, FieldValue, WireError};
 use steersman_informer::{Interned, kind, projection};
 
 use super::condition::{Picked, Ready};
+use super::node_volumes::{Attaching, NodeVolumes};
 use super::object_ttl::Seconds;
 use super::pod_cidrs::PodCidrs;
 
@@ -93,5 +94,7 @@ kind! {
         allocatable: Allocatable = 3 "status",
         object_ttl: ObjectTtl = 1 "metadata",
         pod_cidrs: PodCidrs = 2 "spec",
+        volumes: NodeVolumes = 3 "status",
+        attaching: Attaching = 1 "metadata",
     }
 }

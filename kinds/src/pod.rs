@@ -13,6 +13,7 @@ use super::ip::{FamilyOf, IpPair};
 use super::pod_failure::PodFailure;
 use super::pod_resources::{PodAllotment, PodDemand};
 use super::pod_secrets::PodSecrets;
+use super::pod_volumes::{PodVolumes, Running};
 use super::ports::{NamedPorts, SidecarPorts};
 use super::scheduling::PinnedNode;
 use super::shared::Shared;
@@ -142,6 +143,8 @@ kind! {
         failure: PodFailure = 3 "status",
         earlier_failures: EarlierFailures = 1 "metadata",
         secrets: PodSecrets = 2 "spec",
+        volumes: PodVolumes = 2 "spec",
+        running: Running = 3 "status",
         demand: Shared<PodDemand> = 2 "spec",
         allotment: Shared<PodAllotment> = 3 "status",
     }

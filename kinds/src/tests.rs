@@ -63,6 +63,8 @@ use super::storage_class::{BindingMode, ClassMark, Provisioner, StorageClass};
 use super::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE};
 use super::volume_source::{SOURCES, VolumeSource};
 
+mod attaching;
+
 /// The fields of all groups, decoded from an object's JSON and from its protobuf.
 fn kept<K: Kind>(object: &Value) -> [String; 2] {
     decoded::<K>(object, u64::MAX).map(|decoded| format!("{decoded:?}"))
