@@ -74,8 +74,6 @@ pub(crate) const CONTROLLER_MANAGER: Unheeded = Unheeded {
         "authentication-tolerate-lookup-failure",
         "configure-cloud-routes",
         "contention-profiling",
-        "disable-attach-detach-reconcile-sync",
-        "disable-force-detach-on-timeout",
         "disable-http2-serving",
         "enable-dynamic-provisioning",
         "enable-hostpath-provisioner",
@@ -89,7 +87,6 @@ pub(crate) const CONTROLLER_MANAGER: Unheeded = Unheeded {
     settings: &[
         "allow-metric-labels",
         "allow-metric-labels-manifest",
-        "attach-detach-reconcile-sync-period",
         "authentication-kubeconfig",
         "authentication-token-webhook-cache-ttl",
         "authorization-always-allow-paths",

@@ -6,3 +6,4 @@ pub mod expander;
 pub mod protection;
 
 mod claiming_pod;
+pub mod attach_detach;

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Walks through what people do with a cluster in a day, and says of each step whether that came of it which comes of it with
+# kube-controller-manager.
+#
+#   tests/day.sh MANAGER [CHAPTER...]
+#
+# MANAGER is a program: `steersman`, or the real `kube-controller-manager`; it is the only controller manager of the cluster.
+# CHAPTER is the name of a file in tests/day, without its ending; without any, all are walked through, in order.
+#
+# The cluster is made by ../shared/cluster: etcd, kube-apiserver, kube-scheduler, and a kubelet with a container runtime.
+# KUBEBUILDER_ASSETS names the folder of Kubernetes' programs, RUNTIME_ENDPOINT the runtime. Every step is a line on the
+# standard output, "ok" or "FAILED"; two runs are compared with `diff`. The code is 1 if a step failed.
+set -euo pipefail
+export LC_ALL=C
+here=$(cd "$(dirname "$0")" && pwd)
+shared=$here/../../shared
+if [ $# -lt 1 ]; then sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; fi
+manager=$1
+shift
+[ -x "$manager" ] || { echo "no such program: $manager" >&2; exit 2; }
+chapters=("$@")
+if [ ${#chapters[@]} -eq 0 ]; then
+  for file in "$here"/day/[0-9]*.sh; do chapters+=("$(basename "$file" .sh)"); done
+fi
+for chapter in "${chapters[@]}"; do
+  [ -f "$here/day/$chapter.sh" ] || { echo "no such chapter: $chapter" >&2; exit 2; }
+done
+KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
+export KUBEBUILDER_ASSETS
+
+state=$(mktemp -d)
+export CLUSTER_DIR=$state/cluster KUBECONFIG=$state/cluster/kubeconfig
+finish() {
+  local code=$?
+  trap - EXIT
+  if [ -n "${running:-}" ]; then
+    kill "$running" 2>/dev/null || true
+    wait "$running" 2>/dev/null || true
+    if [ "$code" -ne 0 ]; then tail -n 30 "$state/manager.log" >&2; fi
+    cp "$state/manager.log" "${MANAGER_LOG:-/dev/null}" || true
+  fi
+  "$shared/cluster/cluster.sh" down || true
+  rm -rf "$state"
+  exit "$code"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+# shellcheck source=tests/day/steps.sh
+. "$here/day/steps.sh"
+
+API_FLAGS=--enable-bootstrap-token-auth "$shared/cluster/cluster.sh" up scheduler kubelet >&2
+cluster=$CLUSTER_DIR
+flags=(--kubeconfig "$KUBECONFIG" --leader-elect=false --use-service-account-credentials
+  '--controllers=*,bootstrap-signer-controller,token-cleaner-controller'
+  --root-ca-file "$cluster/certs/apiserver.crt" --service-account-private-key-file "$cluster/sa.key"
+  --cluster-signing-cert-file "$cluster/pki/ca.crt" --cluster-signing-key-file "$cluster/pki/ca.key"
+  --allocate-node-cidrs --cluster-cidr 10.96.0.0/16 --node-cidr-mask-size 24 --service-cluster-ip-range 10.0.0.0/24
+  --node-monitor-grace-period 12s --node-eviction-rate 10 --pvclaimbinder-sync-period 5s
+  --terminated-pod-gc-threshold 200 --kube-api-qps 200 --kube-api-burst 400)
+case $(basename "$manager") in
+  kube-controller-manager) "$manager" "${flags[@]}" --secure-port 0 --cert-dir "$state" ;;
+  *) "$manager" controller-manager "${flags[@]}" ;;
+esac >"$state/manager.log" 2>&1 </dev/null &
+running=$!
+
+for chapter in "${chapters[@]}"; do
+  chapter "$chapter"
+  # shellcheck source=/dev/null
+  . "$here/day/$chapter.sh"
+  kill -0 "$running" || { echo "the manager ended" >&2; exit 1; }
+done
+summary
