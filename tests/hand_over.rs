@@ -7,6 +7,8 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
+#[path = "hand_over/attachments.rs"]
+mod attachments;
 #[path = "hand_over/cleaning.rs"]
 mod cleaning;
 #[path = "hand_over/garbage.rs"]
@@ -357,6 +359,12 @@ async fn runs_are_handed_over_and_back_without_a_second_job() {
 async fn kube_controller_manager_takes_runs_over_on_the_embedded_server_too() {
     let Some(assets) = assets() else { return };
     runs::there_and_back(&assets, Cluster::start_embedded().await).await;
+}
+
+#[tokio::test]
+async fn attached_volumes_are_handed_over_and_back_and_none_is_attached_or_detached_without_cause() {
+    let Some(assets) = assets() else { return };
+    attachments::there_and_back(&assets, Cluster::start_own().await).await;
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 //! `KUBEBUILDER_ASSETS` names a folder with `etcd` and `kube-apiserver`, the tests of one file share a real one.
 #![allow(dead_code, unreachable_pub, clippy::print_stdout, reason = "no test file needs all of it")]
 
+pub mod attachments;
 pub mod budgets;
 pub mod cron_jobs;
 pub mod daemons;

@@ -133,6 +133,12 @@ impl Site {
         self.attachment.is_some() || self.is_listed()
     }
 
+    /// Whether no other node may have a volume for one node. Not if the volume is being detached by force.
+    pub(super) fn blocks(&self) -> bool {
+        let is_going = self.attachment.as_ref().is_some_and(|attachment| attachment.deleting);
+        self.may_be_attached() && !(self.memory.forced && is_going)
+    }
+
     /// Whether the volume is attached to the node, as far as is known.
     pub(super) fn is_attached(&self) -> bool {
         self.attachment.as_ref().is_some_and(|attachment| attachment.attached) || self.is_listed()
