@@ -31,9 +31,21 @@ async fn start() -> Scene {
     Scene { managed, world }
 }
 
+/// Waits until the manager's metrics have this line. Upstream's manager serves no metrics here.
+async fn counts(managed: &Managed, line: &str) {
+    if Manager::is_upstream() {
+        return;
+    }
+    eventually(line, || async {
+        let (_, metrics) = managed.manager.get("/metrics").await?;
+        metrics.lines().any(|one| one == line).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_volume_is_attached_and_listed_and_detached_once_the_kubelet_has_let_it_go() {
-    let Scene { world, managed: _managed } = start().await;
+    let Scene { world, managed } = start().await;
     world.node("n").await;
     world.volume("v", "ReadWriteOnce").await;
     world.pod("p", "n", &["v"]).await;
@@ -51,6 +63,20 @@ async fn a_volume_is_attached_and_listed_and_detached_once_the_kubelet_has_let_i
     world.lists("n", &["v"]).await;
     let message = format!("AttachVolume.Attach succeeded for volume \"{}\" ", world.full("v"));
     world.told("p", "Normal", "SuccessfulAttachVolume", &message).await;
+
+    let plugin = format!("kubernetes.io/csi:{DRIVER}");
+    let node = world.full("n");
+    for line in [
+        format!(
+            "attachdetach_controller_total_volumes{{plugin_name=\"{plugin}\",state=\"actual_state_of_world\"}} 1"
+        ),
+        format!(
+            "attachdetach_controller_total_volumes{{plugin_name=\"{plugin}\",state=\"desired_state_of_world\"}} 1"
+        ),
+        format!("storage_count_attachable_volumes_in_use{{node=\"{node}\",volume_plugin=\"{plugin}\"}} 1"),
+    ] {
+        counts(&managed, &line).await;
+    }
 
     world.uses("n", &["v"]).await;
     world.end("p").await;
@@ -127,7 +153,7 @@ async fn what_the_driver_says_is_told_to_pods_and_a_later_success_counts() {
 
 #[tokio::test]
 async fn a_node_out_of_service_loses_its_volumes_by_force() {
-    let Scene { world, managed: _managed } = start().await;
+    let Scene { world, managed } = start().await;
     world.node("a").await;
     world.node("b").await;
     world.volume("v", "ReadWriteOnce").await;
@@ -145,6 +171,8 @@ async fn a_node_out_of_service_loses_its_volumes_by_force() {
     world.detach("v", "a").await;
     world.attach("v", "b").await;
     world.lists("b", &["v"]).await;
+    let forced = "attach_detach_controller_attachdetach_controller_forced_detaches";
+    counts(&managed, &format!("{forced}{{reason=\"out-of-service\"}} 1")).await;
 }
 
 #[tokio::test]

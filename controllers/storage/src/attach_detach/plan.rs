@@ -214,8 +214,7 @@ fn timeout(volume: &VolumeName) -> String {
 fn create(observed: &Observed, name: &ArcStr, site: &Site) -> Next {
     if observed.exclusive {
         let others = || observed.sites.iter().filter(|(other, _)| *other != name);
-        let mut blocking =
-            others().filter(|(_, other)| other.blocks()).peekable();
+        let mut blocking = others().filter(|(_, other)| other.blocks()).peekable();
         if blocking.peek().is_some() {
             // A node that is about to lose the volume is no reason to complain.
             let mut keeps = blocking.filter(|(_, other)| {
