@@ -56,8 +56,8 @@ pub mod shared;
 pub mod stateful_set;
 pub mod storage_class;
 pub mod topology_mode;
-pub mod volume_attributes_class;
 pub mod volume_attachment;
+pub mod volume_attributes_class;
 pub mod volume_source;
 
 #[cfg(test)]

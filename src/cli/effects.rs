@@ -51,10 +51,6 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
     would("allow-metric-labels-manifest", "would replace other values of these labels by \"unexpected\""),
     nothing("allow-untagged-cloud"),
     would(
-        "attach-detach-reconcile-sync-period",
-        "would set how often attached volumes are compared with the storage",
-    ),
-    would(
         "authentication-kubeconfig",
         "would name the API server that authenticates clients of the secure port",
     ),
@@ -105,16 +101,6 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
     ),
     nothing("configure-cloud-routes"),
     would_unless("contention-profiling", &["false"], "would measure where threads wait for locks"),
-    would_unless(
-        "disable-attach-detach-reconcile-sync",
-        &["false"],
-        "would end the comparison of attached volumes with the storage",
-    ),
-    would_unless(
-        "disable-force-detach-on-timeout",
-        &["false"],
-        "would keep volumes attached to unhealthy nodes for as long as these have them mounted",
-    ),
     would_unless("disable-http2-serving", &["false"], "would have the secure port speak HTTP/1.1 only"),
     would_unless(
         "emulated-version",

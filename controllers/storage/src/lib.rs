@@ -1,9 +1,9 @@
 //! The controllers of volumes and of the claims to them. Each has a folder with its policy, options, RBAC rules and
 //! metrics.
 
+pub mod attach_detach;
 pub mod ephemeral_volume;
 pub mod expander;
 pub mod protection;
 
 mod claiming_pod;
-pub mod attach_detach;
