@@ -46,7 +46,6 @@ pub(crate) fn effect_of(flag: &str) -> Option<Effect> {
 
 /// Sorted by name.
 pub(crate) const EFFECTS: &[(&str, Effect)] = &[
-    would("allocate-node-cidrs", "would give each node a range of addresses for its pods"),
     would("allow-metric-labels", "would replace other values of these labels by \"unexpected\""),
     would("allow-metric-labels-manifest", "would replace other values of these labels by \"unexpected\""),
     nothing("allow-untagged-cloud"),
@@ -77,7 +76,6 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
     ),
     would("bind-address", "would choose the secure port's address; plain HTTP is at --http-address"),
     would("cert-dir", "would keep the certificate that the secure port makes for itself"),
-    would("cidr-allocator-type", "would choose how nodes get ranges of addresses for their pods"),
     would("client-ca-file", "would let clients with certificates of this authority use the secure port"),
     nothing("cloud-config"),
     would_unless(
@@ -85,13 +83,11 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
         &["", "external"],
         "would be refused: kube-controller-manager knows no provider",
     ),
-    would("cluster-cidr", "would be the range of addresses for the pods of all nodes"),
     nothing("cluster-name"),
     would(
         "concurrent-device-taint-eviction-syncs",
         "would set how many pods are evicted at a time for tainted devices",
     ),
-    would("concurrent-ephemeralvolume-syncs", "would set how many pods get their volume claims at a time"),
     would("concurrent-horizontal-pod-autoscaler-syncs", "would set how many autoscalers sync at a time"),
     would("concurrent-resourceclaim-syncs", "would set how many ResourceClaims sync at a time"),
     nothing("concurrent-service-syncs"),
@@ -165,9 +161,6 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
         &["1.35", "1.36", "kube=1.35", "kube=1.36"],
         "would switch off features that components of that version lack",
     ),
-    would("node-cidr-mask-size", "would set the size of each node's range of addresses"),
-    would("node-cidr-mask-size-ipv4", "would set the size of each node's range of IPv4 addresses"),
-    would("node-cidr-mask-size-ipv6", "would set the size of each node's range of IPv6 addresses"),
     would("node-eviction-rate", "would set how fast pods leave unhealthy nodes"),
     would(
         "node-monitor-grace-period",
@@ -236,7 +229,6 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
         "would set how fast pods leave unhealthy nodes of a zone in trouble",
     ),
     would_unless("secure-port", &["0"], "would serve HTTPS at this port; plain HTTP is at --http-address"),
-    would("service-cluster-ip-range", "would keep the addresses of services out of the ranges of nodes"),
     would(
         "show-hidden-metrics-for-version",
         "would show metrics that upstream has withdrawn; there are none here",
