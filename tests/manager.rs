@@ -286,3 +286,117 @@ async fn a_lost_lease_stops_the_controllers_and_not_the_process() {
     .await;
     assert!(manager.log().contains("Leadership is lost"), "{}", manager.log());
 }
+
+/// Waits until the log has these parts in one line.
+async fn logs(manager: &Manager, parts: &[&str]) {
+    eventually(&format!("a line with {parts:?}"), || {
+        let log = manager.log();
+        let found = log.lines().any(|line| parts.iter().all(|part| line.contains(part)));
+        std::future::ready(found.then_some(()))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_log_says_why_a_controller_does_not_run() {
+    let cluster = Cluster::start().await;
+    let flags = [
+        "--controllers=*,-job-controller",
+        "--feature-gates=StorageVersionMigrator=true",
+        "--profiling=true",
+    ];
+    let manager = Manager::start(&cluster.kubeconfig(), &flags);
+    ready(&manager).await;
+    for parts in [
+        ["\"Warning: controller is disabled\"", "controller=\"job-controller\""],
+        ["\"Warning: controller is disabled\"", "controller=\"selinux-warning-controller\""],
+        ["\"Skipping a cloud provider controller\"", "controller=\"service-lb-controller\""],
+        ["\"Skipping a cloud provider controller\"", "controller=\"node-route-controller\""],
+        ["\"Skipping a cloud provider controller\"", "controller=\"cloud-node-lifecycle-controller\""],
+        [
+            "\"Controller is disabled by a feature gate\"",
+            "controller=\"resourcepoolstatusrequest-controller\"",
+        ],
+        ["\"Controller is disabled by a feature gate\"", "DRAResourcePoolStatus"],
+        ["\"Controller is disabled by a feature gate\"", "StorageVersionAPI"],
+        ["Flags without effect in this version: --profiling would serve", "W"],
+        [
+            "feature gate StorageVersionMigrator=true has no effect: this version does not have the controller",
+            "storage-version-migrator-controller",
+        ],
+        ["though it is switched on", "storage-version-migrator-controller"],
+    ] {
+        logs(&manager, &parts).await;
+    }
+}
+
+#[tokio::test]
+async fn strict_flags_end_the_start_and_disabled_metrics_are_not_shown() {
+    let output = steersman(&["controller-manager", "--strict-flags", "--profiling"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "Error: --strict-flags: Flags without effect in this version: \
+         --profiling would serve profiles of a Go program on the secure port\n"
+    );
+    let cluster = Cluster::start().await;
+    let flags = ["--controllers=job", "--disabled-metrics=kubernetes_build_info,workqueue_depth"];
+    let manager = Manager::start(&cluster.kubeconfig(), &flags);
+    ready(&manager).await;
+    let (_, metrics) = manager.get("/metrics").await.unwrap();
+    assert!(metrics.contains("process_resident_memory_bytes"), "{metrics}");
+    assert!(!metrics.contains("kubernetes_build_info") && !metrics.contains("workqueue_depth"), "{metrics}");
+}
+
+/// An API server that has nothing but this version. Returns its address.
+async fn server_of_minor(minor: u32, tasks: &mut tokio::task::JoinSet<()>) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tasks.spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).await.unwrap_or(0);
+            let (status, body) = if request[..read].starts_with(b"GET /version ") {
+                ("200 OK", json!({"major": "1", "minor": format!("{minor}+")}).to_string())
+            } else {
+                ("404 Not Found", "{}".to_owned())
+            };
+            let head = "content-type: application/json\r\nconnection: close";
+            let answer =
+                format!("HTTP/1.1 {status}\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            // The client may have gone.
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn the_api_servers_version_is_read_at_the_start_and_one_that_is_not_served_is_warned_of_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    for (minor, served) in [(36, true), (37, true), (35, false), (38, false)] {
+        let mut tasks = tokio::task::JoinSet::new();
+        let server = server_of_minor(minor, &mut tasks).await;
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "clusters": [{"name": "a", "cluster": {"server": server}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "users": [{"name": "a", "user": {}}],
+        });
+        std::fs::write(&kubeconfig, config.to_string()).unwrap();
+        let mut manager = Manager::start(&kubeconfig, &["--controllers=deployment"]);
+        let field = format!("minor={minor}");
+        if served {
+            logs(&manager, &["Read the API server's minor version", &field]).await;
+        } else {
+            logs(&manager, &["The API server is of a version that this program is not made for", &field])
+                .await;
+        }
+        manager.stop().await;
+        let warnings = manager.log().matches("not made for").count();
+        assert_eq!(warnings, usize::from(!served), "{}", manager.log());
+    }
+}

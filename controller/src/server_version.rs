@@ -84,18 +84,19 @@ impl ServerVersion {
     /// Reads the version now, and again whenever it is no longer fresh, until `stop` is cancelled: the log shows it from the
     /// start on, whichever controller needs it.
     pub async fn follow(self, stop: CancellationToken) {
-        loop {
-            let wait = match self.minor().await {
-                Ok(_) => FRESH,
-                Err(error) => {
-                    tracing::debug!(%error, "Can't read the API server's version yet");
-                    RETRY
-                }
-            };
-            if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
-                return;
+        let reads = async {
+            loop {
+                let wait = match self.minor().await {
+                    Ok(_) => FRESH,
+                    Err(error) => {
+                        tracing::debug!(%error, "Can't read the API server's version yet");
+                        RETRY
+                    }
+                };
+                tokio::time::sleep(wait).await;
             }
-        }
+        };
+        stop.run_until_cancelled(reads).await;
     }
 }
 

@@ -1,3 +1,4 @@
+use steersman_controller::feature_gates;
 use steersman_controller::registry::{ByDefault, Selection};
 use steersman_controller::runner::Metrics;
 use steersman_controller::testing;
@@ -22,6 +23,30 @@ fn controllers_answer_to_upstreams_names_and_to_the_short_ones() {
         assert_eq!((row.name, row.by_default), (canonical, ByDefault::On));
     }
     assert_eq!(registry.rows().len(), 52, "kube-controller-manager 1.36 has 52");
+}
+
+#[test]
+fn each_row_has_upstreams_account_gates_and_provider() {
+    let registry = builtin();
+    let row = |name: &str| registry.rows().iter().find(|row| row.name == name).unwrap();
+    for (name, account) in [
+        ("job-controller", Some("job-controller")),
+        ("endpoints-controller", Some("endpoint-controller")),
+        ("node-lifecycle-controller", Some("node-controller")),
+        ("serviceaccount-token-controller", None),
+    ] {
+        assert_eq!(row(name).account(), account, "{name}");
+    }
+    // Upstream's figures: a wrong name in the tables would change them.
+    let rows = || registry.rows().iter();
+    let others = rows().filter(|row| row.account().is_some_and(|account| account != row.name));
+    assert_eq!(others.count(), 28);
+    assert_eq!(rows().filter(|row| row.account().is_none()).count(), 1);
+    assert_eq!(rows().filter(|row| row.is_of_cloud_provider()).count(), 3);
+    assert_eq!(rows().filter(|row| !row.required_gates().is_empty()).count(), 12);
+    for gate in rows().flat_map(|row| row.required_gates()) {
+        assert!(feature_gates::gate(gate).is_some(), "{gate}");
+    }
 }
 
 #[tokio::test]

@@ -49,12 +49,12 @@ impl Unheeded {
 
 /// The last value of a boolean flag on the command line.
 fn switched(matches: &ArgMatches, name: &str) -> Option<String> {
-    matches.get_many::<bool>(name)?.last().map(ToString::to_string)
+    matches.get_many::<bool>(name)?.next_back().map(ToString::to_string)
 }
 
 /// The last value of another flag.
 fn set(matches: &ArgMatches, name: &str) -> Option<String> {
-    matches.get_many::<String>(name)?.last().cloned()
+    matches.get_many::<String>(name)?.next_back().cloned()
 }
 
 /// What a flag would have changed with this value, if anything.

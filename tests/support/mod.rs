@@ -87,6 +87,12 @@ impl Cluster {
         Self::on(server).await
     }
 
+    /// A real server that nobody else uses, and that logs each request. `None` if the environment names none.
+    pub async fn start_audited() -> Option<Self> {
+        let server = real::RealServer::start_audited(&real::assets()?).await;
+        Some(Self::on(Server::Real(Arc::new(server))).await)
+    }
+
     /// The embedded server, for tests that need its faults, whatever the environment wants.
     pub async fn start_embedded() -> Self {
         Self::on(Server::Embedded(Box::new(TestServer::start().await))).await
@@ -155,6 +161,14 @@ impl Cluster {
         match &self.server {
             Server::Embedded(server) => server,
             Server::Real(_) => panic!("this test must start the embedded server"),
+        }
+    }
+
+    /// The requests that a server of [`start_audited`](Self::start_audited) has logged.
+    pub fn audit_log(&self) -> Vec<serde_json::Value> {
+        match &self.server {
+            Server::Embedded(_) => panic!("the embedded server has no audit log"),
+            Server::Real(server) => server.audit_log(),
         }
     }
 

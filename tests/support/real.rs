@@ -22,6 +22,17 @@ pub const NAMESPACE_CONTROLLER_TOKEN: &str = "namespace-controller";
 /// Likewise, of the ClusterRole aggregation controller.
 pub const AGGREGATION_CONTROLLER_TOKEN: &str = "clusterrole-aggregation-controller";
 
+/// The token of kube-controller-manager's own user.
+pub const MANAGER_TOKEN: &str = "kube-controller-manager";
+
+/// Makes the API server log who made each request, and what it decided, but not what the request contained.
+const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules: [{level: Metadata}]
+";
+
 /// The folder that holds the programs, where the environment names one.
 #[allow(clippy::disallowed_methods, reason = "that is how envtest's users choose a real server")]
 pub fn assets() -> Option<PathBuf> {
@@ -48,6 +59,7 @@ pub struct RealServer {
     port: u16,
     etcd_port: u16,
     for_nodes: bool,
+    audited: bool,
     etcd: Mutex<Option<Child>>,
     api_server: Mutex<Option<Child>>,
 }
@@ -58,7 +70,7 @@ impl RealServer {
     /// # Panics
     /// When they do not come up [in time](patience); the message holds the end of the log.
     pub async fn start(assets: &Path) -> Self {
-        Self::start_as(assets, false).await
+        Self::start_as(assets, false, false).await
     }
 
     /// One that nodes may join: it knows clients by certificates of its own authority ([`certificate`](Self::certificate)),
@@ -67,10 +79,18 @@ impl RealServer {
     /// # Panics
     /// As [`start`](Self::start).
     pub async fn start_for_nodes(assets: &Path) -> Self {
-        Self::start_as(assets, true).await
+        Self::start_as(assets, true, false).await
     }
 
-    async fn start_as(assets: &Path, for_nodes: bool) -> Self {
+    /// One that logs each request; see [`audit_log`](Self::audit_log).
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn start_audited(assets: &Path) -> Self {
+        Self::start_as(assets, false, true).await
+    }
+
+    async fn start_as(assets: &Path, for_nodes: bool, audited: bool) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder must be had");
         let [port, etcd_port, peer_port] = free_ports();
         let write = |name: &str, text: &str| {
@@ -86,13 +106,16 @@ impl RealServer {
         ] {
             tokens += &format!("{controller},system:serviceaccount:kube-system:{controller},{controller}\n");
         }
+        tokens += &format!("{MANAGER_TOKEN},system:kube-controller-manager,manager\n");
         write("tokens.csv", &tokens);
+        write("audit.yaml", AUDIT_POLICY);
         run("openssl", &["genrsa", "-out", "sa.key", "2048"], folder.path());
         let server = Self {
             assets: assets.to_owned(),
             port,
             etcd_port,
             for_nodes,
+            audited,
             etcd: Mutex::new(None),
             api_server: Mutex::new(None),
             folder,
@@ -179,6 +202,9 @@ impl RealServer {
         } else {
             flags.push("--authorization-mode=RBAC".to_owned());
         }
+        if self.audited {
+            flags.extend(["--audit-policy-file=audit.yaml", "--audit-log-path=audit.log"].map(str::to_owned));
+        }
         let child = self.spawn("kube-apiserver", &flags);
         *self.api_server.lock() = Some(child);
         let client = kube::Client::try_from(self.config()).expect("the configuration must make a client");
@@ -197,6 +223,17 @@ impl RealServer {
             let end: Vec<_> = log.lines().rev().take(5).collect();
             panic!("kube-apiserver is not ready in time: {end:#?}");
         }
+    }
+
+    /// The requests that the API server has logged, each as an `audit.k8s.io/v1` Event.
+    ///
+    /// # Panics
+    /// If the server was not started by [`start_audited`](Self::start_audited).
+    pub fn audit_log(&self) -> Vec<serde_json::Value> {
+        let log =
+            std::fs::read_to_string(self.folder().join("audit.log")).expect("the server must log requests");
+        // The last line may be incomplete.
+        log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// Kills the API server, waits, and starts it again at the same port.
