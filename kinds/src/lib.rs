@@ -33,6 +33,7 @@ pub mod persistent_volume;
 pub mod persistent_volume_claim;
 pub mod pod;
 pub mod pod_cidrs;
+pub mod pod_claims;
 pub mod pod_disruption_budget;
 pub mod pod_failure;
 pub mod pod_resources;

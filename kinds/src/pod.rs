@@ -10,6 +10,7 @@ use super::deletion_cost::Cost;
 use super::ephemeral_volumes::EphemeralVolumes;
 use super::index_failures::IndexFailures;
 use super::ip::{FamilyOf, IpPair};
+use super::pod_claims::UsedClaims;
 use super::pod_failure::PodFailure;
 use super::pod_resources::{PodAllotment, PodDemand};
 use super::pod_secrets::PodSecrets;
@@ -147,5 +148,6 @@ kind! {
         running: Running = 3 "status",
         demand: Shared<PodDemand> = 2 "spec",
         allotment: Shared<PodAllotment> = 3 "status",
+        used_claims: UsedClaims = 2 "spec",
     }
 }

@@ -38,6 +38,7 @@ use super::persistent_volume_claim::{
     MIGRATED_TO, PersistentVolumeClaim, SELECTED_NODE, VolumeDemand,
 };
 use super::pod::{Claims, DeletionCost, DisruptionReason, Pod};
+use super::pod_claims::{PodClaim, UsedClaims};
 use super::pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 use super::pod_resources::{PodAllotment, PodDemand, ResizeInfeasible};
 use super::pod_secrets::PodSecrets;
@@ -1046,5 +1047,21 @@ fn each_type_of_volume_source_is_found_in_both_encodings() {
             assert_eq!(source.kind.map(|kind| kind.member), Some(kind.member));
             assert_eq!(source.handle.as_str(), if known { "h" } else { "" }, "{}", kind.member);
         }
+    }
+}
+
+#[test]
+fn claims_of_ephemeral_volumes_are_among_those_that_a_pod_uses() {
+    let volumes = json!([
+        {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "b", "emptyDir": {}},
+        {"name": "c", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}},
+    ]);
+    for pod in
+        decoded::<Pod>(&json!({"metadata": {"name": "p"}, "spec": {"volumes": volumes}}), UsedClaims::BIT)
+    {
+        let claims = &UsedClaims::of(&pod).unwrap().claims;
+        assert_eq!(*claims.0, [PodClaim::Named("data".into()), PodClaim::Ephemeral("c".into())]);
+        assert_eq!(claims.0[1].name("p"), "p-c");
     }
 }
