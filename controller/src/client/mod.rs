@@ -26,6 +26,7 @@ use crate::call::{Answer, Content};
 use crate::controller::SyncError;
 
 mod list;
+mod object_writer;
 mod outcome;
 mod resource;
 mod scale;
@@ -35,6 +36,7 @@ mod tests;
 
 pub use list::Listed;
 pub(crate) use list::for_each;
+pub use object_writer::{ObjectChange, ObjectWriter};
 pub use outcome::{Changed, Created, Deleted, WriteOutcome, Wrote};
 pub use resource::{Delete, Patch, Propagation, ResourceClient, Subresource};
 pub use scale::Scale;

@@ -396,7 +396,7 @@ fn path_segment(name: &str) -> Result<String, String> {
 }
 
 impl Subresource {
-    fn path(self) -> &'static str {
+    pub(super) fn path(self) -> &'static str {
         match self {
             Self::None => "",
             Self::Status => "/status",

@@ -110,6 +110,26 @@ impl RememberedWay {
     pub(super) fn set(&self, way: Option<Way>) {
         *self.0.lock() = way;
     }
+
+    /// The remembered way. If there is none, asks the API server whether this process may patch that part of objects.
+    pub(super) async fn or_ask<K: Kind>(
+        &self,
+        client: &Client<K>,
+        part: Subresource,
+        key: &ObjectKey,
+    ) -> Result<Way, SyncError> {
+        if let Some(way) = self.get() {
+            return Ok(way);
+        }
+        let part = part.path().trim_start_matches('/');
+        let way = match is_allowed(client, key, "patch", part).await? {
+            Some(true) => Way::Patch,
+            Some(false) if is_allowed(client, key, "get", "").await? == Some(false) => Way::UpdateListed,
+            Some(false) | None => Way::Update,
+        };
+        self.set(Some(way));
+        Ok(way)
+    }
 }
 
 impl<K: Kind> StatusWriter<K> {
@@ -170,49 +190,39 @@ impl<K: Kind> StatusWriter<K> {
         Changed::of(answer, |answer| self.client.decode(answer))
     }
 
-    /// The remembered way; or the API server is asked.
     async fn way(&self, key: &ObjectKey) -> Result<Way, SyncError> {
-        if let Some(way) = self.way.get() {
-            return Ok(way);
-        }
-        let way = match self.is_allowed(key, "patch", "status").await? {
-            Some(true) => Way::Patch,
-            Some(false) if self.is_allowed(key, "get", "").await? == Some(false) => Way::UpdateListed,
-            Some(false) | None => Way::Update,
-        };
-        self.way.set(Some(way));
-        Ok(way)
+        self.way.or_ask(&self.client, Subresource::Status, key).await
     }
+}
 
-    /// Whether this process may do that, or `None` if the API server serves it no reviews.
-    ///
-    /// The review asks about all namespaces, as Kubernetes's roles grant them. kube-controller-manager does not support roles
-    /// for single namespaces.
-    async fn is_allowed(
-        &self,
-        key: &ObjectKey,
-        verb: &str,
-        subresource: &str,
-    ) -> Result<Option<bool>, SyncError> {
-        let review = json!({
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {
-                "group": K::GROUP, "version": K::VERSION, "resource": K::RESOURCE,
-                "subresource": subresource, "verb": verb,
-            }},
-        });
-        let call = Call {
-            what: format!("asking whether this process may {verb} {} {key} {subresource}", K::KIND),
-            method: http::Method::POST,
-            path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".to_owned(),
-            accept: Accept::Json,
-            content: Some(Content::json(JSON, &review)),
-        };
-        match call.send(self.client.resource().sender()).await {
-            Ok(answer) => Ok(Some(answer.json()?["status"]["allowed"] == true)),
-            Err(error) if error.status().is_some_and(serves_no_reviews) => Ok(None),
-            Err(error) => Err(error),
-        }
+/// Whether this process may do that, or `None` if the API server serves it no reviews.
+///
+/// The review asks about all namespaces, as Kubernetes's roles grant them. kube-controller-manager does not support roles
+/// for single namespaces.
+async fn is_allowed<K: Kind>(
+    client: &Client<K>,
+    key: &ObjectKey,
+    verb: &str,
+    subresource: &str,
+) -> Result<Option<bool>, SyncError> {
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {
+            "group": K::GROUP, "version": K::VERSION, "resource": K::RESOURCE,
+            "subresource": subresource, "verb": verb,
+        }},
+    });
+    let call = Call {
+        what: format!("asking whether this process may {verb} {} {key} {subresource}", K::KIND),
+        method: http::Method::POST,
+        path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".to_owned(),
+        accept: Accept::Json,
+        content: Some(Content::json(JSON, &review)),
+    };
+    match call.send(client.resource().sender()).await {
+        Ok(answer) => Ok(Some(answer.json()?["status"]["allowed"] == true)),
+        Err(error) if error.status().is_some_and(serves_no_reviews) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -223,6 +233,6 @@ fn serves_no_reviews(status: &Status) -> bool {
         .any(|code| is(status, code))
 }
 
-fn is(status: &Status, code: StatusCode) -> bool {
+pub(super) fn is(status: &Status, code: StatusCode) -> bool {
     status.code == i32::from(code.as_u16())
 }
