@@ -8,3 +8,4 @@ pub mod protection;
 
 pub mod attach_detach;
 mod claiming_pod;
+pub mod binder;

@@ -1,0 +1,6 @@
+mod claims;
+mod invariants;
+mod matching;
+mod provisioning;
+mod volumes;
+mod world;
