@@ -27,8 +27,10 @@ impl ClaimController {
         } else {
             let scope = scope_of(&claim, class.as_ref())?;
             let found = binder.state.best_match(&claim, scope);
-            found
-                .map_err(|error| SyncError::Failed(format!("error finding PV for claim {key:?}: {error}")))?
+            let found = found
+                .map_err(|error| SyncError::Failed(format!("error finding PV for claim {key:?}: {error}")))?;
+            // The volume may have become unreadable since its known state.
+            found.map(|volume| binder.state.volume(volume.name())).transpose()?.flatten()
         };
         let is_unmatched = volume.is_none() && !claim.is_bind_completed();
         let default_class = if is_unmatched && !claim.has_class() { binder.default_class()? } else { None };

@@ -13,7 +13,7 @@
 //!
 //! As upstream's controller, except that
 //! - a change of a volume enqueues its claim, and the deletion of a claim enqueues all volumes that name it. Upstream notices
-//!   most of these at the end of the sync period. A claim that waits gets a volume that becomes available at once;
+//!   most of these at the end of the sync period;
 //! - claims and volumes that are settled are not synced again each period;
 //! - a released volume with the policy `Retain` becomes available again if its annotation `steersman.io/reuse-when-released`
 //!   says so;

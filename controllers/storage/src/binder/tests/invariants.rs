@@ -316,7 +316,7 @@ fn mode(many: bool) -> &'static str {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]
     fn no_volume_serves_two_claims_and_all_that_fits_is_bound_in_the_end(deeds in vec(deed(), 0..60)) {
         let world = World::new();

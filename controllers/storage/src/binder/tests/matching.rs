@@ -80,7 +80,11 @@ fn a_reserved_volume_comes_first_among_those_of_its_modes() {
         None,
         "it must be large enough"
     );
-    assert_eq!(best(&index(&[free.clone()]), &rwo, Scope::Reserved), None, "the scheduler chooses");
+    assert_eq!(
+        best(&index(std::slice::from_ref(&free)), &rwo, Scope::Reserved),
+        None,
+        "the scheduler chooses"
+    );
     reserved["spec"]["accessModes"] = json!(["ReadWriteOnce", "ReadOnlyMany"]);
     let both = index(&[reserved, free]);
     assert_eq!(best(&both, &rwo, Scope::All).as_deref(), Some("free"), "fewer modes come first, as upstream");
