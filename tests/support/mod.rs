@@ -6,6 +6,7 @@
 
 pub mod attachments;
 pub mod budgets;
+pub mod claims;
 pub mod cron_jobs;
 pub mod daemons;
 pub mod deployments;
