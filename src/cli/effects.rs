@@ -103,7 +103,6 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
         &["1.36", "kube=1.36"],
         "would give feature gates the defaults that they had in that version",
     ),
-    would("enable-dynamic-provisioning", "would decide whether claims get new volumes"),
     would_unless("enable-hostpath-provisioner", &["false"], "would make volumes of folders of this machine"),
     would_unless(
         "enable-leader-migration",
@@ -198,7 +197,6 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
         "pv-recycler-timeout-increment-hostpath",
         "would give recyclers of hostPath volumes more time for each GiB",
     ),
-    would("pvclaimbinder-sync-period", "would set how often all claims and volumes are looked at"),
     would(
         "requestheader-allowed-names",
         "would name the proxies that may vouch for users of the secure port",
