@@ -6,6 +6,5 @@ pub mod ephemeral_volume;
 pub mod expander;
 pub mod protection;
 
-pub mod attach_detach;
 mod claiming_pod;
 pub mod binder;
