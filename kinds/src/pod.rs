@@ -11,6 +11,7 @@ use super::ephemeral_volumes::EphemeralVolumes;
 use super::index_failures::IndexFailures;
 use super::ip::{FamilyOf, IpPair};
 use super::pod_claims::UsedClaims;
+use super::pod_device_claims::{DeviceClaimStatus, DeviceClaims};
 use super::pod_failure::PodFailure;
 use super::pod_resources::{PodAllotment, PodDemand};
 use super::pod_secrets::PodSecrets;
@@ -149,5 +150,7 @@ kind! {
         demand: Shared<PodDemand> = 2 "spec",
         allotment: Shared<PodAllotment> = 3 "status",
         used_claims: UsedClaims = 2 "spec",
+        device_claims: DeviceClaims = 2 "spec",
+        device_claim_status: DeviceClaimStatus = 3 "status",
     }
 }

@@ -1,10 +1,13 @@
 //! The cached fields of ResourceClaims, in groups.
 
+use steersman_api::ArcStr;
 use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{Field, FieldValue, WireError};
 use steersman_informer::{Interned, kind, projection};
 
 use super::annotation;
+use super::device_allocation::{AllocatedDevices, Reservations};
+use super::device_requests::RequestFacts;
 use super::shared::{Shared, pooled};
 
 projection! {
@@ -59,6 +62,18 @@ projection! {
         /// The annotation that says so.
         pub mark: ExtendedMark = 12 "annotations",
     }
+
+    /// Facts about what the claim asks for.
+    pub struct ClaimRequests {
+        /// Facts about the requests.
+        pub requests: RequestFacts = 1 "devices",
+    }
+
+    /// The claim of a pod that the ResourceClaim was made for.
+    pub struct Origin {
+        /// The annotation that names it.
+        pub pod_claim: PodClaimName = 12 "annotations",
+    }
 }
 
 pooled!(DeviceDemand);
@@ -83,10 +98,34 @@ impl FieldValue for ExtendedMark {
     }
 }
 
+/// The annotation of a ResourceClaim that was made from a template: the name of the claim in its pod's spec.
+pub const POD_CLAIM_NAME: &str = "resource.kubernetes.io/pod-claim-name";
+
+/// The value of the annotation [`POD_CLAIM_NAME`]. `None` if the annotation is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodClaimName(pub Option<ArcStr>);
+
+impl FieldValue for PodClaimName {
+    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
+        if let Some(name) = annotation::entry(field, POD_CLAIM_NAME)? {
+            self.0 = Some(name.into());
+        }
+        Ok(())
+    }
+
+    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        annotation::pick(deserializer, POD_CLAIM_NAME, |name| Self(Some(name.into())))
+    }
+}
+
 kind! {
     /// A claim of devices.
     pub struct ResourceClaim("resource.k8s.io", "v1", "resourceclaims") {
         demand: Shared<DeviceDemand> = 2 "spec",
         extended: ExtendedResources = 1 "metadata",
+        requests: ClaimRequests = 2 "spec",
+        origin: Origin = 1 "metadata",
+        reservations: Reservations = 3 "status",
+        devices: AllocatedDevices = 3 "status",
     }
 }
