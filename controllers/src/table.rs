@@ -9,6 +9,7 @@ use steersman_controllers_access::{
 };
 use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
 use steersman_controllers_cluster::{garbage_collector, namespace, resource_quota};
+use steersman_controllers_devices::{device_taint_eviction, resource_claim};
 use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints, service_cidr};
 use steersman_controllers_nodes::{node_ipam, pod_gc, ttl};
 use steersman_controllers_storage::{attach_detach, binder, ephemeral_volume, expander};
@@ -63,9 +64,9 @@ pub fn builtin() -> Registry {
         row("kube-apiserver-serving-clustertrustbundle-publisher-controller", &[]),
         ephemeral_volume::DESCRIPTOR,
         row("storageversion-garbage-collector-controller", &["storage-version-gc"]),
-        row("resourceclaim-controller", &["resource-claim-controller"]),
+        resource_claim::DESCRIPTOR,
         row("resourcepoolstatusrequest-controller", &[]),
-        row("device-taint-eviction-controller", &[]),
+        device_taint_eviction::DESCRIPTOR,
         legacy_token_cleaner::DESCRIPTOR,
         row("validatingadmissionpolicy-status-controller", &[]),
         row("taint-eviction-controller", &[]),

@@ -10,6 +10,7 @@ pub mod claims;
 pub mod cron_jobs;
 pub mod daemons;
 pub mod deployments;
+pub mod devices;
 pub mod history;
 pub mod identities;
 pub mod jobs;
