@@ -22,6 +22,14 @@ impl ConditionType for Ready {
     const TYPE: &'static str = "Ready";
 }
 
+/// `PodScheduled`, of pods: the scheduler has found a node for the pod.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PodScheduled;
+
+impl ConditionType for PodScheduled {
+    const TYPE: &'static str = "PodScheduled";
+}
+
 /// `DisruptionTarget`, of pods: an eviction, a preemption or the like is about to end the pod.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DisruptionTarget;

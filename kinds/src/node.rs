@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use steersman_api::Quantity;
+use steersman_api::{Quantity, Time};
 use steersman_informer::serde::Deserializer;
 use steersman_informer::serde::de::Error;
 use steersman_informer::wire::{Field, FieldValue, WireError};
@@ -11,6 +11,7 @@ use steersman_informer::{Interned, kind, projection};
 
 use super::condition::{Picked, Ready};
 use super::node_volumes::{Attaching, NodeVolumes};
+use super::node_conditions::NodeConditions;
 use super::object_ttl::Seconds;
 use super::pod_cidrs::PodCidrs;
 
@@ -30,6 +31,20 @@ projection! {
         pub value: Interned = 2 "value",
         /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
         pub effect: Interned = 3 "effect",
+        /// When the taint was added, if the component that added it says so.
+        pub time_added: Option<Time> = 4 "timeAdded",
+    }
+
+    /// Whether the node accepts new pods.
+    pub struct Cordon {
+        /// Whether `kubectl cordon` keeps new pods away.
+        pub unschedulable: bool = 4 "unschedulable",
+    }
+
+    /// How the node fares.
+    pub struct Health {
+        /// Its conditions.
+        pub conditions: NodeConditions = 4 "conditions",
     }
 
     /// Whether the node is ready to run pods, as its kubelet reports.
@@ -90,7 +105,9 @@ kind! {
     /// A node.
     pub struct Node("", "v1", "nodes") {
         taints: Taints = 2 "spec",
+        cordon: Cordon = 2 "spec",
         readiness: Readiness = 3 "status",
+        health: Health = 3 "status",
         allocatable: Allocatable = 3 "status",
         object_ttl: ObjectTtl = 1 "metadata",
         pod_cidrs: PodCidrs = 2 "spec",

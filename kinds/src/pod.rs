@@ -4,7 +4,7 @@ use steersman_api::ArcStr;
 use steersman_informer::{Interned, kind, projection};
 
 use super::claim_volumes::ClaimVolumes;
-use super::condition::{DisruptionTarget, Picked, Ready, ReasonOf};
+use super::condition::{DisruptionTarget, Picked, PodScheduled, Ready, ReasonOf};
 use super::containers::{CompletionIndex, ContainerStatus, ContainerSummary, SidecarNames};
 use super::deletion_cost::Cost;
 use super::ephemeral_volumes::EphemeralVolumes;
@@ -19,6 +19,7 @@ use super::pod_volumes::{PodVolumes, Running};
 use super::ports::{NamedPorts, SidecarPorts};
 use super::scheduling::PinnedNode;
 use super::shared::Shared;
+use super::tolerations::Tolerations;
 
 projection! {
     /// The node that a pod runs on.
@@ -53,6 +54,12 @@ projection! {
     pub struct Readiness {
         /// The condition `Ready`, which the pod's kubelet sets.
         pub ready: Picked<Ready> = 2 "conditions",
+    }
+
+    /// When the pod was bound to its node.
+    pub struct Binding {
+        /// The condition `PodScheduled`. Pods that were created with a node lack it until their kubelet reports.
+        pub scheduled: Picked<PodScheduled> = 2 "conditions",
     }
 
     /// Whether the pod is about to be disrupted.
@@ -142,6 +149,8 @@ kind! {
         claims: Claims = 2 "spec",
         ephemeral_volumes: EphemeralVolumes = 2 "spec",
         pinning: Pinning = 2 "spec",
+        binding: Binding = 3 "status",
+        tolerations: Shared<Tolerations> = 2 "spec",
         failure: PodFailure = 3 "status",
         earlier_failures: EarlierFailures = 1 "metadata",
         secrets: PodSecrets = 2 "spec",

@@ -64,6 +64,7 @@ projection! {
     }
 
     /// A toleration of the taints that match it.
+    #[derive(PartialEq, Eq, Hash)]
     pub struct Toleration {
         /// The key of the taints. Empty: any.
         pub key: Interned = 1 "key",
@@ -73,6 +74,8 @@ projection! {
         pub value: Interned = 3 "value",
         /// The effect of the taints. Empty: any.
         pub effect: Interned = 4 "effect",
+        /// For how many seconds the pod tolerates a taint with the effect `NoExecute`. `None`: for ever.
+        pub seconds: Option<i64> = 5 "tolerationSeconds",
     }
 }
 

@@ -26,6 +26,7 @@ use super::endpoints::Endpoints;
 use super::ephemeral_volumes::EphemeralVolumes;
 use super::ip_address::{IPAddress, IpAddressSpec};
 use super::job::{Job, JobTtl};
+use super::lease::{Lease, Renewal};
 use super::namespace::{Namespace, NamespaceFinalizers, NamespaceStatus};
 use super::node::{Allocatable, Node, ObjectTtl};
 use super::object_ttl::OBJECT_TTL;
@@ -90,7 +91,8 @@ fn ip() -> impl Strategy<Value = String> {
 }
 
 fn conditions() -> impl Strategy<Value = Vec<Value>> {
-    let kind = prop_oneof![Just("Ready"), Just("DisruptionTarget"), Just("Initialized")];
+    let kind =
+        prop_oneof![Just("Ready"), Just("DisruptionTarget"), Just("PodScheduled"), Just("PIDPressure")];
     let status = prop_oneof![Just("True"), Just("False"), Just("Unknown")];
     let one = (kind, status, option::of(0..9_u8)).prop_map(|(kind, status, day)| {
         let changed = day.map(|day| format!("2026-01-0{}T00:00:00Z", day + 1));
@@ -139,17 +141,19 @@ proptest! {
                     {"name": hostname, "ephemeral": {"volumeClaimTemplate": {"spec": {"volumeMode": "Block"}}}},
                     {"name": "claim", "persistentVolumeClaim": {"claimName": hostname}},
                 ],
+                "tolerations": [{"key": hostname, "operator": "Exists", "tolerationSeconds": ips.len()}, {}],
             },
             "status": {"phase": "Failed", "podIP": ips.first(), "podIPs": pod_ips, "conditions": conditions},
         });
         let [json, protobuf] = kept::<Pod>(&pod);
         prop_assert_eq!(json, protobuf);
-        let taints = json!([{"key": hostname, "value": hostname, "effect": "NoExecute"}]);
+        let added = "2026-01-01T00:00:00Z";
+        let taints = json!([{"key": hostname, "value": hostname, "effect": "NoExecute", "timeAdded": added}]);
         let allocatable = json!({"cpu": format!("{}m", ips.len()), "memory": "1Gi"});
         let node =
             json!({
                 "metadata": {"annotations": {"a": hostname, OBJECT_TTL: hostname.len().to_string()}},
-                "spec": {"taints": taints, "podCIDRs": ips},
+                "spec": {"taints": taints, "podCIDRs": ips, "unschedulable": ips.is_empty()},
                 "status": {"conditions": conditions, "allocatable": allocatable},
             });
         let [json, protobuf] = kept::<Node>(&node);
@@ -251,6 +255,20 @@ fn the_volumes_of_a_pod_that_have_a_template_are_ephemeral() {
         for pod in decoded::<Pod>(&json!({"spec": {"volumes": volumes}}), EphemeralVolumes::BIT) {
             let found = &EphemeralVolumes::of(&pod).unwrap().names.0;
             assert_eq!(found.iter().map(|name| &**name).collect::<Vec<_>>(), names, "{volumes}");
+        }
+    }
+}
+
+#[test]
+fn leases_tell_when_they_were_renewed_to_the_microsecond() {
+    for (spec, time) in [
+        (json!({"renewTime": "2026-01-01T00:00:00.123456Z"}), Some(1_767_225_600_123_456)),
+        (json!({"renewTime": "1969-12-31T23:59:59.000000Z"}), Some(-1_000_000)),
+        (json!({"holderIdentity": "a"}), None),
+        (Value::Null, None),
+    ] {
+        for lease in decoded::<Lease>(&json!({"metadata": {"name": "a"}, "spec": spec}), u64::MAX) {
+            assert_eq!(Renewal::of(&lease).unwrap().time.0, time, "{spec}");
         }
     }
 }
