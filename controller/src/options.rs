@@ -115,6 +115,23 @@ impl Setting for bool {
     }
 }
 
+impl Setting for f32 {
+    const VALUE_NAME: &'static str = "float";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|error: std::num::ParseFloatError| error.to_string())
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+
+    /// The shortest decimal number that parses to the value. Null if the value is not finite.
+    fn json(&self) -> Value {
+        self.text().parse::<f64>().map_or(Value::Null, Value::from)
+    }
+}
+
 impl Setting for i32 {
     const VALUE_NAME: &'static str = "int";
 
@@ -355,6 +372,8 @@ mod tests {
             painter: String = String::new(), "toy-painter", "Painting.Painter";
             /// What toys are painted with
             paint: String = "oil".to_owned(), "toy-paint", "Painting.Paint";
+            /// How much toys weigh
+            weight: f32 = 0.1, "toy-weight", "Weight";
             /// Whether toys squeak
             squeaks: bool = true, "squeaking-toys", "SqueakingToys";
             /// What only tests change.
@@ -375,6 +394,7 @@ mod tests {
             ("broken-toys", "7"),
             ("toy-painter", ""),
             ("toy-paint", "oil"),
+            ("toy-weight", "0.1"),
             ("squeaking-toys", "true"),
         ];
         assert_eq!(flags, expected.map(|(name, value)| (name, value.to_owned())));
@@ -392,7 +412,7 @@ mod tests {
         assert_eq!((toy.lifetime, toy.threshold), (Duration::from_secs(7200), -1));
         let section = json!({
             "ConcurrentToySyncs": 5, "ToyLifetime": "2h0m0s", "BrokenToys": -1,
-            "Painting": {"Painter": "", "Paint": "oil"}, "SqueakingToys": false,
+            "Painting": {"Painter": "", "Paint": "oil"}, "Weight": 0.1, "SqueakingToys": false,
         });
         assert_eq!(Value::from(options.configz()), json!({"ToyController": section}));
     }
