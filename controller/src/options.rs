@@ -350,7 +350,12 @@ impl OptionSet {
 
     /// Each controller's section of `KubeControllerManagerConfiguration`, by its name.
     pub fn configz(&self) -> Map<String, Value> {
-        self.0.iter().map(|options| (options.section().to_owned(), options.configz().into())).collect()
+        let mut sections = Map::new();
+        for options in &self.0 {
+            let section = sections.entry(options.section()).or_insert_with(|| json!({}));
+            section.as_object_mut().expect("a section must be an object").extend(options.configz());
+        }
+        sections
     }
 }
 

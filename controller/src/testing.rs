@@ -63,7 +63,11 @@ pub struct Cluster {
 impl Cluster {
     /// Starts a server.
     pub async fn start() -> Self {
-        let clock = steersman_apiserver::Clock::following_tokio();
+        Self::start_with(steersman_apiserver::Clock::following_tokio()).await
+    }
+
+    /// Starts a server with another wall clock, which its controllers share.
+    pub async fn start_with(clock: steersman_apiserver::Clock) -> Self {
         let server = TestServer::builder().clock(clock).start().await;
         let client = server.in_memory_client();
         Self { server, client }
