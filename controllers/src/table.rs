@@ -10,7 +10,7 @@ use steersman_controllers_access::{
 use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
 use steersman_controllers_cluster::{garbage_collector, namespace, resource_quota};
 use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints, service_cidr};
-use steersman_controllers_nodes::{node_ipam, pod_gc, taint_eviction, ttl};
+use steersman_controllers_nodes::{node_ipam, node_lifecycle, pod_gc, taint_eviction, ttl};
 use steersman_controllers_storage::{attach_detach, binder, ephemeral_volume, expander};
 use steersman_controllers_devices::{device_taint_eviction, resource_claim};
 use steersman_controllers_storage::protection::{attributes_classes, claims, volumes};
@@ -48,7 +48,7 @@ pub fn builtin() -> Registry {
         signer::DESCRIPTOR,
         token_cleaner::DESCRIPTOR,
         node_ipam::DESCRIPTOR,
-        row("node-lifecycle-controller", &["nodelifecycle"]),
+        node_lifecycle::DESCRIPTOR,
         row("service-lb-controller", &["service"]),
         row("node-route-controller", &["route"]),
         row("cloud-node-lifecycle-controller", &["cloud-node-lifecycle"]),
@@ -69,7 +69,7 @@ pub fn builtin() -> Registry {
         device_taint_eviction::DESCRIPTOR,
         legacy_token_cleaner::DESCRIPTOR,
         row("validatingadmissionpolicy-status-controller", &[]),
-        row("taint-eviction-controller", &[]),
+        taint_eviction::DESCRIPTOR,
         service_cidr::DESCRIPTOR,
         row("storage-version-migrator-controller", &["svm"]),
         row("selinux-warning-controller", &[]).off_by_default(),

@@ -2,6 +2,7 @@
 //! metrics.
 
 pub mod node_ipam;
+pub mod node_lifecycle;
 pub mod pod_gc;
 pub mod taint_eviction;
 pub mod ttl;

@@ -82,7 +82,7 @@ impl Evictions {
         }
         let mut state = self.state.lock();
         let is_tainted = !state.tainted.of(node).is_empty();
-        if is_gone && !is_tainted && !state.timers.knows(key) {
+        if is_gone && !state.timers.forget(key) {
             return;
         }
         let is_initial = matches!(change, Change::Added { initial: true, .. });
@@ -123,7 +123,7 @@ impl Evictions {
                 let (now, uid) = (self.now(), &pod.meta().uid);
                 let scheduled = pod.get::<Binding>().scheduled;
                 let bound_at = scheduled.last_transition_time.filter(|_| scheduled.is_true());
-                let bound = state.timers.exempt_until(key, uid).or_else(|| {
+                let bound = state.timers.exempt_until(key, uid, now.instant).or_else(|| {
                     let at = bound_at.or(pod.meta().created)?;
                     Some(Since { seen: now.instant, age: now.stamp.since(at) })
                 });

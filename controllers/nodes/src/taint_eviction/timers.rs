@@ -27,8 +27,10 @@ struct Entry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Until this instant the pod was not on the node, or tolerated its taints for ever.
-    Exempt(Instant),
+    /// The pod came to its node at this instant, and was not decided on yet.
+    Arrived(Instant),
+    /// The pod tolerates all taints for ever.
+    Stays,
     /// The pod leaves at `until`. `attempts` deletions have failed; `due` is when the first was due.
     Waiting { until: Instant, due: Instant, attempts: u32 },
     /// The pod is being deleted.
@@ -63,16 +65,28 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 impl Timers {
     /// Records that a pod has just come to its node.
     pub fn arrived(&mut self, pod: &ObjectKey, uid: &Uid, now: Instant) {
-        self.pods.insert(pod.clone(), Entry { uid: uid.clone(), state: State::Exempt(now) });
+        self.set(pod, uid, State::Arrived(now));
     }
 
     /// Until when the pod was surely exempt from its node's taints, if that is known.
-    pub fn exempt_until(&self, pod: &ObjectKey, uid: &Uid) -> Option<Since> {
-        match self.pods.get(pod) {
-            Some(Entry { uid: known, state: State::Exempt(until) }) if known == uid => {
-                Some(Since::instant(*until))
+    pub fn exempt_until(&self, pod: &ObjectKey, uid: &Uid, now: Instant) -> Option<Since> {
+        let entry = self.pods.get(pod).filter(|entry| entry.uid == *uid)?;
+        match entry.state {
+            State::Arrived(at) => Some(Since::instant(at)),
+            State::Stays => Some(Since::instant(now)),
+            State::Waiting { .. } | State::Leaving { .. } => None,
+        }
+    }
+
+    /// Forgets a pod that is gone, if it has no timer. Returns whether a timer must be cancelled.
+    pub fn forget(&mut self, pod: &ObjectKey) -> bool {
+        match self.pods.get(pod).map(|entry| entry.state) {
+            None => false,
+            Some(State::Waiting { .. } | State::Leaving { .. }) => true,
+            Some(State::Arrived(_) | State::Stays) => {
+                self.pods.remove(pod);
+                false
             }
-            _ => None,
         }
     }
 
@@ -92,7 +106,7 @@ impl Timers {
         match verdict {
             Verdict::Untainted => return or(self.remove(pod), cancelled),
             Verdict::Stays => {
-                self.set(pod, uid, State::Exempt(now));
+                self.set(pod, uid, State::Stays);
                 if is_waiting {
                     cancelled = Cancelled::Yes;
                 }
@@ -126,7 +140,7 @@ impl Timers {
     /// Cancels all timers: another process may have led meanwhile.
     pub fn reset(&mut self) {
         self.heap.clear();
-        self.pods.retain(|_, entry| matches!(entry.state, State::Exempt(_)));
+        self.pods.retain(|_, entry| matches!(entry.state, State::Arrived(_) | State::Stays));
     }
 
     /// Makes the pods that were being deleted due again, after whoever deleted them has ended.

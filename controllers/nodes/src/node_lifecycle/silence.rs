@@ -1,0 +1,132 @@
+//! Which nodes have been silent for too long.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::time::Duration;
+
+use steersman_api::{ArcStr, Time};
+use steersman_kinds::node_conditions::ReadyCondition;
+use tokio::time::Instant;
+
+/// Tells nodes that have shown no sign of life for their grace period, by one heap of timers.
+///
+/// A sign of life is a new heartbeat in the node's status, or a lease with another `renewTime`. What counts is when this
+/// process saw the sign, by its own monotonic clock: no stamp is compared with a wall clock. A node whose clock steps back
+/// thus stays alive.
+#[derive(Debug)]
+pub struct Silence {
+    grace: Grace,
+    nodes: HashMap<ArcStr, Node>,
+    /// One valid entry for each node: the one at [`Node::armed`].
+    heap: BinaryHeap<Reverse<(Instant, ArcStr)>>,
+    /// No silence counts that is older than this.
+    floor: Instant,
+}
+
+/// How long a node may be silent.
+#[derive(Clone, Copy, Debug)]
+pub struct Grace {
+    /// A node whose kubelet has reported before: `--node-monitor-grace-period`.
+    pub running: Duration,
+    /// A node whose kubelet never reported: `--node-startup-grace-period`.
+    pub starting: Duration,
+}
+
+/// What is known of a node.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// When this process last saw a sign of life.
+    last_sign: Instant,
+    /// When the timer fires. A sign of life does not move the timer: it is set anew when it fires.
+    armed: Instant,
+    /// Whether the node has the condition `Ready`.
+    has_reported: bool,
+    heartbeat: Option<Time>,
+    /// The lease's `renewTime` in microseconds.
+    renewed: Option<i64>,
+}
+
+impl Silence {
+    /// Knows no node.
+    pub fn new(grace: Grace, now: Instant) -> Self {
+        Self { grace, nodes: HashMap::new(), heap: BinaryHeap::new(), floor: now }
+    }
+
+    /// Takes in the condition `Ready` of a node. The first time, also the `renewTime` of its lease.
+    pub fn status(
+        &mut self,
+        node: &ArcStr,
+        ready: Option<ReadyCondition>,
+        renewed: impl FnOnce() -> Option<i64>,
+        now: Instant,
+    ) {
+        let (has_reported, heartbeat) = (ready.is_some(), ready.and_then(|ready| ready.last_heartbeat_time));
+        if let Some(known) = self.nodes.get_mut(node) {
+            if (known.has_reported, known.heartbeat) != (has_reported, heartbeat) {
+                (known.has_reported, known.heartbeat, known.last_sign) = (has_reported, heartbeat, now);
+            }
+            return;
+        }
+        let grace = if has_reported { self.grace.running } else { self.grace.starting };
+        let armed = now + grace;
+        let new = Node { last_sign: now, armed, has_reported, heartbeat, renewed: renewed() };
+        self.nodes.insert(node.clone(), new);
+        self.heap.push(Reverse((armed, node.clone())));
+    }
+
+    /// Takes in the `renewTime` of a node's lease. Returns whether it is a sign of life.
+    pub fn renewal(&mut self, node: &str, renewed: Option<i64>, now: Instant) -> bool {
+        let Some(known) = self.nodes.get_mut(node) else { return false };
+        let is_sign = renewed.is_some() && known.renewed != renewed;
+        if is_sign {
+            (known.renewed, known.last_sign) = (renewed, now);
+        }
+        is_sign
+    }
+
+    /// Forgets a node that is gone.
+    pub fn remove(&mut self, node: &str) {
+        self.nodes.remove(node);
+        // Drops outdated entries once they are the most: nothing takes them from the heap while another process leads.
+        if self.heap.len() > 64 + 2 * self.nodes.len() {
+            let nodes = &self.nodes;
+            self.heap.retain(|Reverse((at, name))| nodes.get(name).is_some_and(|node| node.armed == *at));
+        }
+    }
+
+    /// Grants all nodes their whole grace period from now on: this process begins to lead, or could not see them.
+    pub fn spare_all(&mut self, now: Instant) {
+        self.floor = now;
+    }
+
+    /// The nodes that have become silent, or that are silent still one grace period after the last time that they were
+    /// returned.
+    pub fn due(&mut self, now: Instant) -> Vec<ArcStr> {
+        let mut silent = Vec::new();
+        while self.heap.peek().is_some_and(|Reverse((at, _))| *at <= now) {
+            let Some(Reverse((at, name))) = self.heap.pop() else { break };
+            let Some(node) = self.nodes.get_mut(&name).filter(|node| node.armed == at) else { continue };
+            let grace = if node.has_reported { self.grace.running } else { self.grace.starting };
+            let deadline = node.last_sign.max(self.floor) + grace;
+            if deadline < now {
+                silent.push(name.clone());
+                node.armed = now + grace.max(Duration::from_millis(1));
+            } else {
+                // As upstream, a node is silent only after its grace period, and not at its end.
+                node.armed = deadline.max(now) + Duration::from_nanos(1);
+            }
+            self.heap.push(Reverse((node.armed, name)));
+        }
+        silent
+    }
+
+    /// Has a node returned again by the next call of [`due`](Self::due), if it is silent then.
+    pub fn ask_again(&mut self, name: &ArcStr, now: Instant) {
+        if let Some(node) = self.nodes.get_mut(name)
+            && node.armed != now
+        {
+            node.armed = now;
+            self.heap.push(Reverse((now, name.clone())));
+        }
+    }
+}

@@ -1,0 +1,4 @@
+mod cluster;
+mod policy;
+mod simulation;
+mod world;
