@@ -7,7 +7,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node, NodeCondition, Pod, PodCondition};
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use support::manager::Manager;
 use support::{Cluster, eventually};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 const FLAGS: &[&str] = &[
     "--controllers=node-lifecycle-controller,taint-eviction-controller",

@@ -9,11 +9,11 @@ use steersman_controllers_access::{
 };
 use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
 use steersman_controllers_cluster::{garbage_collector, namespace, resource_quota};
+use steersman_controllers_devices::{device_taint_eviction, resource_claim};
 use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints, service_cidr};
 use steersman_controllers_nodes::{node_ipam, node_lifecycle, pod_gc, taint_eviction, ttl};
-use steersman_controllers_storage::{attach_detach, binder, ephemeral_volume, expander};
-use steersman_controllers_devices::{device_taint_eviction, resource_claim};
 use steersman_controllers_storage::protection::{attributes_classes, claims, volumes};
+use steersman_controllers_storage::{attach_detach, binder, ephemeral_volume, expander};
 use steersman_controllers_workloads::{daemon_set, deployment, disruption, replica_set, stateful_set};
 
 /// The registry with all controllers of kube-controller-manager.

@@ -10,8 +10,8 @@ use steersman_informer::wire::{Field, FieldValue, WireError};
 use steersman_informer::{Interned, kind, projection};
 
 use super::condition::{Picked, Ready};
-use super::node_volumes::{Attaching, NodeVolumes};
 use super::node_conditions::NodeConditions;
+use super::node_volumes::{Attaching, NodeVolumes};
 use super::object_ttl::Seconds;
 use super::pod_cidrs::PodCidrs;
 

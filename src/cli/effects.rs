@@ -84,12 +84,7 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
         "would be refused: kube-controller-manager knows no provider",
     ),
     nothing("cluster-name"),
-    would(
-        "concurrent-device-taint-eviction-syncs",
-        "would set how many pods are evicted at a time for tainted devices",
-    ),
     would("concurrent-horizontal-pod-autoscaler-syncs", "would set how many autoscalers sync at a time"),
-    would("concurrent-resourceclaim-syncs", "would set how many ResourceClaims sync at a time"),
     nothing("concurrent-service-syncs"),
     would(
         "concurrent-validating-admission-policy-status-syncs",
@@ -137,10 +132,6 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
         &["application/vnd.kubernetes.protobuf"],
         "would set the encoding of all requests; each request here has the one that suits it",
     ),
-    would(
-        "large-cluster-size-threshold",
-        "would set from how many nodes on a zone in trouble has evictions at all",
-    ),
     would("leader-migration-config", "would name the controllers that another manager takes over"),
     given("log-flush-frequency", "each line of the log is written at once"),
     would("log-json-info-buffer-size", "would collect lines of the log before they are written"),
@@ -159,16 +150,6 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
         "min-compatibility-version",
         &["1.35", "1.36", "kube=1.35", "kube=1.36"],
         "would switch off features that components of that version lack",
-    ),
-    would("node-eviction-rate", "would set how fast pods leave unhealthy nodes"),
-    would(
-        "node-monitor-grace-period",
-        "would set how long a node may be silent before it counts as unhealthy",
-    ),
-    would("node-monitor-period", "would set how often the health of nodes is looked at"),
-    would(
-        "node-startup-grace-period",
-        "would set how long a new node may be silent before it counts as unhealthy",
     ),
     nothing("node-sync-period"),
     would_unless(
@@ -222,10 +203,6 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
         "would name headers in which proxies vouch for users of the secure port",
     ),
     nothing("route-reconciliation-period"),
-    would(
-        "secondary-node-eviction-rate",
-        "would set how fast pods leave unhealthy nodes of a zone in trouble",
-    ),
     would_unless("secure-port", &["0"], "would serve HTTPS at this port; plain HTTP is at --http-address"),
     would(
         "show-hidden-metrics-for-version",
@@ -237,5 +214,4 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
     would("tls-min-version", "would set the least version of TLS at the secure port"),
     would("tls-private-key-file", "would name the key of the secure port"),
     would("tls-sni-cert-key", "would name further certificates of the secure port"),
-    would("unhealthy-zone-threshold", "would set how many silent nodes put a zone in trouble"),
 ];

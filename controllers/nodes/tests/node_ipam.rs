@@ -34,7 +34,7 @@ async fn given(cluster: &Cluster, name: &str) -> Value {
 /// The bodies of the writes to a node.
 fn written(recording: &Recording, name: &str) -> Vec<Value> {
     let patches = recording.matching(&Calls::to("nodes").verb(Verb::Patch).name(name));
-    patches.iter().map(|call| serde_json::from_slice(&call.body).unwrap()).collect()
+    patches.iter().map(|call| serde_json::from_slice(&call.body).expect("a patch must be JSON")).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,9 +111,13 @@ async fn a_block_whose_write_never_arrives_is_lost_neither_with_its_node_nor_wit
 /// The reasons of the events about a node, each once.
 fn reasons(recording: &Recording, node: &str) -> Vec<String> {
     let created = recording.matching(&Calls::to("events").verb(Verb::Create));
-    let events = created.iter().map(|call| serde_json::from_slice::<Value>(&call.body).unwrap());
+    let events = created
+        .iter()
+        .map(|call| serde_json::from_slice::<Value>(&call.body).expect("an event must be JSON"));
     let about = events.filter(|event| event["involvedObject"]["name"] == node);
-    let mut reasons: Vec<String> = about.map(|event| event["reason"].as_str().unwrap().to_owned()).collect();
+    let mut reasons: Vec<String> = about
+        .map(|event| event["reason"].as_str().expect("an event must have a reason").to_owned())
+        .collect();
     reasons.dedup();
     reasons
 }

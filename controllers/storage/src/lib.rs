@@ -6,5 +6,5 @@ pub mod ephemeral_volume;
 pub mod expander;
 pub mod protection;
 
-mod claiming_pod;
 pub mod binder;
+mod claiming_pod;
