@@ -1,5 +1,7 @@
 //! The manager as its operators meet it: its command line, signals, health, metrics and leadership.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
+
 mod support;
 
 use std::process::{Command, Output};

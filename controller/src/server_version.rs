@@ -192,11 +192,12 @@ mod tests {
         });
         let version = ServerVersion::of(Clients::over(server).sender("test"));
         let stop = CancellationToken::new();
-        let following = tokio::spawn(version.clone().follow(stop.clone()));
+        let mut following = tokio::task::JoinSet::new();
+        following.spawn(version.clone().follow(stop.clone()));
         tokio::time::sleep(Duration::from_secs(700)).await;
         assert_eq!(*calls.lock(), [0, 10, 610]);
         stop.cancel();
-        following.await.unwrap();
+        following.join_next().await.expect("a task must have been spawned").unwrap();
     }
 
     type Request = http::Request<Body>;

@@ -2,7 +2,13 @@
 //!
 //! Each test has a namespace of its own. By default it also has a server of its own, in its process. Where
 //! `KUBEBUILDER_ASSETS` names a folder with `etcd` and `kube-apiserver`, the tests of one file share a real one.
-#![allow(dead_code, unreachable_pub, clippy::print_stdout, reason = "no test file needs all of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "no test file needs all of it"
+)]
 
 pub mod attachments;
 pub mod budgets;
