@@ -171,7 +171,10 @@ async fn a_toleration_ends_at_its_time_though_the_manager_is_killed() {
     // The toleration does not begin anew, or the pod would not go in time.
     let manager = Manager::start(&cluster.kubeconfig(), FLAGS);
     goes(&devices, "web").await;
-    let metrics = manager.get("/metrics").await.unwrap().1;
-    assert!(metrics.contains("device_taint_eviction_controller_pod_deletions_total 1"), "{metrics}");
+    eventually("the deletion is counted", || async {
+        let (_, metrics) = manager.get("/metrics").await?;
+        metrics.contains("device_taint_eviction_controller_pod_deletions_total 1").then_some(())
+    })
+    .await;
     devices.withdraw("a").await;
 }

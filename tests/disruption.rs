@@ -297,7 +297,11 @@ async fn an_owner_without_a_scale_forbids_disruptions() {
         let message = format!("Failed to calculate the number of expected pods: {why}");
         assert_eq!((event.message, event.type_.as_deref()), (Some(message), Some("Warning")));
         let status = budget.get().await.data["status"].clone();
-        assert_eq!((&status["disruptionsAllowed"], status.get("observedGeneration")), (&json!(0), None));
+        assert_eq!(status["disruptionsAllowed"], 0);
+        // A failed calculation observes no generation. The one before it may have: if the cache had no pods yet.
+        if status.get("observedGeneration").is_some() {
+            budget.event("NoPods").await;
+        }
         // A number of pods needs no owner.
         budget.patch(json!({ "spec": { "minAvailable": 0 } })).await;
         budget.reports([1, 1, 0, 1]).await;
