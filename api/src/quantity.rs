@@ -62,6 +62,11 @@ impl Quantity {
         Self { nanos: i128::from(thousandths) * (NANO / 1000), format: Format::DecimalSi }
     }
 
+    /// An amount in thousandths, in binary notation where it is a whole number.
+    pub fn from_milli_binary(thousandths: i64) -> Self {
+        Self { format: Format::BinarySi, ..Self::from_milli(thousandths) }
+    }
+
     /// A whole number of bytes in binary notation.
     pub fn bytes(amount: i64) -> Self {
         Self { nanos: i128::from(amount) * NANO, format: Format::BinarySi }

@@ -188,6 +188,15 @@ impl Answer {
             .map_err(|error| SyncError::Unknown { what: self.what.clone(), why: error.to_string() })
     }
 
+    /// The answer in JSON, read into a type; asked for by [`Accept::Json`].
+    ///
+    /// # Errors
+    /// [`SyncError::Unknown`] if the answer is no JSON of that type.
+    pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, SyncError> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| SyncError::Unknown { what: self.what.clone(), why: error.to_string() })
+    }
+
     /// The `resourceVersion` of the list in the answer.
     ///
     /// # Errors

@@ -148,6 +148,22 @@ impl Setting for i32 {
     }
 }
 
+impl Setting for f64 {
+    const VALUE_NAME: &'static str = "float";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|error: std::num::ParseFloatError| error.to_string())
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+
+    fn json(&self) -> Value {
+        json!(self)
+    }
+}
+
 impl Setting for Duration {
     const VALUE_NAME: &'static str = "duration";
 

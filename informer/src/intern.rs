@@ -156,6 +156,12 @@ impl std::fmt::Debug for Interned {
     }
 }
 
+impl serde::Serialize for Interned {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self)
+    }
+}
+
 impl std::fmt::Display for Interned {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)

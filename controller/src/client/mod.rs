@@ -38,7 +38,7 @@ pub use list::Listed;
 pub(crate) use list::for_each;
 pub use object_writer::{ObjectChange, ObjectWriter};
 pub use outcome::{Changed, Created, Deleted, WriteOutcome, Wrote};
-pub use resource::{Delete, Patch, Propagation, ResourceClient, Subresource};
+pub use resource::{Delete, Patch, Propagation, ResourceClient, Subresource, path_segment};
 pub use scale::Scale;
 pub use status::{StatusChange, StatusWriter};
 

@@ -213,8 +213,20 @@ impl ResourceClient {
     /// # Errors
     /// The call failed, the resource has no scale, or the answer can't be decoded.
     pub async fn scale(&self, key: &ObjectKey) -> Result<Option<Scale>, SyncError> {
-        let answer = self.read(key, "/scale", Accept::Json).await?;
-        answer.map(|answer| Scale::parse(answer.json()?)).transpose()
+        match self.existing_scale(key).await {
+            Ok(scale) => Ok(Some(scale)),
+            Err(error) if error.is("NotFound") => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the scale of an object. That there is no such object is an error, in the API server's words.
+    ///
+    /// # Errors
+    /// The call failed, there is no object of that name, the resource has no scale, or the answer can't be decoded.
+    pub async fn existing_scale(&self, key: &ObjectKey) -> Result<Scale, SyncError> {
+        let answer = self.call("reading", Method::GET, key, "/scale", Accept::Json, None).await?;
+        Scale::parse(answer.json()?)
     }
 
     /// Sets the wanted number of replicas. `scale` is the state that the caller decided on: if the object has changed
@@ -382,7 +394,7 @@ const ENCODED: &AsciiSet = &CONTROLS
 ///
 /// # Errors
 /// What is wrong with a name that can't be a segment. Upstream's `IsPathSegmentName`.
-fn path_segment(name: &str) -> Result<String, String> {
+pub fn path_segment(name: &str) -> Result<String, String> {
     if name.is_empty() {
         return Err("may not be empty".to_owned());
     }
