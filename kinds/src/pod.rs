@@ -16,6 +16,7 @@ use super::pod_failure::PodFailure;
 use super::pod_resources::{PodAllotment, PodDemand};
 use super::pod_secrets::PodSecrets;
 use super::pod_volumes::{PodVolumes, Running};
+use super::pod_start::PodStart;
 use super::ports::{NamedPorts, SidecarPorts};
 use super::scheduling::PinnedNode;
 use super::shared::Shared;
@@ -161,5 +162,6 @@ kind! {
         used_claims: UsedClaims = 2 "spec",
         device_claims: DeviceClaims = 2 "spec",
         device_claim_status: DeviceClaimStatus = 3 "status",
+        start: PodStart = 3 "status",
     }
 }

@@ -1,5 +1,7 @@
 //! A `metav1.LabelSelector` as specs contain it.
 
+use std::fmt::Write;
+
 use steersman_api::meta::Labels;
 use steersman_api::selector::InvalidSelector;
 use steersman_api::{ArcStr, LabelSelector};
@@ -8,6 +10,7 @@ use steersman_informer::projection;
 projection! {
     /// Selects objects by their labels. All requirements must hold. A selector without requirements selects all
     /// objects.
+    #[derive(PartialEq, Eq)]
     pub struct SelectorSpec {
         /// Labels that an object must have, with their values.
         pub match_labels: Labels = 1 "matchLabels",
@@ -16,6 +19,7 @@ projection! {
     }
 
     /// A requirement for one label.
+    #[derive(PartialEq, Eq)]
     pub struct SelectorRequirement {
         /// The label's key.
         pub key: ArcStr = 1 "key",
@@ -38,5 +42,21 @@ impl SelectorSpec {
             selector.require(key, operator, values.iter().map(ArcStr::as_str))?;
         }
         Ok(selector)
+    }
+
+    /// The selector as Go prints it.
+    pub fn go_text(&self) -> String {
+        let mut text = "&LabelSelector{MatchLabels:map[string]string{".to_owned();
+        for (key, value) in self.match_labels.iter() {
+            _ = write!(text, "{key}: {value},");
+        }
+        text.push_str("},MatchExpressions:[]LabelSelectorRequirement{");
+        for SelectorRequirement { key, operator, values } in &self.match_expressions {
+            let values: Vec<&str> = values.iter().map(|value| &**value).collect();
+            let values = values.join(" ");
+            _ = write!(text, "LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},");
+        }
+        text.push_str("},}");
+        text
     }
 }

@@ -1,10 +1,7 @@
 //! What the controller tells users by events.
 
-use std::fmt::Write;
-
 use steersman_api::{Meta, ObjectKey};
 use steersman_client::events::EventType;
-use steersman_kinds::selector::SelectorSpec;
 
 /// An event about a budget or one of its pods. Reasons and messages are upstream's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,21 +54,4 @@ pub(super) fn several_budgets(pod: &ObjectKey, first: &ObjectKey) -> String {
         "Pod {namespace:?}/{name:?} matches multiple PodDisruptionBudgets.  Chose {:?} arbitrarily.",
         first.name
     )
-}
-
-/// A selector as Go prints it.
-pub(super) fn go_text(selector: Option<&SelectorSpec>) -> String {
-    let Some(selector) = selector else { return "nil".to_owned() };
-    let mut text = "&LabelSelector{MatchLabels:map[string]string{".to_owned();
-    for (key, value) in selector.match_labels.iter() {
-        _ = write!(text, "{key}: {value},");
-    }
-    text.push_str("},MatchExpressions:[]LabelSelectorRequirement{");
-    for requirement in &selector.match_expressions {
-        let values: Vec<&str> = requirement.values.iter().map(|value| &**value).collect();
-        let (key, operator, values) = (&requirement.key, &requirement.operator, values.join(" "));
-        _ = write!(text, "LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},");
-    }
-    text.push_str("},}");
-    text
 }

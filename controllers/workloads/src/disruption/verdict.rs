@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use steersman_api::{ArcStr, Meta, OwnerReference, Time, Uid};
+use steersman_kinds::selector::SelectorSpec;
 
 use super::budget::Bound;
-use super::notice::{Notice, go_text};
+use super::notice::Notice;
 use super::observed::{Observed, Replicas};
 use super::owners::Owner;
 use super::pods::Pod;
@@ -71,7 +72,8 @@ impl Verdict {
             }
         };
         if expected.unmanaged {
-            notices.push(Notice::UnmanagedPods(go_text(budget.selector.as_ref())));
+            let selector = budget.selector.as_ref().map_or_else(|| "nil".to_owned(), SelectorSpec::go_text);
+            notices.push(Notice::UnmanagedPods(selector));
         }
         let disrupted = Disrupted::of(observed, pods, now);
         let evicted = |pod: &Pod| disrupted.pods.contains_key(&pod.meta.key.name);
