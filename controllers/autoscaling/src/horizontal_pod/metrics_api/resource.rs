@@ -1,0 +1,136 @@
+//! `metrics.k8s.io`: what containers use of processors and memory.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use steersman_api::{ArcStr, GoDuration, Quantity};
+
+use super::super::pods::{Sample, Samples};
+use super::MetricsApi;
+use super::refusal::{Asked, get, query_text};
+
+/// What the containers of pods use.
+#[derive(Clone, Debug, PartialEq)]
+pub(in super::super) struct Usages(pub Vec<PodUsage>);
+
+/// What the containers of a pod use.
+#[derive(Clone, Debug, PartialEq)]
+pub(in super::super) struct PodUsage {
+    /// The pod's name.
+    pub pod: ArcStr,
+    /// When the usage was measured.
+    pub at: Option<Timestamp>,
+    /// The time before `at` over which it was measured.
+    pub window: Duration,
+    /// The containers.
+    pub containers: Vec<ContainerUsage>,
+}
+
+/// What a container uses.
+#[derive(Clone, Debug, PartialEq)]
+pub(in super::super) struct ContainerUsage {
+    /// The container's name.
+    pub name: ArcStr,
+    /// What it uses of each resource, in thousandths.
+    pub usage: Vec<(ArcStr, i64)>,
+}
+
+impl ContainerUsage {
+    fn of(&self, resource: &str) -> Option<i64> {
+        self.usage.iter().find(|(name, _)| name == resource).map(|(_, value)| *value)
+    }
+}
+
+impl PodUsage {
+    /// The usage of the pod, or of one of its containers. `None` if it is not known of each of them.
+    fn of(&self, resource: &str, container: &str) -> Option<i64> {
+        if !container.is_empty() {
+            return self.containers.iter().find(|one| one.name == container)?.of(resource);
+        }
+        let all = self.containers.iter().map(|container| container.of(resource));
+        let sum = all.reduce(|sum, value| Some(sum?.wrapping_add(value?)));
+        sum.flatten()
+    }
+}
+
+impl Usages {
+    /// The usage of a resource by pod; if `container` is not empty, by that container of each pod.
+    pub(in super::super) fn samples(&self, resource: &str, container: &str) -> Samples {
+        let sample = |pod: &PodUsage| {
+            let value = pod.of(resource, container)?;
+            Some((pod.pod.clone(), Sample { at: pod.at, window: pod.window, value }))
+        };
+        self.0.iter().filter_map(sample).collect()
+    }
+}
+
+#[derive(Deserialize)]
+struct List {
+    #[serde(default)]
+    items: Option<Vec<Item>>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: Metadata,
+    #[serde(default)]
+    timestamp: Option<Timestamp>,
+    #[serde(default)]
+    window: Option<String>,
+    #[serde(default)]
+    containers: Option<Vec<Container>>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    usage: Option<HashMap<String, Quantity>>,
+}
+
+impl From<Item> for PodUsage {
+    fn from(item: Item) -> Self {
+        let window = item.window.and_then(|window| window.parse::<GoDuration>().ok());
+        let container = |container: Container| ContainerUsage {
+            name: container.name.into(),
+            usage: container
+                .usage
+                .into_iter()
+                .flatten()
+                .map(|(resource, amount)| (resource.into(), amount.milli_value()))
+                .collect(),
+        };
+        Self {
+            pod: item.metadata.name.into(),
+            at: item.timestamp,
+            window: window.map_or(Duration::ZERO, |window| window.0),
+            containers: item.containers.into_iter().flatten().map(container).collect(),
+        }
+    }
+}
+
+impl MetricsApi {
+    /// What the containers of the pods use that `pods` selects.
+    pub(super) async fn usage(&self, namespace: &str, pods: &str) -> Result<Usages, String> {
+        let mut path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods");
+        query_text(&mut path, &[("labelSelector", pods)]);
+        let asked = Asked { resource: "pods.metrics.k8s.io", name: "" };
+        let list: List = get(&self.sender, path, &asked)
+            .await
+            .map_err(|why| format!("unable to fetch metrics from resource metrics API: {why}"))?;
+        let items = list.items.unwrap_or_default();
+        if items.is_empty() {
+            return Err("no metrics returned from resource metrics API".to_owned());
+        }
+        Ok(Usages(items.into_iter().map(PodUsage::from).collect()))
+    }
+}
