@@ -122,12 +122,16 @@ keep! {
     pub struct ScaledPod: Pod => Phase, Readiness, PodStart, Shared<PodDemand>
 }
 
+/// The shortest period of syncs: a period of zero would never let the controller rest.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
+
 /// Makes the controller.
 ///
 /// # Errors
 /// A cache runs already without the fields that the controller reads, or its metrics are registered already.
 pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> {
-    let options = context.options::<AutoscalerOptions>();
+    let mut options = context.options::<AutoscalerOptions>();
+    options.sync_period = options.sync_period.max(SHORTEST_PERIOD);
     let metrics = Arc::new(metrics::Metrics::new());
     metrics.register(&context.metrics)?;
     let autoscalers = context.informers.informer::<SyncedAutoscaler>()?;

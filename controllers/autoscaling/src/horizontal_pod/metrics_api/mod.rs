@@ -26,7 +26,9 @@ mod refusal;
 mod resource;
 
 pub(super) use query::Query;
-pub(super) use resource::{ContainerUsage, PodUsage, Usages};
+pub(super) use resource::Usages;
+#[cfg(test)]
+pub(super) use resource::{ContainerUsage, PodUsage};
 
 use super::pods::Samples;
 

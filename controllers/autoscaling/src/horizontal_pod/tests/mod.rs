@@ -1,1 +1,7 @@
-
+mod calculator;
+mod decisions;
+mod groups;
+mod limits;
+mod requests;
+mod rivals;
+mod scenes;
