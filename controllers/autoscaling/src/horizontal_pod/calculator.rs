@@ -46,7 +46,7 @@ impl Scene<'_> {
     ///
     /// # Errors
     /// The number of replicas can't be told, in upstream's words.
-    pub(super) fn from_pods(
+    pub(super) fn by_pods(
         &self,
         samples: &Samples,
         resource: &str,
@@ -108,7 +108,7 @@ impl Scene<'_> {
     ///
     /// # Errors
     /// There are no pods.
-    pub(super) fn from_value(&self, usage: i64, target: i64) -> Result<Proposal, String> {
+    pub(super) fn by_value(&self, usage: i64, target: i64) -> Result<Proposal, String> {
         let ratio = float(usage) / float(target);
         let replicas = if self.wanted == 0 {
             rounded_up(ratio)
@@ -124,7 +124,7 @@ impl Scene<'_> {
     }
 
     /// What the value of a metric of the whole target calls for, with a target for each pod. In thousandths.
-    pub(super) fn from_value_per_pod(&self, usage: i64, target: i64) -> Proposal {
+    pub(super) fn by_value_per_pod(&self, usage: i64, target: i64) -> Proposal {
         let ratio = float(usage) / (float(target) * f64::from(self.current));
         let replicas = match self.tolerances.contain(ratio) {
             true => self.current,

@@ -124,7 +124,7 @@ fn of_object(object: &ObjectMetric, setting: Setting<'_>, reading: Read<'_>) -> 
     };
     match (&*target.kind, target) {
         ("Value", MetricTarget { value: Some(wanted), .. }) => {
-            let proposal = usage().and_then(|usage| setting.scene.from_value(usage, thousandths(wanted)));
+            let proposal = usage().and_then(|usage| setting.scene.by_value(usage, thousandths(wanted)));
             let proposal = proposal.map_err(|why| failure(REASON, why, outer))?;
             let name = format!("{} metric {}", described.kind, metric.name);
             Ok(Answer { replicas: proposal.replicas, name, status: status(value(proposal.usage)) })
@@ -135,7 +135,7 @@ fn of_object(object: &ObjectMetric, setting: Setting<'_>, reading: Read<'_>) -> 
                     outer(&format!("failed to get {} object metric: {why}", metric.name))
                 })
             })?;
-            let proposal = setting.scene.from_value_per_pod(usage, thousandths(wanted));
+            let proposal = setting.scene.by_value_per_pod(usage, thousandths(wanted));
             let name = format!("external metric {}", metric.go_text());
             Ok(Answer { replicas: proposal.replicas, name, status: status(average(proposal.usage)) })
         }
@@ -157,7 +157,7 @@ fn of_pods(pods: &PodsMetric, setting: Setting<'_>, reading: Read<'_>) -> Result
             Err(why) => return Err(format!("unable to get metric {}: {why}", metric.name)),
         };
         let goal = Goal::Average(target.average_value.as_ref().map_or(0, thousandths));
-        setting.scene.from_pods(samples, "", || Ok(goal))
+        setting.scene.by_pods(samples, "", || Ok(goal))
     };
     let proposal = compute().map_err(|why| {
         failure("FailedGetPodsMetric", why, |why| format!("failed to get pods metric value: {why}"))
@@ -252,7 +252,7 @@ fn of_usage(
     };
     if let Some(wanted) = &target.average_value {
         let goal = || Ok(Goal::Average(thousandths(wanted)));
-        let proposal = samples().and_then(|samples| setting.scene.from_pods(&samples, resource, goal));
+        let proposal = samples().and_then(|samples| setting.scene.by_pods(&samples, resource, goal));
         let proposal = proposal.map_err(|why| format!("failed to get {resource} usage: {why}"))?;
         let current = MetricValue { average_value: Some(quantity(&proposal)), ..MetricValue::default() };
         return Ok(Used { replicas: proposal.replicas, current });
@@ -267,7 +267,7 @@ fn of_usage(
         let requests = requests(setting.scene.pods, container, resource, setting.counts_pod_level)?;
         Ok(Goal::Utilization { percent, requests })
     };
-    let proposal = samples().and_then(|samples| setting.scene.from_pods(&samples, resource, goal));
+    let proposal = samples().and_then(|samples| setting.scene.by_pods(&samples, resource, goal));
     let proposal = proposal.map_err(|why| format!("failed to get {resource} utilization: {why}"))?;
     let current = MetricValue {
         average_utilization: proposal.percent,
@@ -303,10 +303,10 @@ fn of_external(
                 outer(&format!("failed to get {} external metric: {why}", metric.name))
             })
         })?;
-        let proposal = setting.scene.from_value_per_pod(usage, thousandths(wanted));
+        let proposal = setting.scene.by_value_per_pod(usage, thousandths(wanted));
         (proposal.replicas, average(proposal.usage))
     } else if let Some(wanted) = &target.value {
-        let proposal = usage().and_then(|usage| setting.scene.from_value(usage, thousandths(wanted)));
+        let proposal = usage().and_then(|usage| setting.scene.by_value(usage, thousandths(wanted)));
         let proposal = proposal.map_err(|why| {
             failure(REASON, why, |why| {
                 outer(&format!("failed to get external metric {}: {why}", metric.name))

@@ -95,14 +95,14 @@ options! {
         pub sync_period: Duration = Duration::from_secs(15),
             "horizontal-pod-autoscaler-sync-period", "HorizontalPodAutoscalerSyncPeriod";
         /// How far back recommendations keep an autoscaler from removing replicas
-        pub downscale_stabilization: Duration = Duration::from_mins(5),
+        pub downscale_stabilization: Duration = Duration::from_secs(60 * 5),
             "horizontal-pod-autoscaler-downscale-stabilization",
             "HorizontalPodAutoscalerDownscaleStabilizationWindow";
         /// How far the ratio of usage to target may be from 1.0 without effect
         pub tolerance: f64 = 0.1,
             "horizontal-pod-autoscaler-tolerance", "HorizontalPodAutoscalerTolerance";
         /// How long after the start of a pod its processor usage may be left out
-        pub cpu_initialization_period: Duration = Duration::from_mins(5),
+        pub cpu_initialization_period: Duration = Duration::from_secs(60 * 5),
             "horizontal-pod-autoscaler-cpu-initialization-period",
             "HorizontalPodAutoscalerCPUInitializationPeriod";
         /// How long after the start of a pod a change of its readiness counts as the initial one

@@ -9,19 +9,19 @@ use super::scenes::{Like, pod, pods, samples, scene};
 
 const OK: fn(Pod) -> Pod = |pod| pod;
 const UNREADY: fn(Pod) -> Pod = Like::unready;
-const NEW: fn(Pod) -> Pod = Like::new;
-const NEW_UNREADY: fn(Pod) -> Pod = |pod| Like::new(pod).unready();
+const NEW: fn(Pod) -> Pod = Like::newly;
+const NEW_UNREADY: fn(Pod) -> Pod = |pod| Like::newly(pod).unready();
 const PENDING: fn(Pod) -> Pod = |pod| pod.unready().is(State::Pending);
 const ENDING: fn(Pod) -> Pod = |pod| pod.is(State::Ending);
 
 /// What a percentage of the requests of processors calls for.
 fn percent(wanted: i32, pods: &[Pod], used: &[i64], percent: i32) -> Result<Proposal, String> {
     let goal = || Ok(Goal::Utilization { percent, requests: requests(pods, "", "cpu", true)? });
-    scene(wanted, pods).from_pods(&samples(used), "cpu", goal)
+    scene(wanted, pods).by_pods(&samples(used), "cpu", goal)
 }
 
 fn average(wanted: i32, pods: &[Pod], used: &[i64], target: i64) -> Result<Proposal, String> {
-    scene(wanted, pods).from_pods(&samples(used), "", || Ok(Goal::Average(target)))
+    scene(wanted, pods).by_pods(&samples(used), "", || Ok(Goal::Average(target)))
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn small_deviations_have_no_effect() {
     assert_eq!(percent(3, &pods, &[2020, 2060, 2040], 100).unwrap().replicas, 3);
     let with = |tolerances, values: &[i64], target| {
         let scene = super::super::calculator::Scene { tolerances, ..scene(3, &pods) };
-        scene.from_pods(&samples(values), "", || Ok(Goal::Average(target))).unwrap().replicas
+        scene.by_pods(&samples(values), "", || Ok(Goal::Average(target))).unwrap().replicas
     };
     let (usual, exact) = (Tolerances { down: 0.1, up: 0.1 }, Tolerances { down: 0.1, up: 0.01 });
     assert_eq!(with(usual, &[20_000, 21_000, 21_000], 20_000), 3);
@@ -202,12 +202,12 @@ fn a_value_for_the_whole_target() {
         ("stays at zero", &[], 0, 0, 10_000, 0),
         ("is huge", &all[..3], 3, i64::MAX, 1, i32::MAX),
     ] {
-        let found = scene(wanted, pods).from_value(usage, target).unwrap();
+        let found = scene(wanted, pods).by_value(usage, target).unwrap();
         assert_eq!(found, Proposal { replicas, usage, percent: None }, "{name}");
     }
     let scene = super::super::calculator::Scene { tolerances: exact, ..scene(3, &all[..3]) };
-    assert_eq!(scene.from_value(20_666, 20_000).unwrap().replicas, 4);
-    assert_eq!(scene.from_value(8_900, 8_800).unwrap().replicas, 4);
+    assert_eq!(scene.by_value(20_666, 20_000).unwrap().replicas, 4);
+    assert_eq!(scene.by_value(8_900, 8_800).unwrap().replicas, 4);
 }
 
 #[test]
@@ -224,13 +224,13 @@ fn a_value_for_each_pod() {
         ("is huge", 1, i64::MAX, 1, i32::MAX, i64::MAX),
         ("is huge, and so is the goal", 1, i64::MAX, i64::MAX, 1, i64::MAX),
     ] {
-        let found = scene(current, &[]).from_value_per_pod(usage, target);
+        let found = scene(current, &[]).by_value_per_pod(usage, target);
         assert_eq!((found.replicas, found.usage), (replicas, average), "{name}");
     }
     let exact = Tolerances { down: 0.1, up: 0.01 };
     let scene = |current| super::super::calculator::Scene { tolerances: exact, ..scene(current, &[]) };
-    assert_eq!(scene(4).from_value_per_pod(20_208, 5_000).replicas, 5);
-    assert_eq!(scene(3).from_value_per_pod(8_600, 2_800).replicas, 4);
+    assert_eq!(scene(4).by_value_per_pod(20_208, 5_000).replicas, 5);
+    assert_eq!(scene(3).by_value_per_pod(8_600, 2_800).replicas, 4);
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn the_values_of_series_are_added_without_overflow() {
     assert_eq!(sum(&[]), 0);
     assert_eq!(sum(&[8_600, -600]), 8_000);
     assert_eq!(sum(&[i64::MAX / 2 + 1, i64::MAX / 2 + 1]), i64::MAX);
-    assert_eq!(scene(3, &pods(&[OK; 3])).from_value(i64::MAX, i64::MAX).unwrap().replicas, 3);
+    assert_eq!(scene(3, &pods(&[OK; 3])).by_value(i64::MAX, i64::MAX).unwrap().replicas, 3);
 }
 
 #[test]
@@ -251,13 +251,13 @@ fn without_pods_or_values_nothing_is_called_for() {
     );
     assert_eq!(error(percent(2, &pods(&[UNREADY, ENDING]), &[100, 100], 50)), unready);
     assert_eq!(error(average(2, &pods(&[PENDING, PENDING]), &[100, 100], 50)), unready);
-    let found = scene(1, &pods(&[OK])).from_pods(&samples(&[]), "cpu", || Ok(Goal::Average(1)));
+    let found = scene(1, &pods(&[OK])).by_pods(&samples(&[]), "cpu", || Ok(Goal::Average(1)));
     assert_eq!(error(found), unready);
     // The only value is that of a pod that is gone.
     let elsewhere = [pod("other")];
     assert_eq!(error(percent(1, &elsewhere, &[100], 100)), "no metrics returned matched known pods");
     let none = "unable to calculate ready pods: no pods returned by selector while calculating replica count";
-    assert_eq!(error(scene(1, &[]).from_value(5, 1)), none);
+    assert_eq!(error(scene(1, &[]).by_value(5, 1)), none);
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn hostile_values_do_no_harm() {
         }
     }
     for (usage, target) in [(i64::MIN, 1), (i64::MAX, 0), (0, 0), (1, -1)] {
-        drop(scene(2, &all).from_value(usage, target));
-        scene(2, &all).from_value_per_pod(usage, target);
+        drop(scene(2, &all).by_value(usage, target));
+        scene(2, &all).by_value_per_pod(usage, target);
     }
 }

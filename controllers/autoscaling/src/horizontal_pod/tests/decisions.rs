@@ -23,7 +23,7 @@ use super::scenes::{START_UP, ago, now, pods};
 
 const SETTINGS: Settings = Settings {
     tolerance: 0.1,
-    window: Duration::from_mins(5),
+    window: Duration::from_secs(60 * 5),
     start_up: START_UP,
     own_tolerances: true,
     scale_to_zero: false,
@@ -105,7 +105,7 @@ fn run(
     readings: &[Result<Reading, String>],
     set: Result<(), String>,
 ) -> Ran {
-    let moment = Moment { wall: now(), instant: Instant::now() + Duration::from_hours(10) };
+    let moment = Moment { wall: now(), instant: Instant::now() + Duration::from_secs(3600 * 10) };
     let mut observed = Observed::new(autoscaler, history);
     let (mut metrics_read, mut rescaled, mut notices) = (0, None, Vec::new());
     for _ in 0..10 {

@@ -12,11 +12,11 @@ use super::super::behavior::{Speed, greatest, least};
 use super::super::history::{Change, History, Recommendation};
 use super::super::limits::{Limited, Range, with_behavior, without_behavior};
 
-const WINDOW: Duration = Duration::from_mins(5);
+const WINDOW: Duration = Duration::from_secs(60 * 5);
 
 /// A moment from which one can count back.
 fn base() -> Instant {
-    Instant::now() + Duration::from_hours(10)
+    Instant::now() + Duration::from_secs(3600 * 10)
 }
 
 fn recommended(now: Instant, earlier: &[(i32, u64)]) -> History {
@@ -179,8 +179,8 @@ fn a_behavior_that_says_nothing_has_the_defaults_of_the_api() {
 fn changes_that_no_policy_looks_at_are_dropped() {
     let now = base();
     let mut history = History { growths: changes(now, &[(1, 61), (2, 30)]), ..History::default() };
-    history.record(3, 7, now, Duration::from_mins(1));
+    history.record(3, 7, now, Duration::from_secs(60));
     assert_eq!(history.growths.iter().map(|change| change.count).collect::<Vec<_>>(), [2, 4]);
-    history.record(7, 6, now, Duration::from_mins(1));
+    history.record(7, 6, now, Duration::from_secs(60));
     assert_eq!(history.shrinkings, changes(now, &[(1, 0)]));
 }

@@ -25,8 +25,8 @@ fn autoscalers_that_select_the_same_pods_are_found() {
         rivals.set(&key(name), &selector.parse().unwrap());
     }
     let (web, front) = (labels(&[("app", "web")]), labels(&[("app", "api"), ("tier", "front")]));
-    assert_eq!(selecting(&rivals, &[web.clone()]), ["all", "web"]);
-    assert_eq!(selecting(&rivals, &[front.clone()]), ["all", "tier"]);
+    assert_eq!(selecting(&rivals, std::slice::from_ref(&web)), ["all", "web"]);
+    assert_eq!(selecting(&rivals, std::slice::from_ref(&front)), ["all", "tier"]);
     assert_eq!(selecting(&rivals, &[web.clone(), front.clone()]), ["all", "tier", "web"]);
     // An autoscaler that is gone, and one that was never added.
     assert!(rivals.remove(&key("all")) && !rivals.remove(&key("all")));

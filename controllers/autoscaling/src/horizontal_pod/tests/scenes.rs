@@ -18,7 +18,7 @@ use super::super::tolerance::Tolerances;
 pub(super) const NOW: i64 = 1_000_000;
 /// How new pods count in the tables.
 pub(super) const START_UP: StartUp =
-    StartUp { cpu_initialization: Duration::from_mins(2), initial_readiness: Duration::from_secs(10) };
+    StartUp { cpu_initialization: Duration::from_secs(60 * 2), initial_readiness: Duration::from_secs(10) };
 
 pub(super) fn ago(seconds: i64) -> Time {
     Time::from_seconds(NOW - seconds)
@@ -51,7 +51,7 @@ pub(super) trait Like: Sized {
     /// It has never been ready.
     fn unready(self) -> Self;
     /// It started just now, and is ready.
-    fn new(self) -> Self;
+    fn newly(self) -> Self;
     /// It is in this state.
     fn is(self, state: State) -> Self;
     /// Each of its two containers requests this much of a processor.
@@ -64,7 +64,7 @@ impl Like for Pod {
         Self { ready: Some(Ready { status: ConditionStatus::False, since }), ..self }
     }
 
-    fn new(self) -> Self {
+    fn newly(self) -> Self {
         let ready = self.ready.map(|ready| Ready { since: Some(ago(0)), ..ready });
         Self { started: Some(ago(0)), ready, ..self }
     }
@@ -86,7 +86,7 @@ pub(super) fn pods(changes: &[fn(Pod) -> Pod]) -> Vec<Pod> {
 
 /// The values of the pods `p0`, `p1` and so on, measured just now over a minute.
 pub(super) fn samples(values: &[i64]) -> Samples {
-    let sample = |value: &i64| Sample { at: Some(now()), window: Duration::from_mins(1), value: *value };
+    let sample = |value: &i64| Sample { at: Some(now()), window: Duration::from_secs(60), value: *value };
     values.iter().enumerate().map(|(at, value)| (format!("p{at}").into(), sample(value))).collect()
 }
 
