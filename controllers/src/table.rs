@@ -7,6 +7,7 @@ use steersman_controllers_access::cluster_role_aggregation;
 use steersman_controllers_access::{
     legacy_token_cleaner, root_ca_publisher, service_account, service_account_token,
 };
+use steersman_controllers_autoscaling::horizontal_pod;
 use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
 use steersman_controllers_cluster::{garbage_collector, namespace, resource_quota};
 use steersman_controllers_devices::{device_taint_eviction, resource_claim};
@@ -36,7 +37,7 @@ pub fn builtin() -> Registry {
         row("podgroup-protection-controller", &[]),
         deployment::DESCRIPTOR,
         replica_set::REPLICA_SETS,
-        row("horizontal-pod-autoscaler-controller", &["horizontalpodautoscaling"]),
+        horizontal_pod::DESCRIPTOR,
         disruption::DESCRIPTOR,
         stateful_set::DESCRIPTOR,
         cron_job::DESCRIPTOR,

@@ -84,7 +84,6 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
         "would be refused: kube-controller-manager knows no provider",
     ),
     nothing("cluster-name"),
-    would("concurrent-horizontal-pod-autoscaler-syncs", "would set how many autoscalers sync at a time"),
     nothing("concurrent-service-syncs"),
     would(
         "concurrent-validating-admission-policy-status-syncs",
@@ -106,23 +105,6 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
     ),
     nothing("external-cloud-volume-plugin"),
     would("flex-volume-plugin-dir", "would name the folder with programs that attach volumes"),
-    would(
-        "horizontal-pod-autoscaler-cpu-initialization-period",
-        "would set how long the processor time of new pods may be ignored",
-    ),
-    would(
-        "horizontal-pod-autoscaler-downscale-stabilization",
-        "would set how far back autoscalers look before they scale down",
-    ),
-    would(
-        "horizontal-pod-autoscaler-initial-readiness-delay",
-        "would set how long changes of a new pod's readiness count as its start",
-    ),
-    would("horizontal-pod-autoscaler-sync-period", "would set how often autoscalers look at metrics"),
-    would(
-        "horizontal-pod-autoscaler-tolerance",
-        "would set how far metrics may be off before autoscalers act",
-    ),
     would(
         "http2-max-streams-per-connection",
         "would limit the requests at a time on a connection to the secure port",

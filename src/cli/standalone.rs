@@ -199,8 +199,8 @@ mod tests {
         assert!(!enabled(&["*", "-job"]).contains(&("job-controller", true)));
         assert_eq!(enabled(&["job"]), [("job-controller", true)]);
         assert_eq!(enabled(&["bootstrapsigner"]), [("bootstrap-signer-controller", true)]);
-        let autoscaler = "horizontal-pod-autoscaler-controller";
-        assert_eq!(enabled(&["horizontalpodautoscaling"]), [(autoscaler, false)]);
+        let missing = "validatingadmissionpolicy-status-controller";
+        assert_eq!(enabled(&[missing]), [(missing, false)]);
     }
 
     #[test]

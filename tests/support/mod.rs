@@ -23,6 +23,7 @@ pub mod jobs;
 pub mod kubectl;
 pub mod managed;
 pub mod manager;
+pub mod metrics;
 pub mod namespaces;
 pub mod owned;
 pub mod quotas;
