@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets what it did not expect should end")]
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube::Api;
@@ -531,9 +532,10 @@ async fn a_sync_in_which_pods_are_counted_writes_the_status_once_while_others_ru
     }
     assert_eq!(jobs.peek("pi")["status"]["succeeded"], 40);
     let calls = |calls: Calls| recording.count(&calls.user_agent("job-controller"));
-    let (created, released) =
-        (calls(Calls::to("pods").verb(Verb::Create)), calls(Calls::to("pods").verb(Verb::Patch)));
-    assert_eq!((created, released), (40, 40));
+    // A patch may be sent again: where the machine is busy, the paused clock runs ahead of answers that are on their way.
+    let patches = recording.matching(&Calls::to("pods").verb(Verb::Patch).user_agent("job-controller"));
+    let released: BTreeSet<_> = patches.into_iter().map(|patch| patch.name).collect();
+    assert_eq!((calls(Calls::to("pods").verb(Verb::Create)), released.len()), (40, 40));
     let writes = calls(Calls::to("jobs").subresource("status"));
     assert!(writes <= 13, "{writes} writes of the status");
     controller.stop().await;
