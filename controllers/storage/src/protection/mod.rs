@@ -7,7 +7,7 @@
 //!                                                                                              └─ none: remove the finalizer
 //! ```
 //!
-//! One engine (`engine`, `plan`, `finalizer`) serves three kinds. Each has a [`Guard`], which knows the users:
+//! One engine (`engine`, `plan`, `finalizer`) serves three kinds. Each has a `Guard`, which knows the users:
 //!
 //! | guard | object | users |
 //! |---|---|---|
