@@ -130,7 +130,7 @@ async fn a_manager_tells_of_itself_over_http() {
             assert_eq!(get(&format!("/readyz/{check}")).await.0, 200);
         }
     }
-    assert_eq!(get("/readyz/horizontal-pod-autoscaler-controller").await.0, 404);
+    assert_eq!(get("/readyz/validatingadmissionpolicy-status-controller").await.0, 404);
 
     let version: Value = serde_json::from_str(&get("/version").await.1).unwrap();
     assert_eq!((&version["major"], &version["minor"]), (&json!("1"), &json!("36")));
