@@ -10,7 +10,8 @@ use steersman_informer::serde::Deserializer;
 use steersman_informer::serde::de::Deserialize;
 use steersman_informer::wire::{Field, FieldValue, WireError};
 use steersman_informer::{Interned, kind, projection};
-use x509_parser::pem::Pem;
+
+use super::pem;
 
 /// The type of the condition of an approved request.
 pub const APPROVED: &str = "Approved";
@@ -77,16 +78,19 @@ pub struct IssuedCertificate {
 }
 
 impl IssuedCertificate {
-    /// Reads the certificate in the first PEM block.
+    /// Reads the first certificate in the first PEM block, whatever its label. As in Go, the block must hold certificates only.
     fn of(pem: &[u8]) -> Self {
         Self { is_issued: !pem.is_empty(), expires: expiry(pem) }
     }
 }
 
 fn expiry(pem: &[u8]) -> Option<Time> {
-    let block = Pem::iter_from_buffer(pem).next()?.ok()?;
-    let (_, certificate) = x509_parser::parse_x509_certificate(&block.contents).ok()?;
-    Some(Time::from_seconds(certificate.validity().not_after.timestamp()))
+    let content = pem::decode(pem)?.content;
+    let (mut rest, first) = x509_parser::parse_x509_certificate(&content).ok()?;
+    while !rest.is_empty() {
+        (rest, _) = x509_parser::parse_x509_certificate(rest).ok()?;
+    }
+    Some(Time::from_seconds(first.validity().not_after.timestamp()))
 }
 
 impl FieldValue for IssuedCertificate {
@@ -124,6 +128,26 @@ mod tests {
             ("none", String::new(), IssuedCertificate::default()),
             ("a certificate", CERTIFICATE.to_owned(), IssuedCertificate { is_issued: true, expires }),
             ("text before it", format!("# x\n{CERTIFICATE}"), IssuedCertificate { is_issued: true, expires }),
+            (
+                "a malformed block before it",
+                format!("-----BEGIN X-----\n?\n-----END X-----\n{CERTIFICATE}"),
+                IssuedCertificate { is_issued: true, expires },
+            ),
+            (
+                "text behind its end",
+                CERTIFICATE.replace("-----END CERTIFICATE-----", "-----END CERTIFICATE----- x"),
+                IssuedCertificate { is_issued: true, expires: None },
+            ),
+            (
+                "data behind the certificate",
+                {
+                    let mut der = pem::decode(CERTIFICATE.as_bytes()).unwrap().content;
+                    der.push(0);
+                    let base64 = STANDARD.encode(der);
+                    format!("-----BEGIN CERTIFICATE-----\n{base64}\n-----END CERTIFICATE-----\n")
+                },
+                IssuedCertificate { is_issued: true, expires: None },
+            ),
             ("no PEM", "certificate".to_owned(), IssuedCertificate { is_issued: true, expires: None }),
             (
                 "no certificate",

@@ -36,6 +36,7 @@ pub mod node_conditions;
 pub mod node_volumes;
 pub mod object_ttl;
 pub mod persistent_volume;
+pub mod pem;
 pub mod persistent_volume_claim;
 pub mod pod;
 pub mod pod_cidrs;
