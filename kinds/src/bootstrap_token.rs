@@ -3,17 +3,16 @@
 //! These types are of their own, apart from those of other Secrets and ConfigMaps, since their informers see the objects of one
 //! namespace only. The secret parts of tokens are not cached.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use steersman_api::ArcStr;
 use steersman_api::bootstrap_token::{EXPIRATION, Expiry, ID, USAGE_SIGNING};
 use steersman_informer::kind;
 use steersman_informer::serde::Deserializer;
-use steersman_informer::serde::de::{Error, IgnoredAny, MapAccess, Visitor};
+use steersman_informer::serde::de::{IgnoredAny, MapAccess, Visitor};
 use steersman_informer::wire::{Field, FieldValue, WireError};
+
+use super::data::{self, SecretData};
 
 /// What a Secret says of its token, but for the token itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +23,14 @@ pub struct TokenInfo {
     pub expiry: Expiry,
     /// Whether the token signs the ConfigMap `cluster-info`.
     pub signs: bool,
+}
+
+impl SecretData for TokenInfo {
+    const KEYS: &[&str] = &[ID, EXPIRATION, USAGE_SIGNING];
+
+    fn add(&mut self, key: &str, value: &[u8]) {
+        TokenInfo::add(self, key, value);
+    }
 }
 
 impl TokenInfo {
@@ -41,42 +48,13 @@ impl TokenInfo {
 
 impl FieldValue for TokenInfo {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
-        let (mut key, mut value) = ("", &[][..]);
-        let mut entry = field.message()?;
-        while let Some(field) = entry.field()? {
-            match field.number {
-                1 => key = field.text()?,
-                2 => value = field.bytes()?,
-                _ => {}
-            }
-        }
+        let (key, value) = data::entry(field)?;
         self.add(key, value);
         Ok(())
     }
 
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Data;
-        impl<'de> Visitor<'de> for Data {
-            type Value = TokenInfo;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of texts in base64")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TokenInfo, A::Error> {
-                let mut info = TokenInfo::default();
-                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-                    if ![ID, EXPIRATION, USAGE_SIGNING].contains(&key.as_ref()) {
-                        map.next_value::<IgnoredAny>()?;
-                        continue;
-                    }
-                    let value = map.next_value::<Option<Cow<'de, str>>>()?;
-                    let value = STANDARD.decode(value.as_deref().unwrap_or_default());
-                    // The error must not quote the value.
-                    info.add(&key, &value.map_err(|_| A::Error::custom("data must be base64"))?);
-                }
-                Ok(info)
-            }
-        }
-        deserializer.deserialize_map(Data)
+        data::from_json(deserializer)
     }
 }
 
@@ -130,6 +108,8 @@ pub mod cluster_info {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use serde_json::json;
     use steersman_api::schema;
     use steersman_informer::wire::{Encoding, Group, Object};

@@ -9,6 +9,7 @@ use steersman_informer::{kind, projection};
 
 use super::annotation;
 use super::content_digest::ContentDigest;
+use super::data;
 
 /// The key of a certificate authority in the data of a ConfigMap or Secret.
 pub const CA_KEY: &str = "ca.crt";
@@ -57,7 +58,7 @@ impl PublishedCa {
 
 impl FieldValue for PublishedCa {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
-        let (key, value) = map_entry(field)?;
+        let (key, value) = data::entry(field)?;
         self.add(key, value);
         Ok(())
     }
@@ -70,17 +71,17 @@ impl FieldValue for PublishedCa {
                 f.write_str("a map of texts")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PublishedCa, A::Error> {
-                let mut data = PublishedCa::default();
+                let mut published = PublishedCa::default();
                 while let Some(key) = map.next_key::<Key<'de>>()? {
                     if &*key == CA_KEY {
                         let value = map.next_value::<Option<Key<'de>>>()?;
-                        data.add(&key, value.as_deref().unwrap_or_default().as_bytes());
+                        published.add(&key, value.as_deref().unwrap_or_default().as_bytes());
                     } else {
                         map.next_value::<IgnoredAny>()?;
-                        data.add(&key, &[]);
+                        published.add(&key, &[]);
                     }
                 }
-                Ok(data)
+                Ok(published)
             }
         }
         deserializer.deserialize_map(Entries)
@@ -98,21 +99,4 @@ impl FieldValue for IsDescribed {
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         annotation::pick(deserializer, DESCRIPTION, |value| Self(!value.is_empty()))
     }
-}
-
-/// The key and the value of an entry of a `map<string, string>` or `map<string, bytes>`.
-///
-/// # Errors
-/// The entry is malformed.
-pub(crate) fn map_entry(field: Field<'_>) -> Result<(&str, &[u8]), WireError> {
-    let (mut key, mut value) = ("", &[][..]);
-    let mut entry = field.message()?;
-    while let Some(field) = entry.field()? {
-        match field.number {
-            1 => key = field.text()?,
-            2 => value = field.bytes()?,
-            _ => {}
-        }
-    }
-    Ok((key, value))
 }

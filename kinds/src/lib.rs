@@ -15,6 +15,7 @@ pub mod controller_revision;
 pub mod cron_job;
 pub mod csi_driver;
 pub mod daemon_set;
+mod data;
 pub mod deletion_cost;
 pub mod deployment;
 pub mod device_allocation;

@@ -1,19 +1,15 @@
 //! The cached fields of Secrets that hold tokens of service accounts, in groups. No data of a Secret are cached, only whether
 //! they are there.
 
-use std::fmt;
-
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use steersman_api::{ArcStr, Uid};
-use steersman_informer::serde::de::{Error, IgnoredAny, MapAccess, Visitor};
 use steersman_informer::serde::{Deserialize, Deserializer};
 use steersman_informer::wire::{Field, FieldValue, Key, WireError};
 use steersman_informer::{kind, projection};
 
 use super::annotation;
-use super::config_map::{CA_KEY, map_entry};
+use super::config_map::CA_KEY;
 use super::content_digest::ContentDigest;
+use super::data::{self, SecretData};
 
 /// The type of Secrets that hold a token of a service account.
 pub const SERVICE_ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
@@ -106,7 +102,9 @@ impl FieldValue for IsToken {
     }
 }
 
-impl TokenContents {
+impl SecretData for TokenContents {
+    const KEYS: &[&str] = &[CA_KEY, NAMESPACE_KEY, TOKEN_KEY];
+
     fn add(&mut self, key: &str, value: &[u8]) {
         match key {
             CA_KEY => self.ca = Some(ContentDigest::of(value)),
@@ -119,33 +117,12 @@ impl TokenContents {
 
 impl FieldValue for TokenContents {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
-        let (key, value) = map_entry(field)?;
+        let (key, value) = data::entry(field)?;
         self.add(key, value);
         Ok(())
     }
 
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = TokenContents;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of texts in base64")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TokenContents, A::Error> {
-                let mut contents = TokenContents::default();
-                while let Some(key) = map.next_key::<Key<'de>>()? {
-                    if [CA_KEY, NAMESPACE_KEY, TOKEN_KEY].contains(&&*key) {
-                        let value = map.next_value::<Option<Key<'de>>>()?;
-                        let value = STANDARD.decode(value.as_deref().unwrap_or_default());
-                        // The error must not quote the value.
-                        contents.add(&key, &value.map_err(|_| A::Error::custom("data must be base64"))?);
-                    } else {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                }
-                Ok(contents)
-            }
-        }
-        deserializer.deserialize_map(Entries)
+        data::from_json(deserializer)
     }
 }
