@@ -16,7 +16,7 @@ const OVERLOAD_THRESHOLD: f64 = 0.2;
 
 /// The share of each zone in the processors of all ready nodes. `None` if a node has no zone or no processors, or if there
 /// are fewer than two zones.
-pub(super) type Ratios = Option<BTreeMap<ArcStr, f64>>;
+pub(super) type Ratios = Option<Arc<BTreeMap<ArcStr, f64>>>;
 
 /// The number of hints for each zone.
 pub(super) type ZoneCounts = BTreeMap<ArcStr, usize>;
@@ -73,7 +73,8 @@ pub(super) fn ratios(nodes: impl IntoIterator<Item = NodeShare>) -> Ratios {
     }
     let total: i128 = by_zone.values().sum();
     let enough = total != 0 && by_zone.len() >= 2;
-    enough.then(|| by_zone.into_iter().map(|(zone, cpu)| (zone, cpu as f64 / total as f64)).collect())
+    let shares = by_zone.into_iter().map(|(zone, cpu)| (zone, cpu as f64 / total as f64));
+    enough.then(|| Arc::new(shares.collect()))
 }
 
 /// Whether a zone has so few endpoints that these get too much traffic.

@@ -1,6 +1,7 @@
 //! Hints: by the field `trafficDistribution` and by the annotation for topology aware hints.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -95,7 +96,7 @@ fn endpoints_are_divided_by_the_zones_shares() {
 fn nodes_that_claim_huge_numbers_of_processors_share_the_endpoints() {
     let node = |zone: &str| NodeShare { zone: zone.into(), milli_cpu: i64::MAX };
     let ratios = ratios([node("z1"), node("z1"), node("z2"), node("z2")]);
-    let halves = [("z1".into(), 0.5), ("z2".into(), 0.5)].into();
+    let halves = Arc::new([("z1".into(), 0.5), ("z2".into(), 0.5)].into());
     assert_eq!(ratios, Some(halves));
 }
 
