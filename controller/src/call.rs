@@ -4,11 +4,11 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use bytes::Bytes;
-use http::{Method, Request, header};
-use http_body_util::BodyExt;
+use http::{Method, Request, Response, header};
+use http_body_util::{BodyExt, Collected, Limited};
 use steersman_api::wire::Reader;
 use steersman_api::{ResourceVersion, Status, wire};
-use steersman_client::{Sender, fault, gate};
+use steersman_client::{ResponseBody, Sender, fault, gate};
 use steersman_informer::wire::{Encoding, Object};
 
 use crate::controller::SyncError;
@@ -98,6 +98,9 @@ pub struct Answer {
     body: Bytes,
 }
 
+/// Maximum size of an answer in bytes. etcd stores objects of up to 1.5 MiB; in JSON they may be several times as large.
+const LARGEST: usize = 32 * 1024 * 1024;
+
 /// Protobuf, in the envelope that Kubernetes puts around it.
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// JSON.
@@ -124,27 +127,12 @@ impl Call {
     /// - [`SyncError::Fenced`] if this process does not lead, so that it may not write;
     /// - [`SyncError::Abandoned`] if this process stopped leading while the call was under way;
     /// - [`SyncError::Failed`] if the client surely did not send the call;
-    /// - [`SyncError::Unknown`] if no answer came, or one that can't be decoded: the server may have acted on the call.
+    /// - [`SyncError::Unknown`] if no answer came, or one that can't be decoded or is larger than 32 MiB: the server may have acted
+    ///   on the call.
     pub async fn send(self, sender: &Sender) -> Result<Answer, SyncError> {
-        let Self { what, method, path, accept, content } = self;
-        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept.header());
-        if let Some(content) = &content {
-            request = request.header(header::CONTENT_TYPE, content.media_type);
-        }
-        let body = content.map(|content| content.bytes).unwrap_or_default();
-        let request = request.body(body).map_err(|error| SyncError::Failed(format!("{what}: {error}")))?;
-        let response = sender.send(request).await.map_err(|error| no_answer(&what, &error))?;
+        let (what, response) = self.begin(sender).await?;
         let (head, body) = response.into_parts();
-        let body = match body.collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) => return Err(SyncError::Unknown { what, why: error.to_string() }),
-        };
-        if !head.status.is_success() {
-            let status = Status::from_body(&body).unwrap_or_else(|| {
-                Status::failure(head.status.as_u16(), "", head.status.canonical_reason().unwrap_or_default())
-            });
-            return Err(SyncError::Refused { what, status: Box::new(status) });
-        }
+        let body = collect(&what, body).await?;
         let is_protobuf = |value: &http::HeaderValue| value.as_bytes().starts_with(PROTOBUF.as_bytes());
         if !head.headers.get(header::CONTENT_TYPE).is_some_and(is_protobuf) {
             let is_status = serde_json::from_slice::<KindOnly>(&body).is_ok_and(|head| head.kind == "Status");
@@ -159,6 +147,49 @@ impl Call {
             Err(error) => Err(SyncError::Unknown { what, why: error.to_string() }),
         }
     }
+
+    /// Sends the call, and reads the answer without keeping it, whatever its size.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_and_discard(self, sender: &Sender) -> Result<(), SyncError> {
+        let (what, response) = self.begin(sender).await?;
+        let mut body = response.into_body();
+        while let Some(frame) = body.frame().await {
+            if let Err(error) = frame {
+                return Err(SyncError::Unknown { what, why: error.to_string() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the call. Returns what it does, and the response if the API server carried it out.
+    async fn begin(self, sender: &Sender) -> Result<(String, Response<ResponseBody>), SyncError> {
+        let Self { what, method, path, accept, content } = self;
+        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept.header());
+        if let Some(content) = &content {
+            request = request.header(header::CONTENT_TYPE, content.media_type);
+        }
+        let body = content.map(|content| content.bytes).unwrap_or_default();
+        let request = request.body(body).map_err(|error| SyncError::Failed(format!("{what}: {error}")))?;
+        let response = sender.send(request).await.map_err(|error| no_answer(&what, &error))?;
+        let code = response.status();
+        if code.is_success() {
+            return Ok((what, response));
+        }
+        let body = collect(&what, response.into_body()).await?;
+        let status = Status::from_body(&body).unwrap_or_else(|| {
+            Status::failure(code.as_u16(), "", code.canonical_reason().unwrap_or_default())
+        });
+        Err(SyncError::Refused { what, status: Box::new(status) })
+    }
+}
+
+/// Reads a body of at most [`LARGEST`] bytes.
+async fn collect(what: &str, body: ResponseBody) -> Result<Bytes, SyncError> {
+    let unknown = |why: String| SyncError::Unknown { what: what.to_owned(), why };
+    let collected = Limited::new(body, LARGEST).collect().await;
+    collected.map(Collected::to_bytes).map_err(|error| unknown(error.to_string()))
 }
 
 impl Answer {
@@ -265,14 +296,17 @@ fn gate_error(error: &kube::Error) -> Option<&gate::Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::sync::Arc;
 
     use futures::future::BoxFuture;
+    use kube::client::Body;
     use steersman_apiserver::{Calls, Failure, TestServer};
     use steersman_client::{Clients, GateClosed, WriteGate};
 
     use super::*;
     use steersman_kinds::pod::Pod;
+    use tower::service_fn;
 
     struct Closed;
 
@@ -312,6 +346,18 @@ mod tests {
         let answer = Answer { what: call.what, encoding: Encoding::Json, is_status: false, body };
         let text = format!("{answer:?}");
         assert!(text.contains("Secret default/a") && !text.contains("hidden"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_large_is_not_kept() {
+        let answer = |_: Request<Body>| async {
+            let head = Response::builder().header("content-type", JSON);
+            Ok::<_, Infallible>(head.body(Body::from(vec![b' '; LARGEST + 1])).unwrap())
+        };
+        let sender = Clients::over(service_fn(answer)).sender("test");
+        let error = call(Method::GET, "/a").send(&sender).await.unwrap_err();
+        assert!(matches!(error, SyncError::Unknown { .. }), "{error}");
+        call(Method::DELETE, "").send_and_discard(&sender).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

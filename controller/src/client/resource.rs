@@ -319,8 +319,10 @@ impl ResourceClient {
     pub async fn delete_collection(&self, namespace: &str, delete: &Delete) -> Result<(), SyncError> {
         let what = || format!("deleting all {} of namespace {namespace:?}", self.resource);
         let path = self.resource.path(namespace);
-        // The answer lists the objects.
-        self.send(what, Method::DELETE, path, Accept::MetadataList, Some(delete.content())).await.map(drop)
+        let content = Some(delete.content());
+        // The answer lists the objects, of which there may be very many.
+        let call = Call { what: what(), method: Method::DELETE, path, accept: Accept::MetadataList, content };
+        call.send_and_discard(&self.sender).await
     }
 
     /// Calls `look` with the metadata of each object of a namespace, by a quorum list. An empty namespace stands for all.
