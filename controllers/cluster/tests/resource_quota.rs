@@ -2,17 +2,23 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http::{Method, Request};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
+use kube::client::Body;
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use steersman_api::{Quantity, Status, Time};
 use steersman_apiserver::{Calls, Failure, Verb};
+use steersman_client::Clients;
 use steersman_controller::options::OptionSet;
-use steersman_controller::testing::{Cluster, Running, eventually, settle};
+use steersman_controller::testing::{Cluster, Running, context, eventually, settle};
 use steersman_controllers_cluster::resource_quota::{ResourceQuotaOptions, construct};
 use steersman_testing::Pod;
+use tower::{ServiceExt, service_fn};
 
 #[path = "resource_quota/recount.rs"]
 mod recount;
@@ -436,4 +442,28 @@ async fn create(cluster: &Cluster, group: &str, version: &str, kind: &str, objec
 fn amounts(list: &Value) -> BTreeMap<String, Quantity> {
     let all = list.as_object().into_iter().flatten();
     all.map(|(name, amount)| (name.clone(), amount.as_str().unwrap().parse().unwrap())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_whose_status_the_server_does_not_store_is_not_written_for_ever() {
+    let cluster = Cluster::start().await;
+    let options = ResourceQuotaOptions { sync_period: Duration::ZERO, ..ResourceQuotaOptions::default() };
+    let (mut context, writers) = context(&cluster.server, OptionSet::default().with(options));
+    let (server, writes) = (cluster.server.in_memory(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&writes);
+    // Answers each write of a status with the object as it is.
+    context.clients = Clients::over(service_fn(move |mut request: Request<Body>| {
+        if let Some(path) = request.uri().path().strip_suffix("/resourcequotas/q/status") {
+            counted.fetch_add(1, Ordering::Relaxed);
+            *request.uri_mut() = format!("{path}/resourcequotas/q").parse().unwrap();
+            *request.method_mut() = Method::GET;
+        }
+        server.clone().oneshot(request)
+    }));
+    cluster.create(&quota("q", json!({"secrets": "4"}))).await;
+    let controller = cluster.run_in((context, writers), construct);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let writes = writes.load(Ordering::Relaxed);
+    assert!((1..5).contains(&writes), "{writes} writes in ten minutes");
+    controller.stop().await;
 }

@@ -184,8 +184,12 @@ impl QuotaController {
         };
         match self.status.write(key, &change).await? {
             Changed::Now(written) => {
-                self.awaited.add(key, written.meta().resource_version);
-                self.checks.add(key);
+                let version = written.meta().resource_version;
+                self.awaited.add(key, version);
+                // A write that changes nothing, since a server or webhook drops it, would lead to a check and a write for ever.
+                if version != quota.meta.resource_version {
+                    self.checks.add(key);
+                }
                 Ok(Outcome::Written)
             }
             Changed::Gone => Ok(Outcome::Gone),
