@@ -72,6 +72,26 @@ impl Measured {
     /// The kinds whose objects use what `name` bounds. Most names belong to one kind; extended resources may belong to pods
     /// and to device claims.
     pub(super) fn by_name(name: &str, classes: &DeviceClasses) -> Vec<Self> {
+        Self::by_name_if(name, |name| classes.have(name))
+    }
+
+    /// As [`by_name`](Self::by_name), for any device classes: all kinds whose objects may use what `name` bounds.
+    pub(super) fn possible_by_name(name: &str) -> Vec<Self> {
+        Self::by_name_if(name, is_extended)
+    }
+
+    /// The resource, as the value of an index.
+    pub(super) fn as_text(&self) -> ArcStr {
+        match self {
+            Self::Pods => "pods".into(),
+            Self::Services => "services".into(),
+            Self::VolumeClaims => "persistentvolumeclaims".into(),
+            Self::DeviceClaims => "resourceclaims.resource.k8s.io".into(),
+            Self::Objects(resource) => resource.clone(),
+        }
+    }
+
+    fn by_name_if(name: &str, is_of_device_class: impl Fn(&str) -> bool) -> Vec<Self> {
         let mut kinds = Vec::new();
         if POD_NAMES.contains(&name)
             || name.starts_with("hugepages-")
@@ -87,7 +107,7 @@ impl Measured {
             kinds.push(Self::Services);
         } else if CLAIM_NAMES.contains(&name) || of_storage_class {
             kinds.push(Self::VolumeClaims);
-        } else if name == COUNT_OF_DEVICE_CLAIMS || name.ends_with(DEVICES) || classes.have(name) {
+        } else if name == COUNT_OF_DEVICE_CLAIMS || name.ends_with(DEVICES) || is_of_device_class(name) {
             kinds.push(Self::DeviceClaims);
         } else if kinds.is_empty()
             && let Some(resource) = counted(name)

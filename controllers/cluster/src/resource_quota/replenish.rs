@@ -8,9 +8,8 @@ use jiff::Timestamp;
 use parking_lot::RwLock;
 use steersman_api::{ObjectKey, Time};
 use steersman_controller::context::Clock;
-use steersman_informer::index::{BY_NAMESPACE, by_namespace};
 use steersman_informer::work_queue::WorkQueue;
-use steersman_informer::{Index, Informer, Lister, View};
+use steersman_informer::{Index, IndexValue, Informer, Lister, View};
 use steersman_kinds::resource_quota::ResourceQuotaSpec;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +21,9 @@ use super::names::{DeviceClasses, Measured};
 /// Finds the quotas that count a kind, and has them counted anew.
 pub(super) struct Replenish {
     quotas: Lister<SyncedQuota>,
-    by_namespace: Index<SyncedQuota>,
+    /// The quotas that may count a kind, by namespace and kind. A quota may have very many names, so a change of an object must
+    /// not look at all of them.
+    by_kind: Index<SyncedQuota>,
     queue: WorkQueue<ObjectKey>,
     checks: Arc<Checks>,
     clock: Clock,
@@ -48,8 +49,13 @@ impl Replenish {
         checks: Arc<Checks>,
         clock: Clock,
     ) -> Self {
-        let by_namespace = quotas.add_index(BY_NAMESPACE, by_namespace);
-        Self { quotas: quotas.lister(), by_namespace, queue, checks, clock, classes: RwLock::default() }
+        let by_kind = quotas.add_index("kind", |quota| {
+            let (namespace, names) =
+                (&quota.meta().key.namespace, quota.get::<ResourceQuotaSpec>().hard.names());
+            let kinds: BTreeSet<_> = names.flat_map(|name| Measured::possible_by_name(name)).collect();
+            kinds.iter().map(|kind| IndexValue::Pair(namespace.clone(), kind.as_text())).collect()
+        });
+        Self { quotas: quotas.lister(), by_kind, queue, checks, clock, classes: RwLock::default() }
     }
 
     /// The device classes.
@@ -75,12 +81,16 @@ impl Replenish {
     /// Has the quotas of a namespace counted anew that count objects of a kind.
     pub(super) fn in_namespace(&self, namespace: &str, kind: &Measured, when: When) {
         // The next state of an unreadable quota comes with a change of its own.
-        let Ok(quotas) = self.quotas.by_index(&self.by_namespace, &namespace.into()) else { return };
+        let entry = IndexValue::Pair(namespace.into(), kind.as_text());
+        let Ok(quotas) = self.quotas.by_index(&self.by_kind, &entry) else { return };
         if quotas.is_empty() {
             return;
         }
         let classes = self.classes();
-        for quota in quotas.iter().filter(|quota| counts(quota, &classes, |counted| counted == kind)) {
+        let is_counted = |quota: &&View<SyncedQuota>| {
+            *kind != Measured::DeviceClaims || counts(quota, &classes, |counted| counted == kind)
+        };
+        for quota in quotas.iter().filter(is_counted) {
             let key = quota.meta().key.clone();
             match when {
                 When::Now => self.queue.add(key),

@@ -48,6 +48,10 @@ fn a_name_belongs_to_the_kinds_whose_objects_use_it() {
         ("count/bindings", vec![]),
     ] {
         assert_eq!(Measured::by_name(name, &classes), kinds, "{name}");
+        let possible = Measured::possible_by_name(name);
+        let mut others = possible.iter().filter(|kind| !kinds.contains(kind));
+        assert!(kinds.iter().all(|kind| possible.contains(kind)), "{name}");
+        assert!(others.all(|kind| *kind == DeviceClaims), "only device classes decide about some: {name}");
     }
     classes.remove("gpu");
     assert_eq!(Measured::by_name("requests.example.com/gpu", &classes), [Pods]);
