@@ -98,7 +98,7 @@ impl Service<Request<Body>> for Scripted {
                     for (name, value) in headers {
                         response = response.header(*name, *value);
                     }
-                    Ok(response.body(Full::from(body)).unwrap())
+                    Ok(response.body(Full::from(body)).expect("a scripted answer must be valid"))
                 }
                 Reply::Fail(error) => Err(error),
                 Reply::Hang => match std::future::pending::<Infallible>().await {},
@@ -109,5 +109,9 @@ impl Service<Request<Body>> for Scripted {
 
 /// A request as kube builds it.
 pub(crate) fn request(method: http::Method, uri: &str) -> Request<Body> {
-    Request::builder().method(method).uri(uri).body(Body::from(b"{}".to_vec())).unwrap()
+    Request::builder()
+        .method(method)
+        .uri(uri)
+        .body(Body::from(b"{}".to_vec()))
+        .expect("a scripted request must be valid")
 }

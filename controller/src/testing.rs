@@ -1,5 +1,5 @@
 //! Runs controllers against an API server in the same process, without sockets, so that tests can pause time.
-#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "only tests call it")]
+#![allow(clippy::missing_panics_doc, reason = "only tests call it")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub fn context(server: &TestServer, options: OptionSet) -> (ControllerContext, e
         },
         options: Arc::new(options),
         gates: Arc::default(),
-        queue_metrics: MetricsProvider::register(&metrics).unwrap(),
+        queue_metrics: MetricsProvider::register(&metrics).expect("a new registry must take the metrics"),
         metrics,
         debug: DebugPages::default(),
     };
@@ -83,38 +83,43 @@ impl Cluster {
 
     /// Creates an object of the core group, with its status if it has one.
     pub async fn create(&self, object: &Value) {
-        let kind = object["kind"].as_str().unwrap();
+        let kind = object["kind"].as_str().expect("an object must have a kind");
         let api = self.api(kind, object["metadata"]["namespace"].as_str());
-        let typed: DynamicObject = serde_json::from_value(object.clone()).unwrap();
-        api.create(&PostParams::default(), &typed).await.unwrap();
+        let typed: DynamicObject =
+            serde_json::from_value(object.clone()).expect("an object must have metadata");
+        api.create(&PostParams::default(), &typed).await.expect("the server must create the object");
         if object.get("status").is_some() {
-            let name = object["metadata"]["name"].as_str().unwrap();
+            let name = object["metadata"]["name"].as_str().expect("an object must have a name");
             let status = serde_json::json!({"status": object["status"]});
-            api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+            let written = api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await;
+            written.expect("the server must write the status");
         }
     }
 
     /// Merges a patch into an object.
     pub async fn patch(&self, kind: &str, key: &str, patch: Value) {
         let (api, name) = self.named(kind, key);
-        api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        let written = api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        written.expect("the server must patch the object");
     }
 
     /// Merges a patch into an object's status.
     pub async fn patch_status(&self, kind: &str, key: &str, status: Value) {
         let (api, name) = self.named(kind, key);
         let patch = serde_json::json!({"status": status});
-        api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        let written = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        written.expect("the server must patch the status");
     }
 
     /// Deletes an object.
     pub async fn delete(&self, kind: &str, key: &str) {
         let (api, name) = self.named(kind, key);
-        api.delete(&name, &kube::api::DeleteParams::default()).await.unwrap();
+        let deleted = api.delete(&name, &kube::api::DeleteParams::default()).await;
+        deleted.expect("the server must delete the object");
     }
 
     fn named(&self, kind: &str, key: &str) -> (Api<DynamicObject>, String) {
-        let key: ObjectKey = key.parse().unwrap();
+        let key: ObjectKey = key.parse().expect("a key must be a namespace and a name");
         let namespace = Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         (self.api(kind, namespace), key.name.to_string())
     }
@@ -122,7 +127,9 @@ impl Cluster {
     /// An object as the server stores it, or null.
     pub fn peek(&self, resource: &str, key: &str) -> Value {
         let resource = GroupVersionResource::new("", "v1", resource);
-        self.server.peek(&resource, &key.parse().unwrap()).unwrap_or_default()
+        self.server
+            .peek(&resource, &key.parse().expect("a key must be a namespace and a name"))
+            .unwrap_or_default()
     }
 
     /// Runs one controller with its default settings.
@@ -143,8 +150,9 @@ impl Cluster {
     ) -> Running {
         let (informers, metrics) = (context.informers.clone(), context.metrics.clone());
         let registry = Registry::new(vec![Descriptor::new("tested", &[], constructor)]);
-        let all = Selection::parse(&["*"], &registry).unwrap();
-        let controllers = registry.build(&all, &context, &Metrics::new()).unwrap();
+        let all = Selection::parse(&["*"], &registry).expect("the pattern for all must be valid");
+        let controllers = registry.build(&all, &context, &Metrics::new());
+        let controllers = controllers.expect("the controller must be constructed");
         informers.start();
 
         let stop = CancellationToken::new();
@@ -156,7 +164,7 @@ impl Cluster {
         });
         tasks.spawn({
             let stop = stop.clone();
-            async move { controllers.run(&stop, timing).await.unwrap() }
+            async move { controllers.run(&stop, timing).await.expect("the controller must stop in time") }
         });
         Running { stop, informers, metrics, tasks }
     }
@@ -176,7 +184,7 @@ impl Running {
     pub async fn stop(mut self) {
         self.stop.cancel();
         while let Some(ended) = self.tasks.join_next().await {
-            ended.unwrap();
+            ended.expect("a task must not panic");
         }
         self.informers.shutdown().await;
     }
