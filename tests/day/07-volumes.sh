@@ -69,7 +69,7 @@ applies 'a claim of it' < <(claim made 1Gi outside)
 event 'waits for the provisioner' ExternalProvisioning made
 field 'which it names' pvc/made '.metadata.annotations.volume\.kubernetes\.io/storage-provisioner' example.com/disks
 applies 'the provisioner makes a volume' <<YAML
-{apiVersion: v1, kind: PersistentVolume, metadata: {name: day-made, annotations: {pv.kubernetes.io/provisioned-by: example.com/disks}}, spec: {capacity: {storage: 1Gi}, storageClassName: outside, accessModes: [ReadWriteOnce], persistentVolumeReclaimPolicy: Delete, csi: {driver: example.com/disks, volumeHandle: made}, claimRef: {namespace: $namespace, name: made, uid: $(k get pvc made --output 'jsonpath={.metadata.uid}'), apiVersion: v1, kind: PersistentVolumeClaim}}}
+{apiVersion: v1, kind: PersistentVolume, metadata: {name: day-made, annotations: {pv.kubernetes.io/provisioned-by: example.com/disks}}, spec: {capacity: {storage: 1Gi}, storageClassName: outside, accessModes: [ReadWriteOnce], persistentVolumeReclaimPolicy: Delete, csi: {driver: disks.example.com, volumeHandle: made}, claimRef: {namespace: $namespace, name: made, uid: $(k get pvc made --output 'jsonpath={.metadata.uid}'), apiVersion: v1, kind: PersistentVolumeClaim}}}
 YAML
 field 'the claim is bound to it' pvc/made .status.phase Bound
 does 'more is wanted' patch pvc made --patch '{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}'
