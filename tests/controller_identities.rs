@@ -14,107 +14,12 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use http::Method;
-use kube::Client;
 use serde_json::{Value, json};
+use support::audit::{MANAGER, action, is_write, requests};
 use support::manager::Manager;
 use support::real::MANAGER_TOKEN;
-use support::{Cluster, eventually, identities, lines};
-
-const ACCOUNT: &str = "system:serviceaccount:kube-system:";
-const MANAGER: &str = "system:kube-controller-manager";
-
-/// A user of the cluster who works with objects as JSON.
-struct User {
-    client: Client,
-    namespace: String,
-}
-
-impl User {
-    async fn send(&self, method: Method, path: &str, body: &Value) -> Result<Value, kube::Error> {
-        let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-        let request =
-            http::Request::builder().method(method).uri(path).header(http::header::CONTENT_TYPE, kind);
-        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-        self.client.request(request.body(body).unwrap()).await
-    }
-
-    /// The path of a collection, in the test's namespace where `kind` is of the form `apis/apps/v1/*/deployments`.
-    fn path(&self, kind: &str) -> String {
-        format!("/{}", kind.replace('*', &format!("namespaces/{}", self.namespace)))
-    }
-
-    async fn create(&self, kind: &str, object: Value) -> Value {
-        self.send(Method::POST, &self.path(kind), &object)
-            .await
-            .unwrap_or_else(|error| panic!("{kind}: {error}"))
-    }
-
-    async fn patch(&self, object: &str, patch: Value) {
-        self.send(Method::PATCH, &self.path(object), &patch)
-            .await
-            .unwrap_or_else(|error| panic!("{object}: {error}"));
-    }
-
-    async fn get(&self, object: &str) -> Option<Value> {
-        self.send(Method::GET, &self.path(object), &Value::Null).await.ok()
-    }
-
-    async fn delete(&self, object: &str, propagation: &str) {
-        let options = json!({ "propagationPolicy": propagation });
-        self.send(Method::DELETE, &self.path(object), &options)
-            .await
-            .unwrap_or_else(|error| panic!("{object}: {error}"));
-    }
-
-    /// Waits until an object or a list is as wanted.
-    async fn sees(&self, what: &str, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        eventually(what, || async { self.get(path).await.filter(|seen| wanted(seen)) }).await
-    }
-
-    /// Waits until an object is gone.
-    async fn misses(&self, path: &str) {
-        eventually(&format!("{path} is gone"), || async { self.get(path).await.is_none().then_some(()) })
-            .await;
-    }
-
-    /// Waits for pods with the label `app`.
-    async fn pods(&self, app: &str, count: usize) -> Vec<String> {
-        let path = format!("api/v1/*/pods?labelSelector=app%3D{app}");
-        let all =
-            self.sees(&format!("{count} pods of {app}"), &path, |list| items(list).len() == count).await;
-        items(&all).iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
-    }
-
-    /// Plays the scheduler and the kubelet of a pod.
-    async fn runs(&self, pod: &str, ip: u8) {
-        let binding = json!({"metadata": {"name": pod}, "target": {"kind": "Node", "name": "n1"}});
-        self.create(&format!("api/v1/*/pods/{pod}/binding"), binding).await;
-        let status = json!({"status": {
-            "phase": "Running", "podIP": format!("10.9.0.{ip}"), "podIPs": [{"ip": format!("10.9.0.{ip}")}],
-            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-        }});
-        self.patch(&format!("api/v1/*/pods/{pod}/status"), status).await;
-    }
-}
-
-fn items(list: &Value) -> &[Value] {
-    list["items"].as_array().map_or(&[], Vec::as_slice)
-}
-
-/// A pod template whose pods have the label `app`.
-fn template(app: &str) -> Value {
-    json!({
-        "metadata": {"labels": {"app": app}},
-        "spec": {"containers": [{"name": "c", "image": "image"}], "terminationGracePeriodSeconds": 0},
-    })
-}
-
-fn workload(app: &str, more: Value) -> Value {
-    let mut spec = json!({"selector": {"matchLabels": {"app": app}}, "template": template(app)});
-    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    json!({"metadata": {"name": app}, "spec": spec})
-}
+use support::user::{User, items, template, workload};
+use support::{Cluster, identities, lines};
 
 /// Gives each controller something to do, and waits until it is done.
 async fn work(user: &User) {
@@ -412,22 +317,6 @@ fn flags(cluster: &Cluster, folder: &Path) -> Vec<String> {
     flags
 }
 
-/// The requests of the manager and its controllers: the user's name without its prefix, and the logged request.
-fn requests(log: &[Value]) -> impl Iterator<Item = (&str, &Value)> {
-    log.iter().filter_map(|request| {
-        let user = request["user"]["username"].as_str()?;
-        (user == MANAGER).then_some(user).or(user.strip_prefix(ACCOUNT)).map(|user| (user, request))
-    })
-}
-
-/// The verb and the resource of a request.
-fn action(request: &Value) -> String {
-    let object = &request["objectRef"];
-    let resource = object["resource"].as_str().or(request["requestURI"].as_str()).unwrap_or_default();
-    let subresource = object["subresource"].as_str().map(|name| format!("/{name}")).unwrap_or_default();
-    format!("{} {resource}{subresource}", request["verb"].as_str().unwrap_or_default())
-}
-
 /// Shows, if the test fails, which requests the API server refused.
 struct Refusals<'a>(&'a Cluster);
 
@@ -459,7 +348,7 @@ async fn each_controller_acts_as_its_own_account_and_nothing_is_forbidden() {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let mut manager = Manager::start_candidate(&cluster.kubeconfig_with_token(MANAGER_TOKEN), &flags);
     let _refusals = Refusals(&cluster);
-    let user = User { client: cluster.client(), namespace: cluster.namespace.clone() };
+    let user = User::of(&cluster);
     work(&user).await;
     manager.stop().await;
 
@@ -470,7 +359,6 @@ async fn each_controller_acts_as_its_own_account_and_nothing_is_forbidden() {
         .collect();
     assert!(forbidden.is_empty(), "forbidden:\n{}", lines(&forbidden));
 
-    let is_write = |request: &Value| !matches!(request["verb"].as_str(), Some("get" | "list" | "watch"));
     let writes: BTreeSet<_> = requests(&log)
         .filter(|(_, request)| is_write(request))
         .map(|(user, request)| (user, action(request)))

@@ -11,6 +11,7 @@
 )]
 
 pub mod attachments;
+pub mod audit;
 pub mod budgets;
 pub mod claims;
 pub mod cron_jobs;
@@ -31,6 +32,7 @@ pub mod real;
 pub mod replicas;
 pub mod slices;
 pub mod stateful_sets;
+pub mod user;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
