@@ -69,8 +69,12 @@ impl Manager {
 
     /// The kube-controller-manager of the folder `assets`, which does not ask for leadership, with these further flags.
     pub fn start_upstream(assets: &Path, kubeconfig: &Path, flags: &[&str]) -> Self {
-        let program = Program::Upstream(assets.join("kube-controller-manager"));
-        Self::run(&program, kubeconfig, &[&["--leader-elect=false"], flags].concat())
+        Self::start_upstream_candidate(assets, kubeconfig, &[&["--leader-elect=false"], flags].concat())
+    }
+
+    /// Likewise, one that stands as a candidate, unless the flags say otherwise.
+    pub fn start_upstream_candidate(assets: &Path, kubeconfig: &Path, flags: &[&str]) -> Self {
+        Self::run(&Program::Upstream(assets.join("kube-controller-manager")), kubeconfig, flags)
     }
 
     fn run(program: &Program, kubeconfig: &Path, flags: &[&str]) -> Self {

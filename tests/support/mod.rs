@@ -22,6 +22,7 @@ pub mod history;
 pub mod identities;
 pub mod jobs;
 pub mod kubectl;
+pub mod living;
 pub mod managed;
 pub mod manager;
 pub mod metrics;
