@@ -6,6 +6,8 @@
 )]
 
 mod support;
+#[path = "crashes/together.rs"]
+mod together;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
