@@ -37,7 +37,7 @@ pub(super) struct Deletions {
 impl Deletions {
     /// Runs until `stop` is cancelled and the deletions under way have ended.
     pub(super) async fn run(&self, stop: CancellationToken) {
-        self.evictions.state.lock().timers.resume();
+        self.evictions.term_begins();
         let mut under_way = FuturesUnordered::new();
         while !stop.is_cancelled() {
             while under_way.len() < AT_ONCE

@@ -61,8 +61,11 @@ impl Evictions {
             _ => Seen::Changing,
         };
         let is_changed = state.tainted.update(node, &new.get::<Taints>().taints, seen, self.now());
+        // Timers may run for pods of an earlier node of that name, which had other taints.
+        let is_new = change.old().is_none_or(|old| old.meta().uid != new.meta().uid);
+        let has_timers = is_new && !state.timers.is_empty();
         drop(state);
-        if is_changed {
+        if is_changed || has_timers {
             self.nodes_to_sync.add(change.key().clone());
         }
     }
@@ -95,7 +98,8 @@ impl Evictions {
         }
     }
 
-    /// A new term begins: cancels all timers, and decides anew on the pods of all tainted nodes.
+    /// A new term begins: cancels all timers, and decides anew on the pods of all tainted nodes. Must be called before the
+    /// first pod of the term is deleted: the timers of an earlier term know nothing of what changed since.
     pub(super) fn term_begins(&self) {
         let mut state = self.state.lock();
         state.timers.reset();

@@ -20,14 +20,12 @@ pub(super) enum Never {}
 
 /// Implements [`Controller`] for a type whose syncs are done once the key was looked at.
 macro_rules! decides {
-    ($syncs:ty, |$this:ident, $key:ident| $decide:expr $(, $term:item)?) => {
+    ($syncs:ty, |$this:ident, $key:ident| $decide:expr) => {
         impl Controller for $syncs {
             type Key = ObjectKey;
             type Observed = ();
             type Step = Never;
             type Outcome = ();
-
-            $($term)?
 
             async fn observe(&self, $key: &ObjectKey) -> Result<Observation<()>, SyncError> {
                 let $this = &self.0;
@@ -49,11 +47,5 @@ macro_rules! decides {
     };
 }
 
-decides!(
-    NodeSyncs,
-    |this, key| this.decide_on_node(&key.name),
-    fn term_begins(&self) {
-        self.0.term_begins();
-    }
-);
+decides!(NodeSyncs, |this, key| this.decide_on_node(&key.name));
 decides!(PodSyncs, |this, key| this.decide_on_pod(key));

@@ -90,6 +90,11 @@ impl Timers {
         }
     }
 
+    /// Whether surely no timer runs: timers that were cancelled may still count.
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
     /// Whether anything is known of a pod.
     pub fn knows(&self, pod: &ObjectKey) -> bool {
         self.pods.contains_key(pod)
@@ -141,22 +146,6 @@ impl Timers {
     pub fn reset(&mut self) {
         self.heap.clear();
         self.pods.retain(|_, entry| matches!(entry.state, State::Arrived(_) | State::Stays));
-    }
-
-    /// Makes the pods that were being deleted due again, after whoever deleted them has ended.
-    pub fn resume(&mut self) {
-        let leaving: Vec<_> = self
-            .pods
-            .iter()
-            .filter_map(|(pod, entry)| match entry.state {
-                State::Leaving { due, attempts } => Some((pod.clone(), entry.uid.clone(), due, attempts)),
-                _ => None,
-            })
-            .collect();
-        for (pod, uid, due, attempts) in leaving {
-            self.set(&pod, &uid, State::Waiting { until: due, due, attempts });
-            self.heap.push(Reverse((due, pod)));
-        }
     }
 
     /// When the next pod must leave. May be too early by an outdated entry.

@@ -105,6 +105,25 @@ async fn a_taint_that_goes_cancels_evictions_and_says_so() {
     running.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_new_node_of_the_same_name_without_taints_cancels_evictions() {
+    let cluster = Cluster::start().await;
+    cluster.create(&node(json!([]))).await;
+    cluster.create(&on_n("a", tolerating(60))).await;
+    let running = cluster.run(construct);
+    settle().await;
+    taint(&cluster, &stamp(&cluster)).await;
+    sleep(Duration::from_secs(30)).await;
+    cluster.delete("Node", "n").await;
+    sleep(Duration::from_secs(5)).await;
+    cluster.create(&node(json!([]))).await;
+    sleep(Duration::from_secs(300)).await;
+    assert!(!cluster.peek("pods", "default/a").is_null());
+    let events = messages(&cluster).await;
+    assert!(events.iter().any(|message| message == "Cancelling deletion of Pod default/a"), "{events:?}");
+    running.stop().await;
+}
+
 /// The messages of all events that were written.
 async fn messages(cluster: &Cluster) -> Vec<String> {
     let events = kube::Api::<k8s_openapi::api::core::v1::Event>::all(cluster.server.in_memory_client());
