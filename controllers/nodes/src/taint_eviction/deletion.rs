@@ -6,9 +6,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
-use steersman_api::{ObjectKey, Time};
+use steersman_api::{ObjectKey, Status, Time};
 use steersman_client::events::EventType;
-use steersman_controller::client::{Changed, Client, Delete, Patch};
+use steersman_controller::client::{Changed, Client, Delete, Deleted, Patch};
 use steersman_controller::controller::SyncError;
 use steersman_kinds::pod::{Disruption, Pod};
 use tokio::select;
@@ -103,11 +103,26 @@ impl Deletions {
     /// pod of the same name, needs nothing.
     async fn mark_and_delete(&self, due: &Due) -> Result<Outcome, SyncError> {
         let patch = Patch::Strategic(self.mark(&due.pod, due));
-        if !matches!(self.client.patch_status(&due.pod, &patch).await?, Changed::Now(_)) {
+        match self.client.patch_status(&due.pod, &patch).await? {
+            Changed::Now(_) => {}
+            Changed::Gone => return Ok(Outcome::Gone),
+            Changed::Conflict(status) => return self.conflict(due, "marking", status),
+        }
+        match self.client.delete(&due.pod, &Delete::of(&due.uid)).await? {
+            Deleted::Now(..) => Ok(Outcome::Deleted),
+            Deleted::Gone => Ok(Outcome::Gone),
+            Deleted::Conflict(status) => self.conflict(due, "deleting", status),
+        }
+    }
+
+    /// Tells the two causes of a conflict apart: another pod has the name, or other writers of this pod came first.
+    fn conflict(&self, due: &Due, doing: &str, status: Box<Status>) -> Result<Outcome, SyncError> {
+        let pod = self.evictions.pods.get(&due.pod);
+        // A pod that can't be read exists.
+        if pod.is_ok_and(|pod| pod.is_none_or(|pod| pod.meta().uid != due.uid)) {
             return Ok(Outcome::Gone);
         }
-        self.client.delete(&due.pod, &Delete::of(&due.uid)).await?;
-        Ok(Outcome::Deleted)
+        Err(SyncError::Refused { what: format!("{doing} Pod {}", due.pod), status })
     }
 
     fn mark(&self, key: &ObjectKey, due: &Due) -> Value {

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use steersman_api::Status;
+use steersman_apiserver::{Calls, Failure};
 use steersman_controller::testing::{Cluster, Running, eventually, settle};
 use steersman_testing::pod;
 use tokio::time::{Instant, sleep};
@@ -121,6 +123,23 @@ async fn a_new_node_of_the_same_name_without_taints_cancels_evictions() {
     assert!(!cluster.peek("pods", "default/a").is_null());
     let events = messages(&cluster).await;
     assert!(events.iter().any(|message| message == "Cancelling deletion of Pod default/a"), "{events:?}");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_other_writers_keep_changing_is_evicted_later() {
+    let cluster = Cluster::start().await;
+    cluster.create(&node(json!([]))).await;
+    cluster.create(&on_n("a", json!([]))).await;
+    let running = cluster.run(construct);
+    settle().await;
+    let conflict = Status::failure(409, "Conflict", "the object has been modified");
+    let marks = Calls::to("pods").subresource("status");
+    cluster.server.faults().fail(6, marks, Failure::Status(conflict.into()));
+    taint(&cluster, &stamp(&cluster)).await;
+    assert!(gone_after(&cluster, "default/a", Instant::now()).await <= 5);
+    assert_eq!(cluster.server.faults().pending(), 0);
+    assert!((counted(&running, "taint_eviction_controller_pod_deletions_total") - 1.0).abs() < 0.1);
     running.stop().await;
 }
 
