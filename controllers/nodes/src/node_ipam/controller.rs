@@ -178,7 +178,12 @@ impl Controller for NodeIpam {
         match step {
             Step::Record => {
                 let Observed { meta, cidrs, .. } = observed;
-                self.allocator.written(&meta.uid, &meta.key.name, cidrs).map(|()| Outcome::Done)
+                let recorded = self.allocator.written(&meta.uid, &meta.key.name, cidrs);
+                // The node may have been deleted since it was observed, when it held nothing that could be released.
+                if matches!(self.nodes.get_by_uid(&meta.uid), Ok(None)) {
+                    self.release(&meta.uid);
+                }
+                recorded.map(|()| Outcome::Done)
             }
             Step::Propose => self.propose(key, observed),
             Step::Write => self.write(key, observed).await,
