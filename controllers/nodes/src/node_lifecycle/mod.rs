@@ -8,7 +8,7 @@
 //!                            │ not ready                        │ counts of each zone (zones.rs)
 //!                            ▼                                  ▼
 //!                      queue of the zone (queue.rs) <──── its rate: healthy, reduced, none
-//!                            └─> taint NoExecute: the taint eviction controller deletes the pods
+//!                            └─> taint NoExecute (tainting.rs): the taint eviction controller deletes pods
 //!
 //! a node's conditions, labels ─> queue "node_lifecycle_controller" ─> taints NoSchedule, older labels (syncs.rs)
 //! a pod comes to a node that is not ready ─> queue "node_lifecycle_controller_pods" ─> pod not ready (syncs.rs)
@@ -23,6 +23,7 @@ pub mod zones;
 
 mod monitor;
 mod syncs;
+mod tainting;
 #[cfg(test)]
 mod tests;
 mod watching;
@@ -40,7 +41,7 @@ use steersman_controller::rbac::Rule;
 use steersman_controller::registry::{BoxError, Construction, Descriptor};
 use steersman_controller::runner::{GiveUp, QueueLoop, TaskLoop};
 use steersman_informer::work_queue::WorkQueue;
-use steersman_informer::{Change, IndexValue, Informer, Lister, View, keep};
+use steersman_informer::{Change, IndexValue, Informer, View, keep};
 use steersman_kinds::lease::{Lease, Renewal};
 use steersman_kinds::node::{Cordon, Health, Node, Taints};
 use steersman_kinds::pod::{Placement, Pod, Readiness};
@@ -48,7 +49,7 @@ use steersman_kinds::pod::{Placement, Pod, Readiness};
 use self::metrics::Metrics;
 use self::monitor::Monitor;
 use self::silence::Grace;
-use self::syncs::{NodeSyncs, PodSyncs, is_not_ready, steps};
+use self::syncs::{NodeSyncs, PodSyncs, steps};
 use self::watching::{State, Watching};
 use self::writes::Writes;
 use self::zones::Rates;
@@ -154,7 +155,8 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         clock: context.clock.clone(),
     });
     let node_syncs = NodeSyncs { nodes: nodes.lister(), writes: Arc::clone(&writes) };
-    let pod_syncs = PodSyncs { nodes: nodes.lister(), pods: pods.lister(), writes: Arc::clone(&writes) };
+    let pod_syncs =
+        PodSyncs { watching: Arc::clone(&watching), pods: pods.lister(), writes: Arc::clone(&writes) };
     let monitor = Arc::new(Monitor {
         watching,
         writes,
@@ -163,7 +165,6 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         pods: pods.lister(),
         pods_by_node: pods.add_index(crate::BY_NODE, by_node),
         metrics,
-        rates,
         period: context.options::<NodeMonitorOptions>().monitor_period,
     });
     let tainting = Arc::clone(&monitor);
@@ -206,10 +207,10 @@ fn map(
         move |change| watching.lease_changed(change)
     });
     pods.map({
-        let (nodes, queue): (Lister<WatchedNode>, _) = (nodes.lister(), pod_queue.clone());
+        let (watching, queue) = (Arc::clone(watching), pod_queue.clone());
         move |change| {
             if let Some(node) = arrives_at(change)
-                && is_not_ready(&nodes, &node)
+                && watching.is_not_ready(&node)
             {
                 queue.add(change.key().clone());
             }
@@ -217,8 +218,12 @@ fn map(
     });
 }
 
-/// The node to which a change brings a pod.
+/// The node to which a change brings a pod. A pod of the first list was there before: rounds see to those of silent nodes, and
+/// kubelets that report that their node is not ready to theirs.
 fn arrives_at(change: &Change<WatchedPod>) -> Option<String> {
+    if matches!(change, Change::Added { initial: true, .. }) {
+        return None;
+    }
     let node = &change.new()?.get::<Placement>().node;
     let is_new = change.old().is_none_or(|old| old.get::<Placement>().node != *node);
     (is_new && !node.is_empty()).then(|| node.to_string())

@@ -12,25 +12,20 @@ use steersman_client::events::EventType;
 use steersman_controller::client::{Changed, Client};
 use steersman_controller::controller::SyncError;
 use steersman_informer::wire::{Group, Object};
-use steersman_informer::{Index, Lister, View};
+use steersman_informer::{Index, Lister};
 use steersman_kinds::lease::{Lease, Renewal};
-use steersman_kinds::node::{Health, Taints};
+use steersman_kinds::node::Health;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use super::WatchedPod;
 use super::metrics::Metrics;
-use super::taints::{NOT_READY, TaintChange, UNREACHABLE};
-use super::watching::Watching;
+use super::watching::{Watching, Written};
 use super::writes::Writes;
-use super::zones::{EXCLUDED, Rates, Verdict, zone_key};
-use super::{WatchedNode, WatchedPod};
+use super::zones::{EXCLUDED, Verdict, zone_key};
 
 /// How many nodes a round looks at together, as upstream's `nodeUpdateWorkerSize`.
-const AT_ONCE: usize = 8;
-/// How often nodes that wait for a taint are looked at. Upstream: `NodeEvictionPeriod`.
-const TAINT_PERIOD: Duration = Duration::from_millis(100);
-/// The wait for a node without the condition `Ready`, as upstream.
-const UNREADY_WAIT: Duration = Duration::from_millis(50);
+pub(super) const AT_ONCE: usize = 8;
 
 /// Watches over nodes.
 pub(super) struct Monitor {
@@ -41,7 +36,6 @@ pub(super) struct Monitor {
     pub pods: Lister<WatchedPod>,
     pub pods_by_node: Index<WatchedPod>,
     pub metrics: Metrics,
-    pub rates: Rates,
     /// `--node-monitor-period`.
     pub period: Duration,
 }
@@ -58,53 +52,44 @@ enum Cause {
 impl Monitor {
     /// Runs rounds until `stop` is cancelled.
     pub(super) async fn run(&self, stop: CancellationToken) {
-        self.watching.term_begins(self.rates);
+        let _term = self.watching.begin_term();
         let mut ticks = interval(self.period.max(Duration::from_millis(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            self.round().await;
-        }
-        self.watching.term_ends();
-    }
-
-    /// Gives nodes their taints, at the rates of their zones, until `stop` is cancelled.
-    pub(super) async fn taint(&self, stop: CancellationToken) {
-        let mut ticks = interval(TAINT_PERIOD);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            while let Some((zone, node)) = self.next_to_taint() {
-                self.taint_next(&zone, &node).await;
-            }
+            self.round(&stop).await;
         }
     }
 
-    async fn round(&self) {
+    async fn round(&self, stop: &CancellationToken) {
         let begun = Instant::now();
         let mut causes: HashMap<ArcStr, Cause> = {
             let mut state = self.watching.state.lock();
-            let mut changed = std::mem::take(&mut state.changed);
-            changed.extend(state.unmarked.iter().cloned());
-            let silent = state.silence.due(begun);
-            let changed = changed.into_iter().map(|node| (node, Cause::Changed));
-            changed.chain(silent.into_iter().map(|node| (node, Cause::Silent))).collect()
+            let mut nodes = std::mem::take(&mut state.changed);
+            nodes.extend(state.unmarked.iter().cloned());
+            nodes.extend(state.silence.due(begun));
+            let cause = |node: &ArcStr| {
+                if state.silence.is_silent(node, begun) { Cause::Silent } else { Cause::Changed }
+            };
+            let causes = nodes.iter().map(cause).collect::<Vec<_>>();
+            nodes.into_iter().zip(causes).collect()
         };
         self.hear(&mut causes).await;
         futures::stream::iter(causes)
+            .take_until(stop.cancelled())
             .for_each_concurrent(AT_ONCE, |(node, cause)| async move {
                 let begun = Instant::now();
                 if let Err(error) = self.look_at(&node, cause).await {
                     if !error.is_end_of_leadership() {
                         tracing::warn!(%node, %error, "Failed to follow the health of a node, retrying");
                     }
-                    let mut state = self.watching.state.lock();
-                    state.changed.insert(node.clone());
-                    if cause == Cause::Silent {
-                        state.silence.ask_again(&node, begun);
-                    }
+                    self.watching.state.lock().changed.insert(node.clone());
                 }
                 self.metrics.looked_at_node(begun.elapsed());
             })
             .await;
+        if stop.is_cancelled() {
+            return;
+        }
         self.count().await;
         self.metrics.looked_at_all(begun.elapsed());
     }
@@ -141,7 +126,7 @@ impl Monitor {
                 tracing::warn!(%error, nodes = seem.len(), "Can't tell whether nodes are silent, or this process is blind");
                 for node in seem {
                     causes.insert(node.clone(), Cause::Changed);
-                    state.silence.ask_again(&node, now);
+                    state.changed.insert(node);
                 }
                 return;
             }
@@ -169,9 +154,8 @@ impl Monitor {
         let uid = node.meta().uid.clone();
         let observed = node.get::<Health>().conditions.ready.map(|ready| ready.status);
         {
-            let is_behind = self.is_written(&node);
             let mut state = self.watching.state.lock();
-            if is_behind {
+            if state.is_behind(&node) {
                 // The next round may see the own write.
                 state.changed.insert(name.clone());
                 return Ok(());
@@ -181,10 +165,15 @@ impl Monitor {
         let is_new = self.meet(name, &uid);
         let mut current = observed;
         if cause == Cause::Silent && observed != Some(ConditionStatus::Unknown) {
+            if observed == Some(ConditionStatus::True) {
+                // Before the write, whose outcome may stay unknown.
+                self.watching.state.lock().unmarked.insert(name.clone());
+            }
             match self.writes.mark_silent(&node).await? {
                 Changed::Now(written) => {
                     let mut state = self.watching.state.lock();
-                    state.written.insert(name.clone(), written.meta().resource_version);
+                    let own = Written { version: written.meta().resource_version, at: Instant::now() };
+                    state.written.insert(name.clone(), own);
                     current = Some(ConditionStatus::Unknown);
                 }
                 Changed::Gone => return Ok(()),
@@ -198,10 +187,8 @@ impl Monitor {
         let is_ready = (!is_excluded).then_some(current == Some(ConditionStatus::True));
         let zone = zone_key(&node.meta().labels);
         self.watching.state.lock().zones.place(name, &zone, is_ready, Instant::now());
-        let became_silent = observed == Some(ConditionStatus::True) && current != observed;
-        if became_silent {
+        if observed == Some(ConditionStatus::True) && current != observed {
             self.event(name, &uid, "NodeNotReady", format!("Node {name} status is now: NodeNotReady"));
-            self.watching.state.lock().unmarked.insert(name.clone());
         }
         let tainted = self.follow(&node, current, is_new).await;
         let marked = self.mark_pods(name, current).await;
@@ -225,54 +212,10 @@ impl Monitor {
     }
 
     fn gone(&self, name: &ArcStr) {
-        let mut state = self.watching.state.lock();
-        state.forget(name);
-        let known = state.known.remove(name);
-        drop(state);
-        if let Some(uid) = known {
+        if let Some(uid) = self.watching.gone(name) {
             let message = format!("Node {name} event: Removing Node {name} from Controller");
             self.event(name, &uid, "RemovingNode", message);
         }
-    }
-
-    /// Sees to the taints with the effect `NoExecute`. Upstream's `processTaintBaseEviction`.
-    async fn follow(
-        &self,
-        node: &View<WatchedNode>,
-        ready: Option<ConditionStatus>,
-        is_new: bool,
-    ) -> Result<(), SyncError> {
-        let (meta, taints) = (node.meta(), &node.get::<Taints>().taints);
-        let (wanted, other) = match ready {
-            Some(ConditionStatus::False) => (NOT_READY, UNREACHABLE),
-            Some(ConditionStatus::Unknown) => (UNREACHABLE, NOT_READY),
-            Some(ConditionStatus::True) => return self.release(node).await,
-            None if is_new => return self.release(node).await,
-            None => return Ok(()),
-        };
-        if other.is_among(taints) {
-            // The node's pods leave already, so the rate does not matter.
-            return self.writes.taint(&meta.key.name, &meta.uid, &TaintChange::swap(wanted, other)).await;
-        }
-        if !wanted.is_among(taints)
-            && let Some(zone) = self.watching.state.lock().zones.of(&meta.key.name)
-        {
-            zone.queue.add(&meta.key.name, Instant::now());
-        }
-        Ok(())
-    }
-
-    /// Removes the taints with the effect `NoExecute` from a node.
-    async fn release(&self, node: &View<WatchedNode>) -> Result<(), SyncError> {
-        let (meta, taints) = (node.meta(), &node.get::<Taints>().taints);
-        if let Some(zone) = self.watching.state.lock().zones.of(&meta.key.name) {
-            zone.queue.remove(&meta.key.name);
-        }
-        if !NOT_READY.is_among(taints) && !UNREACHABLE.is_among(taints) {
-            return Ok(());
-        }
-        let change = TaintChange::without(&[UNREACHABLE, NOT_READY]);
-        self.writes.taint(&meta.key.name, &meta.uid, &change).await
     }
 
     /// Marks the pods of a node that has become silent as not ready.
@@ -303,6 +246,7 @@ impl Monitor {
             for (name, zone) in state.zones.iter_mut() {
                 self.metrics.zone(name, zone.ready, zone.unready);
             }
+            state.zones.forget_empty();
             verdict
         };
         match verdict {
@@ -320,72 +264,6 @@ impl Monitor {
                 self.watching.state.lock().silence.spare_all(Instant::now());
             }
         }
-    }
-
-    async fn release_all(&self) {
-        let (nodes, _) = self.watching.nodes.list_readable();
-        futures::stream::iter(nodes)
-            .for_each_concurrent(AT_ONCE, |node| async move {
-                if let Err(error) = self.release(&node).await
-                    && !error.is_end_of_leadership()
-                {
-                    tracing::warn!(node = %node.meta().key.name, %error, "Failed to remove taints from Node");
-                }
-                // Nodes that are not ready wait for a taint again, until the zones have recovered.
-                self.watching.state.lock().changed.insert(node.meta().key.name.clone());
-            })
-            .await;
-    }
-
-    /// The next node that gets a taint, with its zone.
-    fn next_to_taint(&self) -> Option<(ArcStr, ArcStr)> {
-        let mut state = self.watching.state.lock();
-        if !state.zones.any_waits() {
-            return None;
-        }
-        let now = Instant::now();
-        state.zones.iter_mut().find_map(|(name, zone)| Some((name.clone(), zone.queue.next(now)?)))
-    }
-
-    /// Gives a node the taint that its condition asks for now.
-    async fn taint_next(&self, zone: &ArcStr, name: &ArcStr) {
-        let retry = |wait: Duration| {
-            let mut state = self.watching.state.lock();
-            if let Some(zone) = state.zones.of(name) {
-                zone.queue.retry(name, Instant::now() + wait);
-            }
-        };
-        let node = match self.watching.nodes.get(&ObjectKey::new("", name.clone())) {
-            Ok(Some(node)) => node,
-            Ok(None) => return,
-            Err(_) => return retry(UNREADY_WAIT),
-        };
-        let change = match node.get::<Health>().conditions.ready.map(|ready| ready.status) {
-            Some(ConditionStatus::False) => TaintChange::swap(NOT_READY, UNREACHABLE),
-            Some(ConditionStatus::Unknown) => TaintChange::swap(UNREACHABLE, NOT_READY),
-            // The cache does not show yet that this process marked the node as silent.
-            Some(ConditionStatus::True) if self.is_written(&node) => {
-                TaintChange::swap(UNREACHABLE, NOT_READY)
-            }
-            Some(ConditionStatus::True) => return,
-            None => return retry(UNREADY_WAIT),
-        };
-        match self.writes.taint(name, &node.meta().uid, &change).await {
-            Ok(()) => self.metrics.evicted(zone),
-            Err(error) => {
-                if !error.is_end_of_leadership() {
-                    tracing::warn!(node = %name, %error, "Failed to taint a node, retrying");
-                }
-                retry(Duration::from_nanos(1));
-            }
-        }
-    }
-
-    /// Whether this process wrote a newer version of a node than this one.
-    fn is_written(&self, node: &View<WatchedNode>) -> bool {
-        let state = self.watching.state.lock();
-        let written = state.written.get(&node.meta().key.name);
-        written.is_some_and(|written| node.meta().resource_version < *written)
     }
 
     fn event(&self, name: &ArcStr, uid: &Uid, reason: &'static str, message: String) {

@@ -105,28 +105,35 @@ impl Silence {
         let mut silent = Vec::new();
         while self.heap.peek().is_some_and(|Reverse((at, _))| *at <= now) {
             let Some(Reverse((at, name))) = self.heap.pop() else { break };
-            let Some(node) = self.nodes.get_mut(&name).filter(|node| node.armed == at) else { continue };
-            let grace = if node.has_reported { self.grace.running } else { self.grace.starting };
-            let deadline = node.last_sign.max(self.floor) + grace;
-            if deadline < now {
+            let Some(node) = self.nodes.get(&name).filter(|node| node.armed == at) else { continue };
+            let deadline = self.deadline(node);
+            let armed = if deadline < now {
                 silent.push(name.clone());
-                node.armed = now + grace.max(Duration::from_millis(1));
+                now + self.grace.of(node).max(Duration::from_millis(1))
             } else {
                 // As upstream, a node is silent only after its grace period, and not at its end.
-                node.armed = deadline.max(now) + Duration::from_nanos(1);
+                deadline.max(now) + Duration::from_nanos(1)
+            };
+            if let Some(node) = self.nodes.get_mut(&name) {
+                node.armed = armed;
             }
-            self.heap.push(Reverse((node.armed, name)));
+            self.heap.push(Reverse((armed, name)));
         }
         silent
     }
 
-    /// Has a node returned again by the next call of [`due`](Self::due), if it is silent then.
-    pub fn ask_again(&mut self, name: &ArcStr, now: Instant) {
-        if let Some(node) = self.nodes.get_mut(name)
-            && node.armed != now
-        {
-            node.armed = now;
-            self.heap.push(Reverse((now, name.clone())));
-        }
+    /// Whether a node has been silent for too long.
+    pub fn is_silent(&self, name: &str, now: Instant) -> bool {
+        self.nodes.get(name).is_some_and(|node| self.deadline(node) < now)
+    }
+
+    fn deadline(&self, node: &Node) -> Instant {
+        node.last_sign.max(self.floor) + self.grace.of(node)
+    }
+}
+
+impl Grace {
+    fn of(self, node: &Node) -> Duration {
+        if node.has_reported { self.running } else { self.starting }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use steersman_api::condition::ConditionStatus;
 use steersman_api::{ArcStr, ObjectKey, Time};
 use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
 use steersman_controller::plan::{Batch, OnFailure, Pace, Plan};
@@ -12,6 +11,7 @@ use steersman_kinds::pod::Placement;
 
 use super::labels::outdated;
 use super::taints::{TaintChange, no_schedule};
+use super::watching::Watching;
 use super::writes::Writes;
 use super::{WatchedNode, WatchedPod};
 
@@ -68,9 +68,10 @@ impl Controller for NodeSyncs {
     }
 
     async fn act(&self, key: &ObjectKey, observed: &Observed, step: &Step) -> Result<(), SyncError> {
+        let uid = &observed.node.meta().uid;
         match step {
-            Step::Taint(change) => self.writes.taint(&key.name, &observed.node.meta().uid, change).await,
-            Step::Label(labels) => self.writes.label(key, labels).await,
+            Step::Taint(change) => self.writes.taint(&key.name, uid, change).await.map(drop),
+            Step::Label(labels) => self.writes.label(key, uid, labels).await,
         }
     }
 
@@ -83,7 +84,7 @@ impl Controller for NodeSyncs {
 
 /// Marks a pod that came to a node which is not ready.
 pub(super) struct PodSyncs {
-    pub nodes: Lister<WatchedNode>,
+    pub watching: Arc<Watching>,
     pub pods: Lister<WatchedPod>,
     pub writes: Arc<Writes>,
 }
@@ -104,7 +105,7 @@ impl Controller for PodSyncs {
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Unmarked>, SyncError> {
         let pod = self.pods.get(key).map_err(|pod| SyncError::Unreadable(format!("Pod {}", pod.key)))?;
         let Some(pod) = pod else { return Ok(Observation::Nothing) };
-        if !is_not_ready(&self.nodes, &pod.get::<Placement>().node) {
+        if !self.watching.is_not_ready(&pod.get::<Placement>().node) {
             return Ok(Observation::Nothing);
         }
         Ok(Observation::Ready(Unmarked(Some(pod))))
@@ -126,11 +127,4 @@ impl Controller for PodSyncs {
             observed.0 = None;
         }
     }
-}
-
-/// Whether a node is known not to be ready.
-pub(super) fn is_not_ready(nodes: &Lister<WatchedNode>, node: &str) -> bool {
-    let node = nodes.get(&ObjectKey::new("", node)).ok().flatten();
-    let ready = node.and_then(|node| node.get::<Health>().conditions.ready);
-    ready.is_some_and(|ready| ready.status != ConditionStatus::True)
 }

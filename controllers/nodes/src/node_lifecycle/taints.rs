@@ -83,6 +83,17 @@ impl TaintChange {
     }
 }
 
+/// The change of the taints with the effect `NoExecute` that a node's conditions, in JSON, ask for: none if the node is ready, or
+/// if its kubelet never reported.
+pub fn no_execute(conditions: &Value) -> TaintChange {
+    let ready = conditions.as_array().into_iter().flatten().find(|condition| condition["type"] == "Ready");
+    match ready.and_then(|ready| ready["status"].as_str()) {
+        Some("False") => TaintChange::swap(NOT_READY, UNREACHABLE),
+        Some("Unknown") => TaintChange::swap(UNREACHABLE, NOT_READY),
+        _ => TaintChange::default(),
+    }
+}
+
 /// The change of the taints with the effect `NoSchedule` that a node needs. Upstream's `doNoScheduleTaintingPass`.
 pub fn no_schedule(taints: &[Taint], conditions: &NodeConditions, unschedulable: bool) -> TaintChange {
     let when = |status: Option<ConditionStatus>, is: ConditionStatus| status == Some(is);

@@ -1,6 +1,7 @@
 //! What the controller remembers of nodes between its rounds.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use steersman_api::condition::ConditionStatus;
@@ -35,9 +36,22 @@ pub(super) struct State {
     pub known: HashMap<ArcStr, Uid>,
     /// The nodes with pods that must be marked as not ready still.
     pub unmarked: HashSet<ArcStr>,
-    /// The versions of nodes that this process wrote last, until the cache shows them.
-    pub written: HashMap<ArcStr, ResourceVersion>,
+    /// The nodes that this process has marked as silent, until the cache shows it.
+    pub written: HashMap<ArcStr, Written>,
 }
+
+/// A write that marked a node as silent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Written {
+    /// The version that the write made.
+    pub version: ResourceVersion,
+    /// When the API server answered.
+    pub at: Instant,
+}
+
+/// How long the controller waits until the cache shows its write. After that it trusts the cache again: an API server that
+/// was restored from a backup has lower versions.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The parts of a node on which a round decides.
 #[derive(PartialEq)]
@@ -75,7 +89,13 @@ impl State {
         }
     }
 
-    pub(super) fn forget(&mut self, node: &str) {
+    /// Whether the cache does not show yet that this process marked the node as silent.
+    pub(super) fn is_behind(&self, node: &View<WatchedNode>) -> bool {
+        let written = self.written.get(&node.meta().key.name);
+        written.is_some_and(|own| node.meta().resource_version < own.version && own.at.elapsed() < PATIENCE)
+    }
+
+    fn forget(&mut self, node: &str) {
         self.silence.remove(node);
         self.zones.remove(node);
         self.unmarked.remove(node);
@@ -120,15 +140,36 @@ impl Watching {
         lease.and_then(|lease| lease.get::<Renewal>().time.0)
     }
 
-    /// A new term begins: no silence until now counts, and all nodes are looked at.
-    pub(super) fn term_begins(&self, rates: Rates) {
+    /// Whether a node is known not to be ready.
+    pub(super) fn is_not_ready(&self, node: &str) -> bool {
+        let Some(node) = self.nodes.get(&ObjectKey::new("", node)).ok().flatten() else { return false };
+        let ready = node.get::<Health>().conditions.ready;
+        ready.is_some_and(|ready| ready.status != ConditionStatus::True) || self.state.lock().is_behind(&node)
+    }
+
+    /// Forgets a node that is gone. Returns its uid if a round of this term has seen the node.
+    pub(super) fn gone(&self, node: &ArcStr) -> Option<Uid> {
+        let mut state = self.state.lock();
+        // A new node of that name may have come meanwhile, and its timer must run. The mapping of a node that comes now waits
+        // for the lock.
+        if !matches!(self.nodes.get(&ObjectKey::new("", node.clone())), Ok(None)) {
+            state.changed.insert(node.clone());
+            return None;
+        }
+        state.forget(node);
+        state.known.remove(node)
+    }
+
+    /// Begins a term, in which there are rounds: no silence until now counts, and all nodes are looked at. The term ends with
+    /// the returned value.
+    pub(super) fn begin_term(&self) -> Term<'_> {
         self.state.lock().is_leading = true;
         // From here on mappings add the nodes that come.
         let mut names = Vec::new();
         self.nodes.for_each_meta(|meta| names.push(meta.key.name.clone()));
         let mut state = self.state.lock();
         state.silence.spare_all(Instant::now());
-        state.zones = Zones::new(rates);
+        state.zones.clear();
         state.known.clear();
         state.written.clear();
         state.changed.extend(names);
@@ -139,12 +180,18 @@ impl Watching {
             ready.is_some_and(|ready| ready.status == ConditionStatus::Unknown)
         };
         state.unmarked = state.changed.iter().filter(|name| is_silent(name)).cloned().collect();
+        Term(self)
     }
+}
 
-    /// The term is over.
-    pub(super) fn term_ends(&self) {
-        let mut state = self.state.lock();
+/// A term in which this process leads. When it ends, no node waits for a taint: the next term decides anew.
+pub(super) struct Term<'a>(&'a Watching);
+
+impl Drop for Term<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
         state.is_leading = false;
         state.changed = HashSet::new();
+        state.zones.clear();
     }
 }

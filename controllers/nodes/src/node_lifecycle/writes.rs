@@ -11,7 +11,7 @@ use steersman_informer::View;
 use steersman_kinds::node::{Health, Node};
 use steersman_kinds::pod::{Pod, Readiness};
 
-use super::taints::TaintChange;
+use super::taints::{TaintChange, no_execute};
 use super::{WatchedNode, WatchedPod};
 
 /// Writes nodes and pods.
@@ -22,38 +22,78 @@ pub(super) struct Writes {
     pub clock: Clock,
 }
 
+/// What became of a change of taints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tainted {
+    /// The node's taints are others now.
+    Changed,
+    /// There was nothing to change, or the node is gone.
+    Nothing,
+}
+
 /// How often a change of taints is tried against other writers, as upstream's `UpdateTaintBackoff`.
 const TRIES: usize = 5;
 
 impl Writes {
-    /// Changes the taints of a node. The change is made on the list as the API server has it, so that fields of taints that
-    /// this program does not know survive. A node that is gone, or another one of that name, needs nothing.
-    pub(super) async fn taint(&self, node: &str, uid: &Uid, change: &TaintChange) -> Result<(), SyncError> {
+    /// Changes the taints of a node. A node that is gone, or another one of that name, needs nothing.
+    pub(super) async fn taint(
+        &self,
+        node: &str,
+        uid: &Uid,
+        change: &TaintChange,
+    ) -> Result<Tainted, SyncError> {
+        self.retaint(node, uid, |_| change.clone()).await
+    }
+
+    /// Gives a node the taint with the effect `NoExecute` that its condition `Ready` asks for, in place of the other one.
+    ///
+    /// Decides on the condition that the API server has: a node that is well again keeps its pods, however late the cache is.
+    pub(super) async fn drive_away(&self, node: &str, uid: &Uid) -> Result<Tainted, SyncError> {
+        self.retaint(node, uid, |node| no_execute(&node["status"]["conditions"])).await
+    }
+
+    /// Makes the change that `decide` returns for the node as the API server has it, on its list of taints there, so that
+    /// fields of taints that this program does not know survive.
+    async fn retaint(
+        &self,
+        node: &str,
+        uid: &Uid,
+        decide: impl Fn(&Value) -> TaintChange,
+    ) -> Result<Tainted, SyncError> {
         let key = ObjectKey::new("", node);
         for _ in 0..TRIES {
-            let Some(found) = self.nodes.resource().get_json(&key).await? else { return Ok(()) };
+            let Some(found) = self.nodes.resource().get_json(&key).await? else {
+                return Ok(Tainted::Nothing);
+            };
             if found["metadata"]["uid"] != uid.to_string() {
-                return Ok(());
+                return Ok(Tainted::Nothing);
             }
-            let Some(taints) = change.applied(&found["spec"]["taints"], self.clock.now()) else {
-                return Ok(());
+            let Some(taints) = decide(&found).applied(&found["spec"]["taints"], self.clock.now()) else {
+                return Ok(Tainted::Nothing);
             };
             let patch = json!({
                 "metadata": {"uid": uid, "resourceVersion": found["metadata"]["resourceVersion"]},
                 "spec": {"taints": taints},
             });
-            if !matches!(self.nodes.patch(&key, &Patch::Merge(patch)).await?, Changed::Conflict(_)) {
-                return Ok(());
+            match self.nodes.patch(&key, &Patch::Merge(patch)).await? {
+                Changed::Now(_) => return Ok(Tainted::Changed),
+                Changed::Gone => return Ok(Tainted::Nothing),
+                Changed::Conflict(_) => {}
             }
         }
         Err(SyncError::Failed(format!("tainting Node {node}: other writers came first")))
     }
 
     /// Sets labels of a node.
-    pub(super) async fn label(&self, node: &ObjectKey, labels: &[(&str, ArcStr)]) -> Result<(), SyncError> {
+    pub(super) async fn label(
+        &self,
+        node: &ObjectKey,
+        uid: &Uid,
+        labels: &[(&str, ArcStr)],
+    ) -> Result<(), SyncError> {
         let labels: Map<_, _> =
             labels.iter().map(|(key, value)| ((*key).to_owned(), Value::from(value.as_str()))).collect();
-        let patch = Patch::Strategic(json!({"metadata": {"labels": labels}}));
+        let patch = Patch::Strategic(json!({"metadata": {"uid": uid, "labels": labels}}));
         self.nodes.patch(node, &patch).await?.or_conflict(|| format!("labelling Node {node}")).map(drop)
     }
 

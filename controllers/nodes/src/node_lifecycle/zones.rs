@@ -42,6 +42,8 @@ pub struct Zone {
     pub ready: usize,
     /// Number of the others.
     pub unready: usize,
+    /// Number of all nodes, those included that do not count.
+    members: usize,
     /// The state after the last count.
     pub state: ZoneState,
     /// The nodes that wait for a taint.
@@ -84,6 +86,7 @@ impl Zones {
         let counts = self.zones.entry(zone.clone()).or_insert_with(|| Zone {
             ready: 0,
             unready: 0,
+            members: 0,
             state: ZoneState::Initial,
             queue: TaintQueue::new(rate, now),
         });
@@ -92,7 +95,9 @@ impl Zones {
             Some(false) => counts.unready += 1,
             None => {}
         }
-        self.nodes.insert(node.clone(), (zone.clone(), is_ready));
+        if self.nodes.insert(node.clone(), (zone.clone(), is_ready)).is_none() {
+            counts.members += 1;
+        }
     }
 
     /// Forgets a node.
@@ -102,7 +107,27 @@ impl Zones {
             && let Some(zone) = self.zones.get_mut(&zone)
         {
             zone.queue.remove(node);
+            zone.members -= 1;
         }
+    }
+
+    /// Forgets all nodes and zones: this process no longer leads.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.rates);
+    }
+
+    /// Forgets zones without nodes. Labels make zones, so kubelets can make any number.
+    pub fn forget_empty(&mut self) {
+        self.zones.retain(|_, zone| zone.members > 0);
+    }
+
+    /// Whether no node was ready when the nodes were last counted, in the node's zone and in all others. No node of such a zone
+    /// gets a taint.
+    pub fn is_dark(&self, node: &str) -> bool {
+        let is_disrupted = |zone: &Zone| zone.state == ZoneState::FullDisruption;
+        let zone = self.nodes.get(node).and_then(|(zone, _)| self.zones.get(zone));
+        let mut counted = self.zones.values().filter(|zone| zone.ready + zone.unready > 0);
+        zone.is_some_and(is_disrupted) && counted.all(is_disrupted)
     }
 
     fn uncount(&mut self, node: &str) {

@@ -1,4 +1,6 @@
 mod cluster;
+mod failures;
 mod policy;
+mod process;
 mod simulation;
 mod world;

@@ -15,7 +15,7 @@ use crate::node_lifecycle::WatchedNode;
 use crate::node_lifecycle::labels::outdated;
 use crate::node_lifecycle::queue::TaintQueue;
 use crate::node_lifecycle::silence::{Grace, Silence};
-use crate::node_lifecycle::taints::{NOT_READY, TaintChange, UNREACHABLE, no_schedule};
+use crate::node_lifecycle::taints::{NOT_READY, TaintChange, UNREACHABLE, no_execute, no_schedule};
 use crate::node_lifecycle::writes::silent_status;
 use crate::node_lifecycle::zones::{Rates, Verdict, ZoneState, Zones, zone_key};
 
@@ -93,6 +93,21 @@ fn taints_with_no_schedule_follow_the_conditions() {
         };
         let full = |names: Vec<&str>| names.into_iter().map(key).collect::<Vec<_>>();
         assert_eq!((keys(&change.add), keys(&change.remove)), (full(add), full(remove)), "{name}");
+    }
+}
+
+#[test]
+fn the_taint_with_no_execute_follows_the_condition_ready() {
+    let ready = |status: &str| json!([{"type": "DiskPressure", "status": "True"}, {"type": "Ready", "status": status}]);
+    for (name, conditions, change) in [
+        ("not ready", ready("False"), TaintChange::swap(NOT_READY, UNREACHABLE)),
+        ("silent", ready("Unknown"), TaintChange::swap(UNREACHABLE, NOT_READY)),
+        ("ready", ready("True"), TaintChange::default()),
+        ("another status", ready("Maybe"), TaintChange::default()),
+        ("never reported", json!([]), TaintChange::default()),
+        ("no conditions", Value::Null, TaintChange::default()),
+    ] {
+        assert_eq!(no_execute(&conditions), change, "{name}");
     }
 }
 
@@ -267,11 +282,10 @@ fn a_silent_node_is_returned_again_and_one_that_is_gone_is_not() {
     assert!(!silence.renewal("n", Some(1), begun), "the lease was known");
     assert_eq!(silence.due(begun + seconds(51)), ["n"]);
     assert!(silence.due(begun + seconds(52)).is_empty());
-    silence.ask_again(&node, begun + seconds(53));
-    assert_eq!(silence.due(begun + seconds(53)), ["n"]);
-    assert_eq!(silence.due(begun + seconds(104)), ["n"]);
+    assert_eq!(silence.due(begun + seconds(102)), ["n"]);
+    assert!(!silence.is_silent("n", begun + seconds(50)) && silence.is_silent("n", begun + seconds(51)));
     silence.remove("n");
-    assert!(silence.due(begun + seconds(500)).is_empty());
+    assert!(silence.due(begun + seconds(500)).is_empty() && !silence.is_silent("n", begun + seconds(500)));
     silence.status(&node, ready(True, 0), || None, begun + seconds(500));
     assert!(silence.due(begun + seconds(549)).is_empty());
     assert_eq!(silence.due(begun + seconds(551)), ["n"]);
@@ -372,4 +386,28 @@ fn taints_stop_while_no_node_of_any_zone_is_ready() {
     step(&mut zones, [false, false], Verdict::Same, [false, false]);
     step(&mut zones, [true, false], Verdict::Recovered, [true, true]);
     step(&mut zones, [true, false], Verdict::Same, [true, true]);
+}
+
+#[test]
+fn zones_without_nodes_are_forgotten_and_only_counted_zones_are_dark() {
+    let rates = Rates { healthy: 1.0, disrupted: 0.0, large: 50, threshold: 0.55 };
+    let (now, node, other) = (Instant::now(), ArcStr::from("n"), ArcStr::from("other"));
+    let mut zones = Zones::new(rates);
+    let names = |zones: &mut Zones| zones.iter_mut().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
+    for number in 0..100 {
+        zones.place(&node, &format!("z{number}").into(), Some(false), now);
+        zones.place(&other, &"z0".into(), None, now);
+        zones.count(now);
+        zones.forget_empty();
+    }
+    assert_eq!(names(&mut zones), ["z0", "z99"]);
+    assert!(zones.is_dark("n") && !zones.is_dark("other"), "a zone of exempt nodes is never dark");
+    zones.place(&other, &"z0".into(), Some(true), now);
+    zones.count(now);
+    assert!(!zones.is_dark("n"), "another zone is well");
+    zones.remove("n");
+    zones.remove("other");
+    zones.remove("other");
+    zones.forget_empty();
+    assert!(names(&mut zones).is_empty() && !zones.is_dark("n"));
 }

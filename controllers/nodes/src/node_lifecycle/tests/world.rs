@@ -11,13 +11,12 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use steersman_apiserver::Clock;
-use steersman_controller::context::ControllerContext;
 use steersman_controller::options::OptionSet;
-use steersman_controller::registry::{BoxError, Construction};
 use steersman_controller::testing::{Cluster, Running};
 use tokio::time::{Instant, sleep};
 
-use crate::{node_lifecycle, taint_eviction};
+use super::process::both;
+use crate::node_lifecycle::NodeLifecycleOptions;
 
 /// How often kubelets renew their leases, in seconds.
 pub(super) const RENEWAL: u64 = 10;
@@ -28,7 +27,9 @@ pub(super) const TOLERATED: u64 = 30;
 pub(super) struct Kubelet {
     pub zone: &'static str,
     pub is_alive: bool,
-    /// When the lease was last renewed.
+    /// The status of the condition `Ready` that it reports.
+    pub reports: &'static str,
+    /// When the kubelet last renewed its lease or reported.
     pub renewed: Instant,
 }
 
@@ -39,19 +40,6 @@ pub(super) struct World {
     /// How far the wall clock of the control plane is ahead, in seconds.
     pub ahead: Arc<AtomicI64>,
     begun: Instant,
-}
-
-/// Both controllers, as one.
-fn both(context: &ControllerContext) -> Result<Construction, BoxError> {
-    let (one, other) = (node_lifecycle::construct(context)?, taint_eviction::construct(context)?);
-    let (
-        Construction::Controller { loops, caches },
-        Construction::Controller { loops: more_loops, caches: more_caches },
-    ) = (one, other)
-    else {
-        return Err("declined".into());
-    };
-    Ok(Construction::new(loops.into_iter().chain(more_loops), caches.into_iter().chain(more_caches)))
 }
 
 impl World {
@@ -71,7 +59,7 @@ impl World {
         Self { cluster, client, kubelets: BTreeMap::new(), ahead, begun: Instant::now() }
     }
 
-    pub(super) fn lead(&self, options: node_lifecycle::NodeLifecycleOptions) -> Running {
+    pub(super) fn lead(&self, options: NodeLifecycleOptions) -> Running {
         self.cluster.run_with(both, OptionSet::default().with(options))
     }
 
@@ -80,9 +68,9 @@ impl World {
         let labels = json!({"topology.kubernetes.io/zone": zone, "kubernetes.io/os": "linux"});
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}});
         self.cluster.create(&node).await;
-        self.report(name, "True").await;
-        let kubelet = Kubelet { zone, is_alive: true, renewed: Instant::now() };
+        let kubelet = Kubelet { zone, is_alive: true, reports: "True", renewed: Instant::now() };
         self.kubelets.insert(name.to_owned(), kubelet);
+        self.report(name, "True").await;
         self.renew(name).await;
         self.schedule(name).await;
     }
@@ -115,7 +103,9 @@ impl World {
     }
 
     /// Reports the node's status, as a kubelet does.
-    pub(super) async fn report(&self, name: &str, ready: &str) {
+    pub(super) async fn report(&mut self, name: &str, ready: &'static str) {
+        let kubelet = self.kubelets.get_mut(name).unwrap();
+        (kubelet.reports, kubelet.renewed) = (ready, Instant::now());
         let now = self.stamp();
         let condition = |kind: &str, status: &str| {
             json!({
@@ -146,8 +136,8 @@ impl World {
         self.kubelets.get_mut(name).unwrap().renewed = Instant::now();
     }
 
-    /// Lets a second pass. Kubelets that are alive renew their leases when it is time, and report that they are ready when the
-    /// API server says otherwise.
+    /// Lets a second pass. Kubelets that are alive renew their leases when it is time, and report again what the API server does
+    /// not show.
     pub(super) async fn second(&mut self) {
         sleep(Duration::from_secs(1)).await;
         let second = self.begun.elapsed().as_secs();
@@ -155,8 +145,9 @@ impl World {
         for (number, name) in names.into_iter().enumerate() {
             if self.kubelets[&name].is_alive && (second + number as u64).is_multiple_of(RENEWAL) {
                 self.renew(&name).await;
-                if self.ready(&name) != "True" {
-                    self.report(&name, "True").await;
+                let reports = self.kubelets[&name].reports;
+                if self.ready(&name) != reports {
+                    self.report(&name, reports).await;
                 }
             }
         }
