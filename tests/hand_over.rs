@@ -15,6 +15,8 @@ mod cleaning;
 mod garbage;
 #[path = "hand_over/identities.rs"]
 mod identities;
+#[path = "hand_over/nodes.rs"]
+mod nodes;
 #[path = "hand_over/quotas.rs"]
 mod quotas;
 #[path = "hand_over/rollouts.rs"]
@@ -407,4 +409,14 @@ async fn quotas_are_handed_over_and_back_without_a_write() {
 async fn kube_controller_manager_takes_quotas_over_on_the_embedded_server_too() {
     let Some(assets) = assets() else { return };
     quotas::there_and_back(&assets, Cluster::start_embedded().await).await;
+}
+
+#[tokio::test]
+async fn tolerations_run_on_when_the_manager_is_killed_and_the_other_one_takes_its_place() {
+    let Some(assets) = assets() else { return };
+    let ours = |kubeconfig: &Path, flags: &[&str]| Manager::start(kubeconfig, flags);
+    let upstream = |kubeconfig: &Path, flags: &[&str]| Manager::start_upstream(&assets, kubeconfig, flags);
+    nodes::while_a_toleration_runs(Cluster::start_own().await, &ours, &upstream).await;
+    nodes::while_a_toleration_runs(Cluster::start_own().await, &upstream, &ours).await;
+    nodes::while_a_toleration_runs(Cluster::start_embedded().await, &upstream, &ours).await;
 }

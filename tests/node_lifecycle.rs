@@ -5,19 +5,15 @@
 
 mod support;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Node, NodeCondition, Pod, PodCondition};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
-use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use support::eventually;
 use support::manager::Manager;
-use support::{Cluster, eventually};
-use tokio::task::JoinSet;
+use support::nodes::{NOT_READY, Nodes, UNREACHABLE, condition, is_ready, pod_condition, taints, tolerate};
 use tokio::time::Instant;
 
 const FLAGS: &[&str] = &[
@@ -30,180 +26,9 @@ const FLAGS: &[&str] = &[
     "--kube-api-burst=1000",
 ];
 
-/// A cluster whose nodes the test plays.
-struct Nodes {
-    client: kube::Client,
-    alive: Arc<parking_lot::Mutex<BTreeSet<String>>>,
-    _kubelets: JoinSet<()>,
-    cluster: Cluster,
+fn manage(nodes: &Nodes) -> Manager {
+    Manager::start(&nodes.cluster.kubeconfig(), FLAGS)
 }
-
-impl Nodes {
-    /// Nodes without a zone.
-    async fn start(names: &[&str]) -> Self {
-        let zoned: Vec<_> = names.iter().map(|name| (*name, "")).collect();
-        Self::start_in_zones(&zoned).await
-    }
-
-    async fn start_in_zones(nodes: &[(&str, &str)]) -> Self {
-        let cluster = Cluster::start_own().await;
-        let client = cluster.client();
-        let alive = Arc::new(parking_lot::Mutex::new(BTreeSet::new()));
-        let mut kubelets = JoinSet::new();
-        kubelets.spawn(renew(client.clone(), Arc::clone(&alive)));
-        let this = Self { client, alive, _kubelets: kubelets, cluster };
-        for (name, zone) in nodes {
-            let labels = json!({"topology.kubernetes.io/zone": zone, "kubernetes.io/os": "linux"});
-            let node = json!({"metadata": {"name": name, "labels": labels}});
-            let node = serde_json::from_value(node).unwrap();
-            this.nodes().create(&PostParams::default(), &node).await.unwrap();
-            this.report(name, "True").await;
-            this.alive.lock().insert((*name).to_owned());
-        }
-        this
-    }
-
-    fn manager(&self) -> Manager {
-        Manager::start(&self.cluster.kubeconfig(), FLAGS)
-    }
-
-    fn nodes(&self) -> Api<Node> {
-        Api::all(self.client.clone())
-    }
-
-    fn pods(&self) -> Api<Pod> {
-        Api::default_namespaced(self.client.clone())
-    }
-
-    /// Reports the status of a node.
-    async fn report(&self, name: &str, ready: &str) {
-        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let condition = |kind: &str, status: &str| {
-            json!({
-                "type": kind, "status": status, "reason": "Kubelet", "message": "m",
-                "lastHeartbeatTime": now, "lastTransitionTime": now,
-            })
-        };
-        let pressures =
-            ["MemoryPressure", "DiskPressure", "PIDPressure"].map(|kind| condition(kind, "False"));
-        self.conditions(name, pressures.into_iter().chain([condition("Ready", ready)]).collect()).await;
-    }
-
-    async fn conditions(&self, name: &str, conditions: Vec<Value>) {
-        let patch = Patch::Strategic(json!({"status": {"conditions": conditions}}));
-        self.nodes().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
-    }
-
-    /// From now on the node is silent.
-    fn silence(&self, name: &str) {
-        self.alive.lock().remove(name);
-    }
-
-    /// The node is back.
-    async fn revive(&self, name: &str) {
-        self.alive.lock().insert(name.to_owned());
-        self.report(name, "True").await;
-    }
-
-    /// Creates a ready pod on a node.
-    async fn pod(&self, name: &str, node: &str, tolerations: Value) {
-        let spec = json!({"nodeName": node, "containers": [{"name": "c", "image": "i"}], "tolerations": tolerations});
-        let pod = serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap();
-        self.pods().create(&PostParams::default(), &pod).await.unwrap();
-        let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-        let patch = Patch::Strategic(json!({"status": {"phase": "Running", "conditions": [ready]}}));
-        self.pods().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
-    }
-
-    async fn taint(&self, node: &str, taints: Value) {
-        let patch = Patch::Merge(json!({"spec": {"taints": taints}}));
-        self.nodes().patch(node, &PatchParams::default(), &patch).await.unwrap();
-    }
-
-    async fn node_has(&self, name: &str, what: &str, has: impl Fn(&Node) -> bool) -> Node {
-        eventually(&format!("node {name} {what}"), || async {
-            self.nodes().get(name).await.ok().filter(|node| has(node))
-        })
-        .await
-    }
-
-    async fn pod_has(&self, name: &str, what: &str, has: impl Fn(&Pod) -> bool) -> Pod {
-        eventually(&format!("pod {name} {what}"), || async {
-            self.pods().get(name).await.ok().filter(|pod| has(pod))
-        })
-        .await
-    }
-
-    async fn is_evicted(&self, name: &str) {
-        let pod = self.pod_has(name, "is deleted", |pod| pod.metadata.deletion_timestamp.is_some()).await;
-        let target = pod_condition(&pod, "DisruptionTarget").unwrap();
-        assert_eq!(
-            (target.status.as_str(), target.reason.as_deref(), target.message.as_deref()),
-            ("True", Some("DeletionByTaintManager"), Some("Taint manager: deleting due to NoExecute taint"))
-        );
-    }
-
-    async fn event(&self, namespace: &str, reason: &str, message: &str) {
-        let events = Api::<Event>::namespaced(self.client.clone(), namespace);
-        eventually(&format!("event {message:?}"), || async {
-            let events = events.list(&Default::default()).await.ok()?.items;
-            let is = |event: &Event| {
-                event.reason.as_deref() == Some(reason) && event.message.as_deref() == Some(message)
-            };
-            events.iter().any(is).then_some(())
-        })
-        .await;
-    }
-}
-
-/// Renews the leases of the nodes that are alive.
-async fn renew(client: kube::Client, alive: Arc<parking_lot::Mutex<BTreeSet<String>>>) {
-    let leases = Api::<Lease>::namespaced(client, "kube-node-lease");
-    loop {
-        let names = alive.lock().clone();
-        for name in names {
-            let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
-            let spec = json!({"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now});
-            let patch = Patch::Merge(json!({"spec": spec}));
-            if leases.patch(&name, &PatchParams::default(), &patch).await.is_err() {
-                let lease =
-                    serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap();
-                let _ = leases.create(&PostParams::default(), &lease).await;
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-}
-
-fn condition(node: &Node, kind: &str) -> Option<NodeCondition> {
-    let conditions = node.status.as_ref()?.conditions.as_ref()?;
-    conditions.iter().find(|condition| condition.type_ == kind).cloned()
-}
-
-fn pod_condition(pod: &Pod, kind: &str) -> Option<PodCondition> {
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    conditions.iter().find(|condition| condition.type_ == kind).cloned()
-}
-
-fn is_ready(node: &Node, status: &str) -> bool {
-    condition(node, "Ready").is_some_and(|ready| ready.status == status)
-}
-
-/// The keys of the node's taints with this effect, sorted.
-fn taints(node: &Node, effect: &str) -> Vec<String> {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
-    let mut keys: Vec<_> =
-        taints.into_iter().filter(|taint| taint.effect == effect).map(|taint| taint.key).collect();
-    keys.sort();
-    keys
-}
-
-fn tolerate(key: &str, seconds: Option<u64>) -> Value {
-    json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds})
-}
-
-const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 #[tokio::test]
 async fn a_silent_node_is_marked_and_tainted_and_its_pods_move_until_it_comes_back() {
@@ -211,7 +36,7 @@ async fn a_silent_node_is_marked_and_tainted_and_its_pods_move_until_it_comes_ba
     nodes.pod("short", "a", json!([tolerate(UNREACHABLE, Some(2)), tolerate(NOT_READY, Some(2))])).await;
     nodes.pod("ever", "a", json!([tolerate(UNREACHABLE, None), tolerate(NOT_READY, None)])).await;
     nodes.pod("other", "b", json!([tolerate(UNREACHABLE, Some(0)), tolerate(NOT_READY, Some(0))])).await;
-    let _manager = nodes.manager();
+    let _manager = manage(&nodes);
     nodes.event("default", "RegisteredNode", "Node a event: Registered Node a in Controller").await;
     nodes.silence("a");
     let node = nodes.node_has("a", "is silent", |node| is_ready(node, "Unknown")).await;
@@ -264,7 +89,7 @@ async fn a_node_whose_kubelet_never_reported_is_marked_after_its_startup() {
     let nodes = Nodes::start(&["a"]).await;
     let node = serde_json::from_value(json!({"metadata": {"name": "new"}})).unwrap();
     nodes.nodes().create(&PostParams::default(), &node).await.unwrap();
-    let _manager = nodes.manager();
+    let _manager = manage(&nodes);
     let node = nodes.node_has("new", "is silent", |node| is_ready(node, "Unknown")).await;
     for kind in ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"] {
         let condition = condition(&node, kind).unwrap();
@@ -280,7 +105,7 @@ async fn a_node_whose_kubelet_never_reported_is_marked_after_its_startup() {
 #[tokio::test]
 async fn conditions_make_taints_and_stable_labels_the_older_ones() {
     let nodes = Nodes::start(&["a", "b"]).await;
-    let _manager = nodes.manager();
+    let _manager = manage(&nodes);
     let has_label = |node: &Node| {
         node.metadata
             .labels
@@ -325,7 +150,7 @@ async fn taints_with_no_execute_evict_the_pods_that_do_not_tolerate_them() {
     nodes.pod("soon", "a", json!([tolerate("k", Some(3))])).await;
     nodes.pod("late", "a", json!([tolerate("k", Some(3600))])).await;
     nodes.pod("ever", "a", json!([tolerate("k", None)])).await;
-    let _manager = nodes.manager();
+    let _manager = manage(&nodes);
     nodes.event("default", "RegisteredNode", "Node a event: Registered Node a in Controller").await;
     let tainted = Instant::now();
     nodes
@@ -358,7 +183,7 @@ async fn zones_that_are_disrupted_are_spared() {
         .collect();
     let zoned: Vec<_> = names.iter().map(|(name, zone)| (name.as_str(), *zone)).collect();
     let nodes = Nodes::start_in_zones(&zoned).await;
-    let _manager = nodes.manager();
+    let _manager = manage(&nodes);
     nodes.event("default", "RegisteredNode", "Node x1 event: Registered Node x1 in Controller").await;
     // Three of four nodes of a small zone: none is tainted. A whole zone: all are. One of four: it is.
     for name in ["x1", "x2", "x3", "y1", "y2", "y3", "y4", "z1"] {
@@ -370,8 +195,15 @@ async fn zones_that_are_disrupted_are_spared() {
     for name in ["x1", "x2", "x3"] {
         nodes.node_has(name, "is silent", |node| is_ready(node, "Unknown")).await;
     }
-    // All zones: the taints go.
-    for name in ["x4", "z2", "z3", "z4"] {
+    // All zones: the taints go. The last node of zone z falls silent when the zone is disrupted: upstream may leave the taint of
+    // a node that gets it while it counts the zones.
+    for name in ["z2", "z3"] {
+        nodes.silence(name);
+    }
+    for name in ["z2", "z3"] {
+        nodes.node_has(name, "is silent", |node| is_ready(node, "Unknown")).await;
+    }
+    for name in ["x4", "z4"] {
         nodes.silence(name);
     }
     for (name, _) in &zoned {
@@ -400,7 +232,7 @@ async fn a_manager_that_is_killed_restarts_no_toleration() {
     let nodes = Nodes::start(&["a"]).await;
     nodes.pod("mark", "a", json!([])).await;
     nodes.pod("kept", "a", json!([tolerate("k", Some(TOLERATED))])).await;
-    let mut manager = nodes.manager();
+    let mut manager = manage(&nodes);
     let tainted = Instant::now();
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     nodes.taint("a", json!([{"key": "k", "effect": "NoExecute", "timeAdded": now}])).await;
@@ -412,7 +244,7 @@ async fn a_manager_that_is_killed_restarts_no_toleration() {
     .await;
     manager.kill();
     let restarted = Instant::now();
-    let _manager = nodes.manager();
+    let _manager = manage(&nodes);
     nodes.is_evicted("kept").await;
     assert!(tainted.elapsed() >= Duration::from_secs(TOLERATED - 1), "after {:?}", tainted.elapsed());
     assert!(restarted.elapsed() < Duration::from_secs(TOLERATED), "began anew: {:?}", restarted.elapsed());

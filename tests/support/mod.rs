@@ -27,6 +27,7 @@ pub mod managed;
 pub mod manager;
 pub mod metrics;
 pub mod namespaces;
+pub mod nodes;
 pub mod owned;
 pub mod quotas;
 pub mod real;
