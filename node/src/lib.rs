@@ -43,6 +43,6 @@ pub mod status_manager;
 pub mod sync_loop;
 #[cfg(test)]
 mod testing;
-mod tree;
+pub mod tree;
 mod unverified;
 pub mod volumes;

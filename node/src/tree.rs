@@ -17,7 +17,7 @@ const OPEN: usize = 64;
 
 /// Why something of a tree is still there. Other parts of the tree may be gone.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TreeError {
+pub enum TreeError {
     /// Something is mounted in the tree, or on its top.
     #[error("{0:?} is still mounted")]
     Mounted(PathBuf),
@@ -36,7 +36,7 @@ pub(crate) enum TreeError {
 ///
 /// # Errors
 /// The operating system's, or something is mounted in the tree.
-pub(crate) fn remove_tree(path: &Path) -> Result<(), TreeError> {
+pub fn remove_tree(path: &Path) -> Result<(), TreeError> {
     let refused = |errno: Errno| TreeError::Io { path: path.to_owned(), source: errno.into() };
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(refused(Errno::INVAL));

@@ -24,14 +24,18 @@ fn selects(pod: &Pod, node: &Node) -> bool {
     selector.is_none_or(|selector| selector.iter().all(has))
 }
 
-/// One of the terms must match; one that is empty, or malformed, never does.
 fn is_required(pod: &Pod, node: &Node) -> bool {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref()?.node_affinity.as_ref());
     let required = affinity.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
-    let labels = node.metadata.labels.clone().unwrap_or_default();
+    required.is_none_or(|selector| matches_any_term(&selector.node_selector_terms, node))
+}
+
+/// Whether any of the terms selects the node. An empty or malformed term selects none.
+pub(super) fn matches_any_term(terms: &[NodeSelectorTerm], node: &Node) -> bool {
+    let none = Labels::new();
+    let labels = node.metadata.labels.as_ref().unwrap_or(&none);
     let name = node.metadata.name.as_deref().unwrap_or_default();
-    let matches = |term| matches_term(term, &labels, name);
-    required.is_none_or(|selector| selector.node_selector_terms.iter().any(matches))
+    terms.iter().any(|term| matches_term(term, labels, name))
 }
 
 fn matches_term(term: &NodeSelectorTerm, labels: &Labels, name: &str) -> bool {

@@ -1,8 +1,8 @@
-//! The rules by themselves, for whoever chooses the node of a pod.
+//! The rules by themselves, for a scheduler and for volumes.
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeSelectorTerm, Pod, Taint};
 
 use super::{Unfit, node_affinity, ports, resources, taints};
 use crate::node_status::capacity::is_extended_resource;
@@ -11,6 +11,11 @@ use crate::resources::{pod_requests, resource_list};
 /// Whether the node has what the pod's node selector and required node affinity ask for.
 pub fn matches_affinity(pod: &Pod, node: &Node) -> bool {
     node_affinity::unfit(pod, node).is_none()
+}
+
+/// Whether any of the terms selects the node. An empty or malformed term selects none.
+pub fn matches_any_term(terms: &[NodeSelectorTerm], node: &Node) -> bool {
+    node_affinity::matches_any_term(terms, node)
 }
 
 /// Whether the pod can bear the taint.

@@ -45,6 +45,7 @@ use crate::server;
 use crate::startup_latency::StartupLatency;
 use crate::status_manager::{self, StatusManager};
 use crate::sync_loop::{self, ContainerDeletor, Inputs, LoopHealth, RuntimeState, SyncLoop};
+use crate::volumes::claims::{ApiClaims, Claims, NoClaims};
 use crate::volumes::tokens::{ApiTokens, NoTokens, TokenManager};
 use crate::volumes::{self, VolumeManager};
 
@@ -117,9 +118,14 @@ impl Agent {
             Some(client) => TokenManager::new(Arc::new(ApiTokens::new(client.clone())), machine_clock()),
             None => TokenManager::new(Arc::new(NoTokens), machine_clock()),
         };
+        let claims: Arc<dyn Claims> = match &client {
+            Some(client) => Arc::new(ApiClaims::new(client.clone())),
+            None => Arc::new(NoClaims),
+        };
         let volumes = VolumeManager::new(volumes::Parts {
             root: self.root.clone(),
             objects: Arc::clone(&objects),
+            claims,
             tokens: Arc::new(tokens),
             node: Arc::clone(&node),
             events: Arc::clone(&events),

@@ -152,9 +152,11 @@ impl RuntimeHelper for PodEnvironment {
         self.0.parts.cgroups.parent_of(pod)
     }
 
-    /// None: upstream takes them from annotations of persistent volumes, which this node does not mount.
-    fn extra_supplemental_groups(&self, _pod: &Pod) -> Vec<i64> {
-        Vec::new()
+    /// The groups that annotations of mounted persistent volumes name, and the pod does not.
+    fn extra_supplemental_groups(&self, pod: &Pod) -> Vec<i64> {
+        let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+        let own = context.and_then(|context| context.supplemental_groups.as_deref()).unwrap_or_default();
+        self.0.parts.volumes.groups(&uid(pod)).into_iter().filter(|group| !own.contains(group)).collect()
     }
 
     async fn container_options(

@@ -7,12 +7,14 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unmounted volumes=[{}], unattached volumes=[], failed to process volumes=[{}]: {}",
-    .unmounted.join(" "), .unsupported.join(" "), .reasons.join("; ")
+    .unmounted.join(" "), .unprocessed.join(" "), .reasons.join("; ")
 )]
 pub struct MountError {
     /// The names of all that are missing, sorted.
     pub unmounted: Vec<String>,
-    /// Those among them whose kind is not supported.
+    /// Those among them of which no mount was tried: their claims can't be used, or their kinds are not supported.
+    pub unprocessed: Vec<String>,
+    /// Those among them whose kinds are not supported.
     pub unsupported: Vec<String>,
     /// Why, one a volume, in the order of the names.
     pub reasons: Vec<String>,

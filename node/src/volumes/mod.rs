@@ -1,6 +1,6 @@
-//! The volumes of pods: made, filled, kept fresh, and taken away again.
+//! The volumes of pods: made or mounted, filled, kept fresh, and taken away again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Pod, VolumeMount};
@@ -8,13 +8,19 @@ use steersman_api::Uid;
 
 mod adoption;
 mod back_off;
+pub mod claims;
+mod count;
 mod disk;
 mod error;
 mod kinds;
 mod manager;
 mod metrics;
+mod mounting;
+mod path_locks;
 mod payload;
+mod refusal;
 mod set_up;
+mod state;
 mod tear_down;
 #[cfg(test)]
 mod tests;
@@ -51,6 +57,9 @@ pub trait MountedVolumes: Send + Sync + 'static {
     /// The pod's volumes that are mounted, by the name that the pod's spec gives them.
     fn mounted(&self, pod: &Uid) -> BTreeMap<String, MountedVolume>;
 
+    /// The groups that the pod's mounted volumes give to its processes, sorted.
+    fn groups(&self, pod: &Uid) -> BTreeSet<i64>;
+
     /// The path on the node of a mount's sub-path (`mount.sub_path`, expanded already), made safe against links that lead
     /// out of the volume; made as a folder where missing. Blocking.
     ///
@@ -71,8 +80,8 @@ pub trait MountedVolumes: Send + Sync + 'static {
 pub enum Rights {
     /// All that a kubelet does, as root.
     All,
-    /// Only what everybody may: volumes that should be in memory are on disk, and files belong to whoever runs this
-    /// program. For containers that are simulated: nobody reads what is there.
+    /// Only what every user may: volumes that should be in memory are on disk, files belong to the user who runs this program,
+    /// and an empty folder stands for any persistent volume. For simulated containers, which read nothing.
     Ordinary,
 }
 

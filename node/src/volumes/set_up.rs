@@ -6,12 +6,16 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use steersman_api::Uid;
 
+use super::claims::{Persistent, Source};
 use super::disk::ownership::{Access, give_to_group};
 use super::disk::{DiskError, atomic_writer, make_dirs, mounts, nested};
 use super::kinds::empty_dir::{self, Medium, Place};
-use super::kinds::{Kind, group_of, host_path};
+use super::kinds::{Kind, group_of, host_path, local};
+use super::path_locks::PathLocks;
 use super::payload::{File, Payload};
+use super::refusal::{Refusal, Step};
 use super::{MountedVolume, Rights};
+use crate::events::Events;
 use crate::root_dir::RootDir;
 
 /// A volume to be made, or filled anew.
@@ -25,11 +29,42 @@ pub(super) struct SetUp {
     pub(super) memory_size: u64,
     pub(super) now: Timestamp,
     pub(super) rights: Rights,
+    pub(super) locks: std::sync::Arc<PathLocks>,
+    pub(super) events: Events,
 }
 
 impl SetUp {
     /// Makes the volume as it should be, whatever is there of it already.
-    pub(super) fn run(&self, root: &RootDir, uid: &Uid) -> Result<MountedVolume, DiskError> {
+    pub(super) fn run(&self, root: &RootDir, uid: &Uid) -> Result<MountedVolume, Refusal> {
+        match &self.kind {
+            Kind::Persistent(volume) => self.mount(volume, root, uid),
+            _ => self.make(root, uid).map_err(|error| self.failed(&error.to_string())),
+        }
+    }
+
+    /// The volume could not be set up.
+    pub(super) fn failed(&self, reason: &str) -> Refusal {
+        Refusal::failed(Step::SetUp, self.kind.own_name().unwrap_or(&self.volume), reason)
+    }
+
+    /// Mounts a persistent volume.
+    fn mount(&self, volume: &Persistent, root: &RootDir, uid: &Uid) -> Result<MountedVolume, Refusal> {
+        match &volume.source {
+            Source::HostPath(source) => {
+                host_path::set_up(source).map_err(|error| self.failed(&error.to_string()))?;
+                let path = source.path.clone().into();
+                Ok(MountedVolume { path, read_only: volume.read_only, relabel: false })
+            }
+            Source::Local(source) => {
+                let mounting =
+                    local::Mounting { root, locks: &self.locks, events: &self.events, pod: &self.pod, uid };
+                mounting.set_up(volume, &source.path)
+            }
+        }
+    }
+
+    /// Makes a volume of the pod's own, and fills it.
+    fn make(&self, root: &RootDir, uid: &Uid) -> Result<MountedVolume, DiskError> {
         for folder in [root.pod(uid), root.pod_volumes(uid), root.pod(uid).join("plugins")] {
             make_dirs(&folder, 0o750)?;
         }
@@ -37,8 +72,7 @@ impl SetUp {
             host_path::set_up(source)?;
             return Ok(MountedVolume { path: source.path.clone().into(), read_only: false, relabel: false });
         }
-        let plugin = self.kind.plugin().unwrap_or(empty_dir::PLUGIN);
-        let place = place(root, uid, plugin, &self.volume);
+        let place = place(root, uid, self.kind.plugin(), &self.volume);
         // Containers may have mounted what an earlier version of this agent made on the disk: what is mounted over it would
         // not reach them.
         let in_use = matches!(self.kind, Kind::DownwardApi(_)) && atomic_writer::wrote(&place.dir);

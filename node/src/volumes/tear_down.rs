@@ -6,8 +6,9 @@ use steersman_api::Uid;
 use tokio::time::Instant;
 
 use super::disk::{DiskError, During, mounts, names, remove_empty_dir, sub_path};
-use super::kinds::{PLUGINS, empty_dir};
+use super::kinds::{PLUGINS, empty_dir, local};
 use super::metrics::{Metrics, Operation};
+use super::path_locks::PathLocks;
 use super::set_up::place;
 use crate::root_dir::RootDir;
 
@@ -15,7 +16,12 @@ use crate::root_dir::RootDir;
 ///
 /// Returns the folders that it leaves: volumes of plugins that only another agent has. How such a volume is given back only
 /// its plugin knows, and a kubelet that takes the machine over again does so by what is left here.
-pub(super) fn volumes(root: &RootDir, uid: &Uid, metrics: &Metrics) -> Result<Vec<PathBuf>, DiskError> {
+pub(super) fn volumes(
+    root: &RootDir,
+    uid: &Uid,
+    locks: &PathLocks,
+    metrics: &Metrics,
+) -> Result<Vec<PathBuf>, DiskError> {
     sub_path::remove_all(&root.pod_sub_paths(uid))?;
     let (mut left, mut first) = (Vec::new(), None);
     for folder in names(&root.pod_devices(uid))? {
@@ -23,14 +29,19 @@ pub(super) fn volumes(root: &RootDir, uid: &Uid, metrics: &Metrics) -> Result<Ve
     }
     for folder in names(&root.pod_volumes(uid))? {
         let path = root.pod_volumes(uid).join(&folder);
-        let Some(plugin) = PLUGINS.into_iter().find(|plugin| plugin.replace('/', "~") == folder) else {
+        let Some(plugin) = own_plugin(&folder) else {
             left.extend(foreign(&path)?);
             continue;
         };
         let mut emptied = true;
         for volume in names(&path)? {
             let began = Instant::now();
-            let gone = empty_dir::tear_down(&place(root, uid, plugin, &volume));
+            let gone = match plugin {
+                // It holds what is not the pod's own: nothing in it is removed.
+                local::PLUGIN => local::tear_down(&path.join(&volume))
+                    .and_then(|()| local::tear_down_device(root, locks, &volume)),
+                plugin => empty_dir::tear_down(&place(root, uid, plugin, &volume)),
+            };
             metrics.done(Operation::Unmount, plugin, gone.is_ok(), began.elapsed());
             if let Err(error) = gone {
                 tracing::warn!(pod = %uid, %volume, plugin = %folder, %error, "volume is still there");
@@ -43,6 +54,11 @@ pub(super) fn volumes(root: &RootDir, uid: &Uid, metrics: &Metrics) -> Result<Ve
         }
     }
     first.map_or(Ok(left), Err)
+}
+
+/// The plugin of this node whose volumes a folder holds.
+fn own_plugin(folder: &str) -> Option<&'static str> {
+    PLUGINS.into_iter().chain([local::PLUGIN]).find(|plugin| plugin.replace('/', "~") == folder)
 }
 
 /// Removes the empty volumes in a plugin's folder, and that folder if none is left. Returns the other volumes.

@@ -1,11 +1,11 @@
 //! The parts together: what containers and sandboxes get, and what is told.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 
 use k8s_openapi::api::core::v1::{
-    ConfigMap, EnvVar, HostAlias, LocalObjectReference, Node, PodSpec, Service, ServicePort, ServiceSpec,
-    VolumeMount,
+    ConfigMap, EnvVar, HostAlias, LocalObjectReference, Node, PodSecurityContext, PodSpec, Service,
+    ServicePort, ServiceSpec, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use tempfile::TempDir;
@@ -65,6 +65,10 @@ impl MountedVolumes for Fakes {
     fn mounted(&self, _pod: &Uid) -> BTreeMap<String, MountedVolume> {
         let volume = MountedVolume { path: "/volumes/data".into(), read_only: false, relabel: false };
         BTreeMap::from([("data".to_owned(), volume)])
+    }
+
+    fn groups(&self, _pod: &Uid) -> BTreeSet<i64> {
+        BTreeSet::from([77, 78])
     }
 
     fn prepare_sub_path(
@@ -363,5 +367,13 @@ async fn cgroup_and_names_are_those_of_the_parts() {
     let pod = pod(PodSpec::default());
     assert_eq!(world.environment.cgroup_parent(&pod), "/kubepods/podu-1");
     assert_eq!(world.environment.hostname_and_domain(&pod), Ok(("web".into(), String::new())));
-    assert!(world.environment.extra_supplemental_groups(&pod).is_empty());
+}
+
+#[tokio::test]
+async fn volumes_give_the_groups_that_the_pod_does_not_name() {
+    let world = World::new();
+    assert_eq!(world.environment.extra_supplemental_groups(&pod(PodSpec::default())), [77, 78]);
+    let context = PodSecurityContext { supplemental_groups: Some(vec![77, 5]), ..Default::default() };
+    let named = pod(PodSpec { security_context: Some(context), ..PodSpec::default() });
+    assert_eq!(world.environment.extra_supplemental_groups(&named), [78]);
 }

@@ -4,11 +4,11 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statfs, statx};
+use rustix::fs::{AtFlags, CWD, StatVfsMountFlags, StatxAttributes, StatxFlags, statfs, statvfs, statx};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, mount_change,
-    unmount,
+    mount_remount, unmount,
 };
 
 use super::{DiskError, During, is_missing};
@@ -80,6 +80,47 @@ pub(in crate::volumes) fn bind(source: impl AsFd, target: &Path) -> Result<(), D
     // The open file can't be exchanged for another, as its path could.
     let source = format!("/proc/self/fd/{}", source.as_fd().as_raw_fd());
     mount_bind(source, target).during("mounting over", target)
+}
+
+/// Changes the flags of a mount: those that it has, with or without those that `options` name (`ro`, `noexec`, `exec` and
+/// the like). Logs other options and ignores them, as the kernel does for a folder that is mounted over another.
+pub(in crate::volumes) fn remount_with<'a>(
+    target: &Path,
+    options: impl Iterator<Item = &'a str>,
+) -> Result<(), DiskError> {
+    let told = statvfs(target).during("looking at the file system of", target)?.f_flag;
+    let mut flags = MountFlags::BIND;
+    for (has, flag) in [
+        (StatVfsMountFlags::RDONLY, MountFlags::RDONLY),
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ] {
+        flags.set(flag, told.contains(has));
+    }
+    let access_times = MountFlags::NOATIME | MountFlags::RELATIME | MountFlags::STRICTATIME;
+    for option in options {
+        match option {
+            "ro" => flags.insert(MountFlags::RDONLY),
+            "rw" => flags.remove(MountFlags::RDONLY),
+            "nosuid" => flags.insert(MountFlags::NOSUID),
+            "suid" => flags.remove(MountFlags::NOSUID),
+            "nodev" => flags.insert(MountFlags::NODEV),
+            "dev" => flags.remove(MountFlags::NODEV),
+            "noexec" => flags.insert(MountFlags::NOEXEC),
+            "exec" => flags.remove(MountFlags::NOEXEC),
+            "nodiratime" => flags.insert(MountFlags::NODIRATIME),
+            "diratime" => flags.remove(MountFlags::NODIRATIME),
+            "noatime" => flags = (flags - access_times) | MountFlags::NOATIME,
+            "relatime" => flags = (flags - access_times) | MountFlags::RELATIME,
+            "strictatime" => flags = (flags - access_times) | MountFlags::STRICTATIME,
+            other => tracing::warn!(target = %target.display(), option = other, "mount option has no effect"),
+        }
+    }
+    mount_remount(target, flags, c"").during("remounting", target)
 }
 
 /// Takes away whatever is mounted on a file or folder, one over the other.

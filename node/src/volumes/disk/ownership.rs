@@ -1,6 +1,8 @@
 //! The group that a volume belongs to.
 
-use std::os::unix::fs::{PermissionsExt, lchown};
+use std::ffi::OsString;
+use std::fs::Metadata;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::path::Path;
 
 use super::{DiskError, During};
@@ -15,14 +17,65 @@ pub(in crate::volumes) enum Access {
 }
 
 /// Gives a volume with all that is in it to a group (`fsGroup`): files can be read (and written), folders entered too, and
-/// what is made in folders belongs to the group as well. What can't be changed is logged and left.
+/// what is made in folders belongs to the group as well. Logs what can't be changed and leaves it.
 pub(in crate::volumes) fn give_to_group(path: &Path, group: u32, access: Access) -> Result<(), DiskError> {
+    give_all_to_group(path, group, access, &mut || {})
+}
+
+/// [`give_to_group`], calling `changed` after each file and folder. A folder is changed after all that is in it, so that the
+/// volume's own folder [`is given`](is_given) only once everything is.
+///
+/// The depth of the volume, which a pod may have filled, costs neither stack nor open files.
+pub(in crate::volumes) fn give_all_to_group(
+    path: &Path,
+    group: u32,
+    access: Access,
+    changed: &mut dyn FnMut(),
+) -> Result<(), DiskError> {
+    let mut give = |path: &Path, meta: &Metadata| {
+        give_one_to_group(path, meta, group, access);
+        changed();
+    };
     let meta = std::fs::symlink_metadata(path).during("looking at", path)?;
-    if meta.is_dir() {
-        for entry in std::fs::read_dir(path).during("reading directory", path)? {
-            give_to_group(&entry.during("reading directory", path)?.path(), group, access)?;
+    if !meta.is_dir() {
+        give(path, &meta);
+        return Ok(());
+    }
+    // Folders that are being walked through, each with its folders that are still to come.
+    let mut walk = vec![(path.to_owned(), folders_after_files(path, &mut give)?)];
+    while let Some((folder, inner)) = walk.last_mut() {
+        if let Some(name) = inner.pop() {
+            let next = folder.join(name);
+            let inner = folders_after_files(&next, &mut give)?;
+            walk.push((next, inner));
+        } else {
+            give(folder, &std::fs::symlink_metadata(&*folder).during("looking at", folder)?);
+            walk.pop();
         }
     }
+    Ok(())
+}
+
+/// Gives what is in a folder, except for its folders, and returns their names.
+fn folders_after_files(
+    folder: &Path,
+    give: &mut dyn FnMut(&Path, &Metadata),
+) -> Result<Vec<OsString>, DiskError> {
+    let mut folders = Vec::new();
+    for entry in std::fs::read_dir(folder).during("reading directory", folder)? {
+        let entry = entry.during("reading directory", folder)?;
+        let path = entry.path();
+        let meta = entry.metadata().during("looking at", &path)?;
+        if meta.is_dir() {
+            folders.push(entry.file_name());
+        } else {
+            give(&path, &meta);
+        }
+    }
+    Ok(folders)
+}
+
+fn give_one_to_group(path: &Path, meta: &Metadata, group: u32, access: Access) {
     if let Err(error) = lchown(path, None, Some(group)) {
         tracing::error!(path = %path.display(), %error, "group can't be changed");
     }
@@ -33,7 +86,15 @@ pub(in crate::volumes) fn give_to_group(path: &Path, group: u32, access: Access)
             tracing::error!(%error, "mode can't be changed");
         }
     }
-    Ok(())
+}
+
+/// Whether a volume's own folder belongs to the group and has the permissions that [`give_to_group`] gives it
+/// (`fsGroupChangePolicy: OnRootMismatch`). A file never counts as given.
+pub(in crate::volumes) fn is_given(path: &Path, group: u32, access: Access) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| {
+        let mode = meta.permissions().mode() & 0o7777;
+        meta.is_dir() && meta.gid() == group && mode_for_group(mode, true, access) == mode
+    })
 }
 
 fn mode_for_group(mode: u32, is_dir: bool, access: Access) -> u32 {
@@ -46,8 +107,6 @@ fn mode_for_group(mode: u32, is_dir: bool, access: Access) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
-
     use super::*;
 
     #[test]
@@ -82,5 +141,50 @@ mod tests {
         }
         assert_eq!(meta(&dir.path().join("sub")).mode() & 0o7000, 0o2000);
         assert_eq!((meta(&secret).gid(), meta(&secret).mode() & 0o777), (0, 0o600));
+    }
+
+    #[test]
+    fn a_folder_is_given_once_group_and_permissions_are_as_they_would_be_made() {
+        if !crate::volumes::tests::is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        for (group, mode, given) in [
+            (4321, 0o2770, true),
+            (4321, 0o2775, true),
+            (4321, 0o0770, false),
+            (4321, 0o2750, false),
+            (4322, 0o2770, false),
+        ] {
+            lchown(dir.path(), None, Some(group)).unwrap();
+            super::super::set_mode(dir.path(), mode).unwrap();
+            assert_eq!(is_given(dir.path(), 4321, Access::ReadWrite), given, "{group} {mode:o}");
+        }
+        give_to_group(&file, 4321, Access::ReadWrite).unwrap();
+        assert!(!is_given(&file, 4321, Access::ReadWrite));
+        assert!(!is_given(&dir.path().join("none"), 4321, Access::ReadWrite));
+    }
+
+    #[test]
+    fn a_deep_volume_is_given_with_few_files_open_and_its_own_folder_last() {
+        const DEPTH: usize = 600;
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join(["d"; DEPTH].join("/"));
+        std::fs::create_dir_all(&deep).unwrap();
+        std::fs::write(deep.join("file"), "x").unwrap();
+        let own = rustix::process::getegid().as_raw();
+        let mut changed = 0;
+        give_all_to_group(dir.path(), own, Access::ReadOnly, &mut || {
+            if changed == 0 {
+                let open = std::fs::read_dir("/proc/self/fd").unwrap().count();
+                assert!(open < DEPTH / 2, "{open} files are open at the deepest place");
+            }
+            changed += 1;
+            assert_eq!(is_given(dir.path(), own, Access::ReadOnly), changed == DEPTH + 2);
+        })
+        .unwrap();
+        assert_eq!(changed, DEPTH + 2);
     }
 }

@@ -7,6 +7,9 @@ use k8s_openapi::api::core::v1::HostPathVolumeSource;
 
 use crate::volumes::disk::{DiskError, During, make_dirs};
 
+/// As upstream names it.
+pub(in crate::volumes) const PLUGIN: &str = "kubernetes.io/host-path";
+
 /// Makes what is to be made, and sees whether what is there is of the type that the volume names.
 pub(in crate::volumes) fn set_up(source: &HostPathVolumeSource) -> Result<(), DiskError> {
     let text = source.path.as_str();

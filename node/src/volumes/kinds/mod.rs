@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
     KeyToPath, Pod, ProjectedVolumeSource, Secret, SecretVolumeSource, Volume,
 };
 
+use super::claims::{Persistent, Source};
 use super::payload::{File, Payload, mode};
 use super::tokens::TokenManager;
 use crate::node_info::NodeInfo;
@@ -16,6 +17,7 @@ pub(super) mod config_map;
 pub(super) mod downward_api;
 pub(super) mod empty_dir;
 pub(super) mod host_path;
+pub(super) mod local;
 pub(super) mod projected;
 pub(super) mod secret;
 
@@ -28,9 +30,11 @@ pub(super) enum Kind {
     Secret(SecretVolumeSource),
     DownwardApi(DownwardAPIVolumeSource),
     Projected(ProjectedVolumeSource),
+    /// What a claim of the pod is bound to.
+    Persistent(Box<Persistent>),
 }
 
-/// The plugins whose folders a volume can have, by upstream's names.
+/// The plugins whose volumes are folders in the pod's own, made for the pod and removed with it; by upstream's names.
 pub(super) const PLUGINS: [&str; 5] = [
     empty_dir::PLUGIN,
     "kubernetes.io/configmap",
@@ -40,7 +44,7 @@ pub(super) const PLUGINS: [&str; 5] = [
 ];
 
 impl Kind {
-    /// The kind of a volume.
+    /// The kind of a volume that does not stand for a claim.
     ///
     /// # Errors
     /// It is not supported; in words that name volume and kind.
@@ -66,21 +70,36 @@ impl Kind {
         }
     }
 
-    /// The plugin that its folder is named by; none for what lies outside of the pod's folder.
-    pub(super) fn plugin(&self) -> Option<&'static str> {
+    /// The plugin's name, as metrics and folders have it.
+    pub(super) fn plugin(&self) -> &'static str {
         match self {
-            Self::EmptyDir(_) => Some(PLUGINS[0]),
-            Self::HostPath(_) => None,
-            Self::ConfigMap(_) => Some(PLUGINS[1]),
-            Self::Secret(_) => Some(PLUGINS[2]),
-            Self::DownwardApi(_) => Some(PLUGINS[3]),
-            Self::Projected(_) => Some(PLUGINS[4]),
+            Self::EmptyDir(_) => PLUGINS[0],
+            Self::ConfigMap(_) => PLUGINS[1],
+            Self::Secret(_) => PLUGINS[2],
+            Self::DownwardApi(_) => PLUGINS[3],
+            Self::Projected(_) => PLUGINS[4],
+            Self::HostPath(_) => host_path::PLUGIN,
+            Self::Persistent(volume) => match volume.source {
+                Source::HostPath(_) => host_path::PLUGIN,
+                Source::Local(_) => local::PLUGIN,
+            },
         }
     }
 
-    /// The plugin's name, as metrics have it.
-    pub(super) fn plugin_name(&self) -> &'static str {
-        self.plugin().unwrap_or("kubernetes.io/host-path")
+    /// The name by which events call the volume, where it has one beside that in the pod's spec.
+    pub(super) fn own_name(&self) -> Option<&str> {
+        match self {
+            Self::Persistent(volume) => Some(&volume.name),
+            _ => None,
+        }
+    }
+
+    /// The group that the volume gives to the pod's processes, beside those that the pod names.
+    pub(super) fn group(&self) -> Option<i64> {
+        match self {
+            Self::Persistent(volume) => volume.group,
+            _ => None,
+        }
     }
 
     /// Whether the files are held in memory, so that no disk ever has them.
@@ -88,7 +107,7 @@ impl Kind {
         match self {
             Self::EmptyDir(source) => source.medium.as_deref() == Some("Memory"),
             Self::Secret(_) | Self::DownwardApi(_) | Self::Projected(_) => true,
-            Self::HostPath(_) | Self::ConfigMap(_) => false,
+            Self::HostPath(_) | Self::ConfigMap(_) | Self::Persistent(_) => false,
         }
     }
 
@@ -98,7 +117,7 @@ impl Kind {
     /// In words, for the event.
     pub(super) async fn payload(&self, sources: &Sources<'_>) -> Result<Option<Payload>, String> {
         match self {
-            Self::EmptyDir(_) | Self::HostPath(_) => Ok(None),
+            Self::EmptyDir(_) | Self::HostPath(_) | Self::Persistent(_) => Ok(None),
             Self::ConfigMap(source) => config_map::payload(source, sources).await.map(Some),
             Self::Secret(source) => secret::payload(source, sources).await.map(Some),
             Self::DownwardApi(source) => downward_api::payload(source, sources).map(Some),

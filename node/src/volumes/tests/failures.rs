@@ -49,11 +49,9 @@ async fn a_back_off_grows_with_each_failure() {
 async fn a_kind_that_is_not_supported_is_named() {
     let projected = |source: Value| json!({ "projected": { "defaultMode": 0o644, "sources": [source] } });
     for (source, kind) in [
-        (json!({ "persistentVolumeClaim": { "claimName": "c" } }), "persistentVolumeClaim"),
         (json!({ "csi": { "driver": "d" } }), "csi"),
         (json!({ "nfs": { "server": "s", "path": "/" } }), "nfs"),
         (json!({ "image": { "reference": "i" } }), "image"),
-        (json!({ "ephemeral": {} }), "ephemeral"),
         (json!({ "emptyDir": { "medium": "HugePages-2Mi" } }), "emptyDir with medium HugePages-2Mi"),
         (projected(json!({ "clusterTrustBundle": { "path": "p" } })), "projected with clusterTrustBundle"),
         (

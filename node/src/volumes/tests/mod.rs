@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use steersman_api::Uid;
 use tempfile::TempDir;
 
+use super::claims::Claims;
 use super::disk::mounts;
 use super::tokens::{TokenManager, TokenSource};
 use super::*;
@@ -24,6 +26,8 @@ use crate::root_dir::RootDir;
 
 mod contents;
 mod failures;
+mod local_volumes;
+mod persistent;
 mod removal;
 mod sub_paths;
 
@@ -61,6 +65,24 @@ struct Bench {
 struct Scripted {
     config_maps: Mutex<HashMap<String, Arc<ConfigMap>>>,
     secrets: Mutex<HashMap<String, Arc<Secret>>>,
+    claims: Mutex<HashMap<String, PersistentVolumeClaim>>,
+    volumes: Mutex<HashMap<String, PersistentVolume>>,
+    /// How many claims and volumes were read.
+    reads: AtomicUsize,
+}
+
+#[async_trait]
+impl Claims for Scripted {
+    async fn claim(&self, _: &str, name: &str) -> Result<PersistentVolumeClaim, String> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let claim = self.claims.lock().get(name).cloned();
+        claim.ok_or_else(|| missing("persistentvolumeclaims", name).to_string())
+    }
+    async fn volume(&self, name: &str) -> Result<PersistentVolume, String> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let volume = self.volumes.lock().get(name).cloned();
+        volume.ok_or_else(|| missing("persistentvolumes", name).to_string())
+    }
 }
 
 fn missing(kind: &str, name: &str) -> ObjectError {
@@ -94,7 +116,8 @@ impl NodeInfo for Scripted {
         "n1"
     }
     fn node(&self) -> Option<Arc<Node>> {
-        None
+        let node = json!({ "metadata": { "name": "n1", "labels": { "kubernetes.io/hostname": "n1" } } });
+        Some(Arc::new(read(node)))
     }
     fn host_ips(&self) -> Vec<String> {
         Vec::new()
@@ -151,6 +174,22 @@ impl Bench {
         self.objects.secrets.lock().insert(name.to_owned(), Arc::new(secret));
     }
 
+    /// A claim `name`, bound to a volume `pv-<name>` with that source and more members of its spec.
+    fn set_claim(&self, name: &str, source: Value, members: Value) {
+        let claim = json!({
+            "metadata": { "name": name, "namespace": "default", "uid": format!("uid-of-{name}") },
+            "spec": { "volumeName": format!("pv-{name}") },
+            "status": { "phase": "Bound" },
+        });
+        let mut spec = json!({ "claimRef": { "uid": format!("uid-of-{name}") } });
+        for more in [source, members] {
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        }
+        let volume = json!({ "metadata": { "name": format!("pv-{name}") }, "spec": spec });
+        self.objects.claims.lock().insert(name.to_owned(), read(claim));
+        self.objects.volumes.lock().insert(format!("pv-{name}"), read(volume));
+    }
+
     /// Where a volume of the pod is.
     fn path(&self, volume: &str) -> PathBuf {
         self.volumes.mounted(&uid())[volume].path.clone()
@@ -170,6 +209,7 @@ fn manager(root: &RootDir, objects: &Arc<Scripted>, events: &Arc<Kept>, rights: 
     VolumeManager::new(Parts {
         root: root.clone(),
         objects: objects.clone(),
+        claims: objects.clone(),
         tokens: Arc::new(TokenManager::new(objects.clone(), now.clone())),
         node: objects.clone(),
         events: events.clone(),
@@ -206,6 +246,14 @@ fn pod_with(volumes: Value, members: Value) -> Arc<Pod> {
         "metadata": { "name": "web", "namespace": "default", "uid": "u-1", "labels": { "app": "web" } },
         "spec": spec,
     })))
+}
+
+/// A pod of that uid whose container mounts the claim as `data`, with more members of its spec.
+fn claiming(uid: &str, claim: &str, members: Value) -> Arc<Pod> {
+    let volumes = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim } }]);
+    let mut pod = pod_with(volumes, members);
+    Arc::make_mut(&mut pod).metadata.uid = Some(uid.to_owned());
+    pod
 }
 
 /// Permissions of a file or folder.
