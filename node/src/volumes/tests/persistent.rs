@@ -89,9 +89,7 @@ async fn a_host_path_is_mounted_as_it_is_and_its_group_is_not_changed() {
     let before = (mode(&host.join("file")), owner(&host.join("file")));
     let annotated = json!({ "pv.beta.kubernetes.io/gid": "7000" });
     bench.set_claim("c", json!({ "hostPath": { "path": host, "type": "Directory" } }), json!({}));
-    let mut volumes = bench.objects.volumes.lock();
-    volumes.get_mut("pv-c").unwrap().metadata.annotations = Some(read(annotated));
-    drop(volumes);
+    bench.objects.volumes.lock().get_mut("pv-c").unwrap().metadata.annotations = Some(read(annotated));
     let pod = claiming("u-1", "c", json!({ "securityContext": { "fsGroup": 4321 } }));
     bench.volumes.mount(&pod).await.unwrap();
     let expected = MountedVolume { path: host.clone(), read_only: false, relabel: false };
