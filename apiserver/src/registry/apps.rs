@@ -1,5 +1,7 @@
 //! Kinds of the apps group.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::core::small::default_claim;
@@ -201,6 +203,24 @@ impl Strategy for Workload {
     }
 }
 
+/// The pod template as pods will have it: with a volume for each claim template, in place of a volume of that name.
+fn template_with_claims(spec: &Value) -> Cow<'_, Value> {
+    let template = &spec["template"];
+    let claims = object::list_at(spec, "volumeClaimTemplates");
+    if claims.is_empty() || !template["spec"].is_object() {
+        return Cow::Borrowed(template);
+    }
+    let names: Vec<_> = claims.iter().map(|claim| object::text_at(claim, "metadata.name")).collect();
+    let of_claims =
+        names.iter().map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+    let others = object::list_at(template, "spec.volumes").iter();
+    let others = others.filter(|volume| !names.contains(&object::text_at(volume, "name"))).cloned();
+    let volumes: Vec<Value> = of_claims.chain(others).collect();
+    let mut template = template.clone();
+    template["spec"]["volumes"] = Value::Array(volumes);
+    Cow::Owned(template)
+}
+
 impl Workload {
     /// What a status counts, in the order in which upstream looks at it.
     fn counts(&self) -> &'static [&'static str] {
@@ -280,7 +300,7 @@ impl Workload {
                 errors.push(FieldError::invalid("spec.template.metadata.labels", labels.clone(), why));
             }
         }
-        errors.extend(validate_template(&spec["template"], "spec.template"));
+        errors.extend(validate_template(&template_with_claims(spec), "spec.template"));
         let pod = &spec["template"]["spec"];
         let policy = object::text_at(pod, "restartPolicy");
         if policy != "Always" && !policy.is_empty() {
