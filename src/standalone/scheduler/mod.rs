@@ -1,10 +1,13 @@
 //! A minimal scheduler: binds pods to the one node, where it takes them.
 //!
 //! A pod that the node does not take is tried again when the pod or the node changes, or another pod leaves the node, but
-//! not sooner than after 1 second, then 2, up to 10. No pod is ended to make room for another.
+//! not sooner than after 1 second, then 2, up to 10. A pod whose claims are not bound is tried again after the same waits. No
+//! pod is ended to make room for another.
 
 mod cache;
+mod claims;
 mod plan;
+mod volumes;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use cache::{Cache, Known};
 pub(super) use plan::SCHEDULER;
+use volumes::Claims;
 
 /// The first wait before a pod is tried again, and the longest.
 const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
@@ -41,6 +45,14 @@ pub(super) struct Scheduler {
     pub(super) recorder: Recorder,
     /// The node.
     pub(super) node: String,
+}
+
+/// What became of a pod that was tried.
+enum Placed {
+    /// It has the node.
+    Bound,
+    /// It gets the node once its claims are bound.
+    WaitsForClaims,
 }
 
 /// A pod that could not be placed.
@@ -108,13 +120,19 @@ impl Scheduler {
             tried.retain(|key, _| known.waiting_at(key).is_some());
             let mut others: Vec<&Pod> = known.on_node().collect();
             for (key, pod) in due(&known, &tried) {
-                let Err((reason, message, chances)) = self.place_one(cache, &known, pod, &others).await
-                else {
-                    others.push(pod);
-                    tried.remove(key);
-                    let message = format!("Successfully assigned {key} to {}", self.node);
-                    self.event(pod, key, EventType::Normal, "Scheduled", message);
-                    continue;
+                let (reason, message, chances) = match self.place_one(cache, &known, pod, &others).await {
+                    Ok(Placed::Bound) => {
+                        others.push(pod);
+                        tried.remove(key);
+                        let message = format!("Successfully assigned {key} to {}", self.node);
+                        self.event(pod, key, EventType::Normal, "Scheduled", message);
+                        continue;
+                    }
+                    Ok(Placed::WaitsForClaims) => {
+                        tried.insert(key.clone(), Tried::now(pod, None, tried.get(key)));
+                        continue;
+                    }
+                    Err(why) => why,
                 };
                 tried.insert(key.clone(), Tried::now(pod, chances, tried.get(key)));
                 self.event(pod, key, EventType::Warning, "FailedScheduling", message.clone());
@@ -139,7 +157,7 @@ impl Scheduler {
         }
     }
 
-    /// Binds the pod, if the node takes it.
+    /// Binds the pod, if the node takes it and the pod's claims are bound.
     ///
     /// # Errors
     /// The reason and the message why not, and what [`Tried::chances`] is then.
@@ -149,11 +167,18 @@ impl Scheduler {
         known: &Known,
         pod: &Pod,
         others: &[&Pod],
-    ) -> Result<(), (&'static str, String, Option<u64>)> {
+    ) -> Result<Placed, (&'static str, String, Option<u64>)> {
         plan::fits(pod, known.node.as_deref(), others)
             .map_err(|message| ("Unschedulable", message, Some(known.chances)))?;
+        if let Some(node) = &known.node {
+            let claims = volumes::settle(&self.client, pod, node).await;
+            if claims.map_err(|message| ("Unschedulable", message, None))? == Claims::Binding {
+                return Ok(Placed::WaitsForClaims);
+            }
+        }
         cache.assume(pod);
-        self.bind(pod).await.map_err(|error| {
+        let bound = self.bind(pod).await.map(|()| Placed::Bound);
+        bound.map_err(|error| {
             cache.give_up(pod);
             let why = format!("binding rejected: running Bind plugin \"DefaultBinder\": {}", told(&error));
             ("SchedulerError", why, None)
