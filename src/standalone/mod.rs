@@ -8,6 +8,7 @@
 mod greeting;
 mod kubeconfig;
 mod node;
+mod provisioner;
 mod scheduler;
 
 use std::collections::BTreeSet;
@@ -39,6 +40,7 @@ use crate::version;
 
 use greeting::Greeting;
 pub(crate) use kubeconfig::KubeconfigError;
+use provisioner::{PROVISIONER, Provisioner};
 use scheduler::Scheduler;
 
 /// How long the controllers' syncs may take to end, and the last events to be written.
@@ -173,6 +175,14 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
         recorder: broadcaster.recorder(scheduler::SCHEDULER),
         node: name.clone(),
     };
+    let clients = as_user("system:local-path-provisioner");
+    let provisioner = Provisioner {
+        watch: clients.watch_client(),
+        client: clients.component("provisioner"),
+        recorder: broadcaster.recorder(PROVISIONER),
+        node: name.clone(),
+        folder: options.data_dir.join("volumes"),
+    };
 
     let [of_node, of_scheduler, of_events, of_manager] = [(); 4].map(|()| CancellationToken::new());
     let mut parts = JoinSet::new();
@@ -180,6 +190,7 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     telling.spawn(writers.run(of_events.clone()).instrument(info_span!("events")));
     let (mut placing, mut managing) = (JoinSet::new(), JoinSet::new());
     placing.spawn(scheduler.run(of_scheduler.clone()).instrument(info_span!("scheduler")));
+    placing.spawn(provisioner.run(of_scheduler.clone()).instrument(info_span!("provisioner")));
     let token = of_manager.clone();
     managing.spawn(async move { manager.run(&token).await }.instrument(info_span!("controllers")));
     parts.spawn(Box::pin(agent.run(of_node.clone())).instrument(info_span!("node")));
