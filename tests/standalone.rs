@@ -5,6 +5,8 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
+#[path = "standalone/claims.rs"]
+mod claims;
 mod support;
 
 use std::io::{BufRead, BufReader, Write};
@@ -205,6 +207,9 @@ fn containers() -> Option<(String, PathBuf)> {
     rustix::process::geteuid().is_root().then_some((endpoint, kubectl))
 }
 
+/// The container runtime, for one test at a time: an agent ends all pods that it does not know.
+static RUNTIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// It must not run beside another agent of that runtime, which would end all pods that it does not know. The runtime must
 /// hold the image `docker.io/library/busybox:1.36`.
 #[tokio::test]
@@ -213,6 +218,7 @@ async fn ordinary_pods_run_in_containers_and_a_second_start_finds_them_running()
         println!("no container runtime and kubectl are named, or this is not root: not run");
         return;
     };
+    let _alone = RUNTIME.lock().await;
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let start = || {

@@ -20,6 +20,7 @@ mod support;
 mod admission;
 mod agent;
 mod cgroups;
+mod claims;
 mod containers;
 mod crashes;
 mod images;
@@ -74,6 +75,11 @@ const TOGETHER: &[Test] = tests![
     volumes::a_host_path_is_of_the_machine,
     volumes::what_a_container_mounts_is_seen_by_the_next,
     volumes::a_volume_that_is_not_supported_is_named_in_an_event,
+    claims::what_a_pod_writes_to_its_claim_is_there_for_the_next,
+    claims::a_pod_waits_for_its_claim_to_be_bound,
+    claims::a_local_volume_belongs_to_the_pods_group,
+    claims::a_claim_to_be_read_only_takes_no_writes,
+    claims::what_the_node_can_not_mount_is_told_by_an_event,
     security::a_container_runs_as_the_user_and_groups_it_is_told,
     security::capabilities_are_added_and_dropped,
     security::a_read_only_root_takes_no_writes,
@@ -136,6 +142,7 @@ const ALONE: &[Test] = tests![
     admission::a_critical_pod_starts_and_grows_in_the_place_of_others,
     restarts::containers_go_on_while_the_agent_is_away,
     restarts::a_result_that_came_meanwhile_is_told,
+    claims::a_local_volume_stays_mounted_while_the_agent_is_away,
     crashes::ten_kills_leave_nothing_behind,
 ];
 
