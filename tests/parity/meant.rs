@@ -197,6 +197,7 @@ pub const MEANT: &[Meant] = &[
         at: &["body.spec.volumeClaimTemplates.*"],
         steps: &[
             "workloads: a stateful set",
+            "workloads: a stateful set whose container mounts its claim",
             "workloads: a stateful set may change some",
             "workloads: a stateful set's status",
         ],
