@@ -4,7 +4,6 @@ pub mod admission;
 pub mod agent;
 mod aggregate;
 pub mod allocation;
-mod blocking;
 pub mod cgroups;
 pub mod client_certificate;
 pub mod configuration;
@@ -46,3 +45,5 @@ mod testing;
 pub mod tree;
 mod unverified;
 pub mod volumes;
+
+use steersman_serving::blocking;

@@ -82,7 +82,7 @@ mod tests {
     use tokio_rustls::{TlsAcceptor, TlsConnector};
 
     use super::*;
-    use crate::testing::{V1_CERTIFICATE, V1_KEY};
+    use steersman_testing::certificates::{V1_CERTIFICATE, V1_KEY};
 
     /// A server's key of a kind that nothing here has: what it signs is not looked at.
     #[derive(Debug)]

@@ -13,6 +13,7 @@
 //! Most test files want the same members in all of their pods. They get a function of their own that returns the builder:
 //! `fn running(name: &str) -> Pod { pod(name).namespace("ns").uid(name).phase("Running") }`.
 
+pub mod certificates;
 mod pod;
 
 pub use pod::{Pod, pod};

@@ -15,7 +15,9 @@ use super::host::AgentHost;
 use super::options::{Connections, Options, limits};
 use crate::configuration::{AuthorizationMode, KubeletConfiguration, TlsMinVersion};
 use crate::server::auth::{ApiReviewer, Auth, AuthConfig, Authorization, ClientCa, Tokens};
-use crate::server::tls::{CipherSuites, MinVersion, ServingCertificate, Spoken, serving_certificate_files};
+use crate::server::tls::{
+    CipherSuites, MinVersion, SelfSigned, ServingCertificate, Spoken, serving_certificate_files,
+};
 use crate::server::{self, Handlers, Metrics, Parts};
 
 /// Connections at a time: some for the API server, some for collectors, and one for each stream.
@@ -110,7 +112,11 @@ fn certificate(options: &Options) -> Result<ServingCertificate, Error> {
     let configuration = &options.configuration;
     let (certificate, key) = match (&configuration.tls_cert_file, &configuration.tls_private_key_file) {
         (Some(certificate), Some(key)) => (certificate.clone(), key.clone()),
-        _ => serving_certificate_files(&options.cert_dir, &options.node_name)?,
+        _ => {
+            let name = &options.node_name;
+            let names = SelfSigned { common_name: name.clone(), names: vec![name.clone()] };
+            serving_certificate_files(&options.cert_dir, "kubelet", &names)?
+        }
     };
     Ok(ServingCertificate::load(certificate, key)?)
 }
@@ -120,7 +126,8 @@ fn spoken(configuration: &KubeletConfiguration) -> Result<Spoken, Error> {
         None | Some(TlsMinVersion::Tls12) => MinVersion::Tls12,
         Some(TlsMinVersion::Tls13) => MinVersion::Tls13,
     };
-    Ok(Spoken { min_version, cipher_suites: CipherSuites::named(&configuration.tls_cipher_suites)? })
+    let cipher_suites = CipherSuites::named(&configuration.tls_cipher_suites)?;
+    Ok(Spoken { min_version, cipher_suites, ..Spoken::default() })
 }
 
 fn auth(options: &Options, connections: &Connections) -> Result<Auth, Error> {

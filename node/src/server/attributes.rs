@@ -1,17 +1,6 @@
-//! What a request must be allowed to do.
+//! What a user must be allowed to do to make a request.
 
 use http::Method;
-
-/// What the API server is asked about a request. It is always about the node itself.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Attributes {
-    /// `get`, `create` and so on by the method; empty for a method that has none.
-    pub verb: &'static str,
-    /// Of `nodes`.
-    pub subresource: &'static str,
-    /// The node's name.
-    pub node: String,
-}
 
 /// The verb that goes with a method.
 pub(super) fn verb(method: &Method) -> &'static str {

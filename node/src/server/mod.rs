@@ -26,18 +26,12 @@
 //! byte for byte in both directions, whatever its protocol is. The kubelet's feature `ExtendWebSocketsToKubelet`, which
 //! translates between protocols, is not among them: a node must not declare it.
 //!
-//! Strangers cost little: a connection on which no user was let in is closed after 10 idle seconds. Bounded are connections,
-//! the heads of requests and the requests at a time on a connection (more tightly without a verified client certificate),
-//! the length of a client's chain of certificates, and the reviews that are under way and that wait. A request beyond those
-//! gets 429.
+//! [`steersman_serving`] has the listener, TLS, authentication and the limits. A request whose review would have to wait for
+//! too long gets 429.
 
-mod activity;
-mod answers;
 mod attributes;
 pub mod auth;
-mod connection;
 mod container_logs;
-mod error;
 mod health;
 mod host;
 mod listen;
@@ -47,18 +41,17 @@ mod query;
 mod resource_metrics;
 mod route;
 mod service;
-mod socket;
-mod strangers;
 mod streaming;
 #[cfg(test)]
 mod tests;
-pub mod tls;
 mod tunnel;
 
-pub use error::Error;
 pub use health::serve_healthz;
 pub use host::Host;
-pub use listen::{bind, serve};
+pub use listen::serve;
 pub use metrics::Metrics;
 pub use resource_metrics::NodeUsage;
 pub use service::{Handlers, Parts};
+pub use steersman_serving::{Error, bind, tls};
+
+use steersman_serving::{answers, socket};

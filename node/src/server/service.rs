@@ -1,18 +1,17 @@
 //! From a request to its answer.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use http::{Method, Request, StatusCode, Version};
 use http_body::Body;
-use parking_lot::Mutex;
+use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
+use steersman_serving::auth::Unauthenticated;
+use steersman_serving::{Peer, Service};
 
-use super::activity::Activity;
 use super::answers::{self, Answer, error, json, keeping, last, not_found, text};
-use super::auth::{Auth, ClientCertificates, Refusal, Unauthenticated};
+use super::auth::{Auth, Refusal};
 use super::container_logs::container_logs;
 use super::health;
 use super::host::Host;
@@ -75,18 +74,15 @@ pub(super) struct Server {
     pub(super) handlers: Handlers,
 }
 
-/// The other end of a connection.
-pub(super) struct Peer {
-    pub(super) address: IpAddr,
-    pub(super) certificates: ClientCertificates,
-    pub(super) activity: Arc<Activity>,
-    /// What the connection is for once it has been upgraded. Set with the answer that upgrades it.
-    pub(super) tunnel: Mutex<Option<BoxFuture<'static, ()>>>,
+impl Service for Server {
+    async fn answer(&self, peer: &Peer, request: Request<Incoming>) -> Answer {
+        self.answer_any(peer, request).await
+    }
 }
 
 impl Server {
-    /// Answers a request.
-    pub(super) async fn answer<B: Body>(&self, peer: &Peer, request: Request<B>) -> Answer {
+    /// Answers a request, whatever its body is.
+    async fn answer_any<B: Body>(&self, peer: &Peer, request: Request<B>) -> Answer {
         let Ok(path) = percent_decode_str(request.uri().path()).decode_utf8() else {
             return last(text(StatusCode::BAD_REQUEST, "the path must be UTF-8"));
         };

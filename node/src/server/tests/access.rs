@@ -4,8 +4,11 @@ use std::thread::ThreadId;
 
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioExecutor;
+use rustls::RootCertStore;
 use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 
 use super::*;
@@ -195,14 +198,11 @@ impl ClientCertVerifier for Counting {
 #[tokio::test]
 async fn a_certificate_is_verified_once_a_connection_and_not_on_the_threads_that_serve() {
     let authority = Authority::new();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("ca.crt");
-    std::fs::write(&path, authority.pem()).unwrap();
-    let client_ca = Arc::new(ClientCa::load(&path).unwrap());
-    let counting = Arc::new(Counting { verifier: client_ca.verifier(), threads: Mutex::default() });
-    client_ca.set_verifier(counting.clone());
-    // So that the server does not replace the verifier when it looks at the file.
-    std::fs::remove_file(path).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.certificate()).unwrap();
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider()));
+    let counting = Arc::new(Counting { verifier: verifier.build().unwrap(), threads: Mutex::default() });
+    let client_ca = Arc::new(ClientCa::with_verifier(counting.clone()));
     let node = Node::start_with(|_, auth| auth.client_ca = Some(client_ca.clone())).await;
     node.reviewer.allow("carol", "pods");
     for (identity, status) in

@@ -33,10 +33,10 @@ use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::{
-    AccessReviewer, Attributes, Auth, AuthConfig, Authorization, ClientCa, ReviewError, TokenReviewer,
-    Tokens, User,
+    AccessReviewer, Attributes, Auth, AuthConfig, Authorization, ClientCa, Decision, ResourceAttributes,
+    ReviewError, TokenReviewer, Tokens, User,
 };
-use super::tls::{ServingCertificate, Spoken, serving_certificate_files};
+use super::tls::{SelfSigned, ServingCertificate, Spoken, serving_certificate_files};
 use super::*;
 use crate::cri::v1;
 use crate::kuberuntime::labels::{CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID};
@@ -81,14 +81,19 @@ impl TokenReviewer for Reviewer {
 
 #[async_trait]
 impl AccessReviewer for Reviewer {
-    async fn review(&self, user: &User, attributes: &Attributes) -> Result<bool, ReviewError> {
-        let Attributes { verb, subresource, node } = attributes;
-        self.asked.lock().push(format!("{} {verb} {node}/{subresource}", user.name));
+    async fn review(&self, user: &User, attributes: &Attributes) -> Result<Decision, ReviewError> {
+        let Attributes::Resource(ResourceAttributes { verb, resource: "nodes", subresource, name }) =
+            attributes
+        else {
+            panic!("{attributes:?} must be about a node")
+        };
+        self.asked.lock().push(format!("{} {verb} {name}/{subresource}", user.name));
         if user.name == "unlucky" {
             return Err(ReviewError("no API server".to_owned()));
         }
         let allowed = self.allowed.lock();
-        Ok(user.name == "alice" || allowed.contains(&(user.name.clone(), *subresource)))
+        let allowed = user.name == "alice" || allowed.contains(&(user.name.clone(), *subresource));
+        Ok(if allowed { Decision::allowed() } else { Decision::denied("") })
     }
 }
 
@@ -162,7 +167,9 @@ impl Node {
             status: Mutex::default(),
             late: Mutex::default(),
         });
-        let (certificate, key) = serving_certificate_files(&folder.path().join("pki"), "node-1").unwrap();
+        let names = SelfSigned { common_name: "node-1".to_owned(), names: vec!["node-1".to_owned()] };
+        let pki = folder.path().join("pki");
+        let (certificate, key) = serving_certificate_files(&pki, "kubelet", &names).unwrap();
         let mut config = AuthConfig {
             node: "node-1".to_owned(),
             anonymous: false,

@@ -18,45 +18,59 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::activity::Activity;
-use super::auth::ClientCertificates;
-use super::service::{Peer, Server};
-use super::socket;
+use crate::activity::Activity;
+use crate::auth::{Authenticator, ClientCertificates};
+use crate::peer::{Peer, Service};
+use crate::socket;
 
-/// How long answers may take that are under way when the connection is to end.
+/// How long answers under way may take when the connection must end.
 const GRACE: Duration = Duration::from_secs(1);
 /// How long the head of a later request may take.
 const HEAD: Duration = Duration::from_secs(90);
-/// How many bytes of bodies a client may send ahead over HTTP/2, on a connection and on a stream. Nothing reads bodies, and
-/// HTTP/2 knows no smaller window for a connection.
+/// How many bytes of bodies a client may send ahead over HTTP/2, on a connection and on a stream. Services read short bodies
+/// at most, and HTTP/2 knows no smaller window for a connection.
 const WINDOW: u32 = 65_535;
-/// After which time without a sign of the other end it is asked for one, and how long it may take to give it.
+/// After which time without data the server pings the client over HTTP/2, and how long the client may take to respond.
 const PING: Duration = Duration::from_secs(30);
+/// Maximum size of the head of a request on a connection with a verified client certificate, in bytes. The API server has
+/// one, and puts commands for containers into queries; an address has 64 KiB at most. Upstream takes heads of 1 MiB.
+const VERIFIED_HEAD: u32 = 256 * 1024;
+/// Maximum size of the head of a request on all other connections, which any client may open. The longest part of what
+/// collectors of metrics send is a token.
+const UNVERIFIED_HEAD: u32 = 16 * 1024;
 
-/// How much a connection may have the server hold at a time.
-struct Limits {
-    /// Maximum size of the head of a request, in bytes.
-    head: u32,
-    /// Maximum number of requests at a time over HTTP/2.
-    streams: u32,
+/// Maximum number of concurrent requests on a connection over HTTP/2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Streams {
+    /// On a connection with a verified client certificate.
+    pub verified: u32,
+    /// On all other connections.
+    pub unverified: u32,
 }
 
-/// Limits of a connection with a verified client certificate, such as the API server's, which puts a command for a
-/// container into the query. An address has 64 KiB at most. Upstream takes heads of 1 MiB.
-const VERIFIED: Limits = Limits { head: 256 * 1024, streams: 250 };
-/// Limits of all other connections, which anybody may open. The longest part of what collectors of metrics send is a token,
-/// and they ask for a handful of paths.
-const UNVERIFIED: Limits = Limits { head: 16 * 1024, streams: 8 };
+impl Streams {
+    /// By default, a client without verified certificate gets this many: collectors of metrics request a handful of paths,
+    /// and each request may fill a head.
+    pub const UNVERIFIED: u32 = 8;
+}
 
-/// Serves a connection until it ends or `stop`.
-pub(super) async fn serve_connection(
-    server: Arc<Server>,
-    acceptor: TlsAcceptor,
+/// What serving one connection takes.
+pub(crate) struct Connection<S> {
+    pub(crate) service: Arc<S>,
+    pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) acceptor: TlsAcceptor,
+    pub(crate) streams: Streams,
+    pub(crate) address: SocketAddr,
+    pub(crate) activity: Arc<Activity>,
+}
+
+/// Serves a connection until it ends, or `stop` is cancelled.
+pub(crate) async fn serve_connection<S: Service>(
+    connection: Connection<S>,
     stream: TcpStream,
-    address: SocketAddr,
-    activity: Arc<Activity>,
     stop: CancellationToken,
 ) {
+    let Connection { service: server, authenticator, acceptor, streams, address, activity } = connection;
     if let Err(error) = socket::prepare(&stream) {
         tracing::debug!(peer = %address, %error, "Connection is gone");
         return;
@@ -78,10 +92,10 @@ pub(super) async fn serve_connection(
     let tls = stream.get_ref().1;
     let is_http2 = tls.alpn_protocol() == Some(b"h2");
     let certificates = ClientCertificates::new(tls.peer_certificates().unwrap_or_default());
-    let limits = tokio::select! {
-        is_verified = server.auth.is_verified(&certificates) => match is_verified {
-            true => VERIFIED,
-            false => UNVERIFIED,
+    let (head, streams) = tokio::select! {
+        is_verified = authenticator.is_verified(&certificates) => match is_verified {
+            true => (VERIFIED_HEAD, streams.verified),
+            false => (UNVERIFIED_HEAD, streams.unverified),
         },
         () = activity.over() => {
             tracing::debug!(peer = %address, "Verification of the client certificate timed out");
@@ -99,24 +113,24 @@ pub(super) async fn serve_connection(
     };
     let io = TokioIo::new(stream);
     if is_http2 {
-        let streams = Streams::default();
-        let connection = http2::Builder::new(streams.clone())
+        let under_way = UnderWay::default();
+        let connection = http2::Builder::new(under_way.clone())
             .timer(TokioTimer::new())
-            .max_concurrent_streams(limits.streams)
-            .max_header_list_size(limits.head)
+            .max_concurrent_streams(streams)
+            .max_header_list_size(head)
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
             .keep_alive_interval(PING)
             .keep_alive_timeout(PING)
             .serve_connection(io, service);
         drive(connection, |connection| connection.graceful_shutdown(), &peer, &stop).await;
-        streams.0.lock().abort_all();
+        under_way.0.lock().abort_all();
         return;
     }
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
-        .max_buf_size(usize::try_from(limits.head).unwrap_or(usize::MAX))
+        .max_buf_size(usize::try_from(head).unwrap_or(usize::MAX))
         .serve_connection(io, service)
         .with_upgrades();
     drive(connection, |connection| connection.graceful_shutdown(), &peer, &stop).await;
@@ -126,7 +140,7 @@ pub(super) async fn serve_connection(
     }
 }
 
-/// Waits for the end of a connection; asks it to end, by `finish`, when its time is over.
+/// Drives a connection to its end. Shuts it down with `finish` when its time is over.
 async fn drive<C>(connection: C, finish: impl FnOnce(Pin<&mut C>), peer: &Peer, stop: &CancellationToken)
 where
     C: Future<Output = hyper::Result<()>>,
@@ -152,11 +166,11 @@ where
     }
 }
 
-/// The requests of a connection over HTTP/2; they end with it.
+/// The requests of a connection over HTTP/2, which end with it.
 #[derive(Clone, Default)]
-struct Streams(Arc<Mutex<JoinSet<()>>>);
+struct UnderWay(Arc<Mutex<JoinSet<()>>>);
 
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for UnderWay {
     fn execute(&self, stream: F) {
         let mut streams = self.0.lock();
         while streams.try_join_next().is_some() {}

@@ -1,9 +1,10 @@
-//! The server's side of TLS: its certificate, and clients' certificates before they are verified.
+//! The server's side of TLS: its certificates, and clients' certificates before they are verified.
 
+mod certificate;
 mod cipher_suites;
 mod clients;
 mod self_signed;
-mod serving;
+mod server_names;
 
 use std::sync::Arc;
 
@@ -11,14 +12,15 @@ use rustls::crypto::ring::default_provider;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{ServerConfig, SupportedProtocolVersion, version};
 
+pub use certificate::ServingCertificate;
 pub use cipher_suites::{CipherSuites, UnknownCipherSuite, suite as cipher_suite};
-pub use self_signed::serving_certificate_files;
-pub use serving::ServingCertificate;
+pub use self_signed::{SelfSigned, serving_certificate_files};
+pub use server_names::{NamedCertificate, ServingCertificates};
 
-use super::Error;
+use crate::error::Error;
 use clients::AnyClient;
 
-/// The oldest version that clients may speak (`tlsMinVersion`).
+/// The oldest version of TLS that clients may use (`tlsMinVersion`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MinVersion {
     /// `VersionTLS12`, the default.
@@ -28,13 +30,25 @@ pub enum MinVersion {
     Tls13,
 }
 
-/// What the server speaks.
+/// The versions of HTTP that clients may use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HttpVersions {
+    /// HTTP/2 and HTTP/1.1, the default.
+    #[default]
+    All,
+    /// HTTP/1.1 only (`--disable-http2-serving`).
+    Http1,
+}
+
+/// The protocols that the server uses with its clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spoken {
-    /// From which version on.
+    /// The oldest version of TLS.
     pub min_version: MinVersion,
-    /// With which cipher suites.
+    /// The cipher suites of TLS 1.2.
     pub cipher_suites: CipherSuites,
+    /// The versions of HTTP.
+    pub http: HttpVersions,
 }
 
 static TLS12_AND_LATER: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
@@ -49,10 +63,20 @@ impl MinVersion {
     }
 }
 
-/// TLS with that certificate. Clients may show certificates of their own, which are verified after the handshake; HTTP/2 and
-/// HTTP/1.1 are offered.
-pub(super) fn server_config(
-    certificate: Arc<ServingCertificate>,
+impl HttpVersions {
+    /// The versions as ALPN names them, the preferred one first.
+    fn protocols(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::All => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            Self::Http1 => vec![b"http/1.1".to_vec()],
+        }
+    }
+}
+
+/// The configuration of TLS with these certificates. Clients may show certificates of their own, which the server verifies
+/// after the handshake.
+pub(crate) fn server_config(
+    certificates: Arc<ServingCertificates>,
     spoken: &Spoken,
 ) -> Result<ServerConfig, Error> {
     let mut provider = default_provider();
@@ -63,7 +87,7 @@ pub(super) fn server_config(
         .with_protocol_versions(spoken.min_version.versions())
         .map_err(Error::Tls)?
         .with_client_cert_verifier(clients)
-        .with_cert_resolver(certificate);
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        .with_cert_resolver(certificates);
+    config.alpn_protocols = spoken.http.protocols();
     Ok(config)
 }

@@ -1,4 +1,4 @@
-//! Users by their tokens.
+//! Reviews of tokens.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::{ReviewError, User};
 /// Maximum number of tokens that are remembered.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("the size must not be zero");
 
-/// Who knows tokens.
+/// Knows the users of tokens.
 #[async_trait]
 pub trait TokenReviewer: Send + Sync + 'static {
-    /// Whose token it is; `None` where it is nobody's.
+    /// The user that the token belongs to; `None` if it is invalid.
     ///
     /// # Errors
-    /// Nobody could be asked.
+    /// If there was no review.
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewError>;
 }
 
@@ -36,7 +36,7 @@ impl CachedTokens {
         Self { reviewer, ttl, users: Cache::new(REMEMBERED), turns: Turns::new() }
     }
 
-    /// The user whose token it is; `None` if it is nobody's.
+    /// The user that the token belongs to; `None` if it is invalid.
     pub(super) async fn user(&self, token: &str) -> Result<Option<User>, NoReview> {
         let key = key([token]);
         if let Some(user) = self.users.get(&key) {

@@ -8,49 +8,52 @@ use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full};
 
-/// What an answer consists of. Where one can't be completed it says so itself.
-pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
-pub(super) type Answer = Response<Body>;
+/// The body of an answer. A body that can't be completed says so itself.
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+/// The answer to a request.
+pub type Answer = Response<Body>;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Words.
-pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+/// An answer in plain text.
+pub fn text(status: StatusCode, text: impl Into<Bytes>) -> Answer {
     of_type(status, TEXT, Full::new(text.into()).boxed_unsync())
 }
 
-/// JSON that is written already.
-pub(super) fn json(bytes: impl Into<Bytes>) -> Answer {
+/// An answer with status 200 and this JSON.
+pub fn json(bytes: impl Into<Bytes>) -> Answer {
     of_type(StatusCode::OK, JSON, Full::new(bytes.into()).boxed_unsync())
 }
 
-/// Words that come as they come.
-pub(super) fn stream(body: Body) -> Answer {
+/// An answer in plain text, whose body is a stream.
+pub fn stream(body: Body) -> Answer {
     of_type(StatusCode::OK, TEXT, body)
 }
 
-/// Words in the form of Go's `http.Error`: with a line's end.
-pub(super) fn error(status: StatusCode, message: &str) -> Answer {
+/// An answer in the form of Go's `http.Error`: plain text with a line end.
+pub fn error(status: StatusCode, message: &str) -> Answer {
     text(status, format!("{message}\n"))
 }
 
-pub(super) fn not_found() -> Answer {
+/// Go's answer to a path that leads nowhere.
+pub fn not_found() -> Answer {
     error(StatusCode::NOT_FOUND, "404 page not found")
 }
 
-/// Nothing follows on the connection.
-pub(super) fn last(mut answer: Answer) -> Answer {
+/// Closes the connection after this answer.
+pub fn last(mut answer: Answer) -> Answer {
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     answer
 }
 
-pub(super) fn empty() -> Body {
+/// A body without content.
+pub fn empty() -> Body {
     Empty::new().boxed_unsync()
 }
 
-/// Keeps `kept` until the answer has been sent, or given up.
-pub(super) fn keeping(answer: Answer, kept: impl Send + 'static) -> Answer {
+/// Keeps `kept` until the answer has been sent, or its connection ended.
+pub fn keeping(answer: Answer, kept: impl Send + 'static) -> Answer {
     answer.map(|body| {
         body.map_frame(move |frame| {
             let _ = &kept;

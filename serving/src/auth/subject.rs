@@ -12,17 +12,17 @@ const IA5_STRING: u8 = 0x16;
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 
-/// What a certificate says of whose it is.
+/// The parts of a certificate's subject that name a user.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Subject {
-    /// The last one, as in Go; never empty.
+    /// The last one, as in Go. Never empty.
     pub(super) common_name: Option<String>,
     pub(super) organizations: Vec<String>,
     pub(super) uid: Option<String>,
 }
 
-/// Reads the contents of a subject, DER: sets of pairs of a name and a value. `None` for anything else, a value that is no
-/// text among those that count, or two uids.
+/// Reads the contents of a subject, DER: sets of pairs of a name and a value. Returns `None` for anything else, for two uids,
+/// and if one of the values above is not text.
 pub(super) fn subject(mut der: &[u8]) -> Option<Subject> {
     let mut subject = Subject::default();
     while !der.is_empty() {
@@ -51,7 +51,7 @@ fn text(mut value: &[u8]) -> Option<String> {
     value.is_empty().then(|| std::str::from_utf8(bytes).ok().map(str::to_owned)).flatten()
 }
 
-/// Takes an element with that tag and gives its contents.
+/// Takes an element with this tag and returns its contents.
 fn element<'a>(der: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
     let (&first, rest) = der.split_first()?;
     let (&length, mut rest) = rest.split_first()?;
@@ -59,7 +59,7 @@ fn element<'a>(der: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
         usize::from(length)
     } else {
         let digits = usize::from(length & 0x7f);
-        // Nothing of a subject is longer than 64 KiB.
+        // No part of a subject is longer than 64 KiB.
         if digits == 0 || digits > 2 {
             return None;
         }

@@ -1,11 +1,13 @@
-//! Work that may block, done where it holds up nobody.
+//! Work that may block, off the threads that serve.
 
 use std::future::pending;
 use std::panic::resume_unwind;
 
-/// Runs `act` on a thread for blocking work. A panic of it is the caller's. Dropping the call does not end the work: its
-/// value is dropped when it is done.
-pub(crate) async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
+/// Runs `act` on a thread for blocking work. Dropping the returned future does not end the work.
+///
+/// # Panics
+/// If `act` panics.
+pub async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(act).await {
         Ok(value) => value,
         Err(error) => match error.try_into_panic() {

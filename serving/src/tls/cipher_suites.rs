@@ -3,23 +3,23 @@
 use rustls::crypto::CryptoProvider;
 use rustls::{CipherSuite, SupportedCipherSuite};
 
-/// Which cipher suites the server speaks with clients of TLS 1.2. Those of TLS 1.3 can't be chosen, as upstream.
+/// The cipher suites that the server uses with clients of TLS 1.2. Those of TLS 1.3 can't be chosen, as upstream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum CipherSuites {
-    /// All that it knows, the default.
+    /// All that the server has, the default.
     #[default]
     All,
-    /// These only; with none of them, TLS 1.3 only.
+    /// These only. If there are none, only clients of TLS 1.3 can connect.
     Only(Vec<CipherSuite>),
 }
 
-/// No suite has that name.
+/// No suite has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Cipher suite {0} not supported or doesn't exist")]
 pub struct UnknownCipherSuite(pub String);
 
-/// Names that upstream knows, and that nothing here speaks: they have known weaknesses.
-const NOT_SPOKEN: [&str; 16] = [
+/// Suites that upstream knows and this server lacks: they have known weaknesses.
+const LACKING: [&str; 16] = [
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
     "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
@@ -39,10 +39,10 @@ const NOT_SPOKEN: [&str; 16] = [
 ];
 
 impl CipherSuites {
-    /// Those of these names; all where there is no name. A name that nothing here speaks is left out, with a warning.
+    /// The suites with these names; all suites if there are no names. Logs a warning for each suite that this server lacks.
     ///
     /// # Errors
-    /// A name is none of a suite.
+    /// If no suite has one of the names.
     pub fn named(names: &[String]) -> Result<Self, UnknownCipherSuite> {
         if names.is_empty() {
             return Ok(Self::All);
@@ -52,14 +52,14 @@ impl CipherSuites {
             match suite(name)? {
                 Some(suite) => named.push(suite),
                 None => {
-                    tracing::warn!(name, "A cipher suite of tlsCipherSuites is not spoken by this server")
+                    tracing::warn!(name, "This server lacks a cipher suite of the configuration")
                 }
             }
         }
         Ok(Self::Only(named))
     }
 
-    /// Leaves of the provider's suites those that are to be spoken.
+    /// Removes all other suites from the provider.
     pub(super) fn restrict(&self, provider: &mut CryptoProvider) {
         if let Self::Only(named) = self {
             let spoken =
@@ -69,10 +69,10 @@ impl CipherSuites {
     }
 }
 
-/// The suite of that name; none where nothing here speaks it.
+/// The suite with this name; `None` if this server lacks it.
 ///
 /// # Errors
-/// No suite has that name.
+/// If no suite has this name.
 pub fn suite(name: &str) -> Result<Option<CipherSuite>, UnknownCipherSuite> {
     Ok(Some(match name {
         "TLS_AES_128_GCM_SHA256" => CipherSuite::TLS13_AES_128_GCM_SHA256,
@@ -88,7 +88,7 @@ pub fn suite(name: &str) -> Result<Option<CipherSuite>, UnknownCipherSuite> {
         "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256" | "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305" => {
             CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
         }
-        name if NOT_SPOKEN.contains(&name) => return Ok(None),
+        name if LACKING.contains(&name) => return Ok(None),
         _ => return Err(UnknownCipherSuite(name.to_owned())),
     }))
 }

@@ -14,9 +14,9 @@ const LONGEST_CHAIN: usize = 4;
 /// Maximum size of that chain, in bytes: it stays in memory as long as the connection, and anybody may show one.
 const LARGEST_CHAIN: usize = 16 * 1024;
 
-/// Has clients prove that they hold the key of the certificate that they show, if any. Whether the certificate counts is
-/// decided after the handshake: so a client with another authority's certificate gets an answer, and one with a token
-/// besides is served. Only a chain that is too long or too large ends the handshake.
+/// Makes clients that show a certificate prove that they hold its key. The server verifies the certificate after the
+/// handshake, so that a client with a certificate of another authority gets an answer, and is served if it has a token as
+/// well. Only a chain that is too long or too large ends the handshake.
 #[derive(Debug)]
 pub(super) struct AnyClient {
     provider: Arc<CryptoProvider>,

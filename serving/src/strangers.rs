@@ -1,4 +1,4 @@
-//! Connections of strangers: those on which no user has been let in yet. One of them is closed when there is no room.
+//! Connections of strangers: those without an authorized request so far. One of them is closed when there is no room.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -31,8 +31,8 @@ impl Strangers {
         all.push_back(Stranger { connection: Arc::downgrade(connection), origin: Origin::of(address) });
     }
 
-    /// Has one connection end at once, if there is any: the oldest from the origin that has the most of them. So a flood
-    /// from one address drives out itself alone, and of others goes the one that has had the most time to be let in.
+    /// Ends one connection at once, if there is any: the oldest from the origin that has the most of them. So a flood from
+    /// one address displaces only itself; among equals, the connection goes that has had the most time to authenticate.
     pub(super) fn turn_one_away(&self) {
         let mut all = self.0.lock();
         all.retain(Stranger::is_one);

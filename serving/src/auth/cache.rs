@@ -1,4 +1,4 @@
-//! What reviewers said, for a while.
+//! Remembers the results of reviews for a while.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use parking_lot::Mutex;
 use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use tokio::time::Instant;
 
-/// What a review was about, so that no secret is kept and all entries are of one size.
+/// A digest of what a review was about. So the cache keeps no secret, and all keys have one size.
 pub(super) type Key = [u8; SHA256_OUTPUT_LEN];
 
-/// Reviews by what they were about: the latest, each until its time is over.
+/// The results of the latest reviews, each until it expires.
 pub(super) struct Cache<T> {
     entries: Mutex<LruCache<Key, (Instant, T)>>,
 }
 
 impl<T: Clone> Cache<T> {
-    /// For that many.
+    /// A cache of at most `size` results.
     pub(super) fn new(size: NonZeroUsize) -> Self {
         Self { entries: Mutex::new(LruCache::new(size)) }
     }
@@ -32,14 +32,14 @@ impl<T: Clone> Cache<T> {
         None
     }
 
-    pub(super) fn put(&self, key: Key, said: T, ttl: Duration) {
+    pub(super) fn put(&self, key: Key, result: T, ttl: Duration) {
         if !ttl.is_zero() {
-            self.entries.lock().put(key, (Instant::now() + ttl, said));
+            self.entries.lock().put(key, (Instant::now() + ttl, result));
         }
     }
 }
 
-/// The key of a list of texts; no two lists have one.
+/// The key of a list of texts. No two lists have the same key.
 pub(super) fn key<'a>(texts: impl IntoIterator<Item = &'a str>) -> Key {
     let mut context = Context::new(&SHA256);
     for text in texts {

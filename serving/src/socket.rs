@@ -1,4 +1,4 @@
-//! Connections as the operating system is to keep them.
+//! Options of the sockets.
 
 use std::time::Duration;
 
@@ -6,11 +6,14 @@ use rustix::io::Result;
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_nodelay};
 use tokio::net::TcpStream;
 
-/// After how long without a sign of the other end it is asked for one, and how often again (as Go's listeners and dialers).
+/// After how long without a packet the system probes the other end, and how often (as Go's listeners and dialers).
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Has the connection end where the other end is gone without a word, and what is sent leave at once.
-pub(super) fn prepare(stream: &TcpStream) -> Result<()> {
+/// Makes the system notice when the other end is gone, and send data without delay.
+///
+/// # Errors
+/// If the connection has ended.
+pub fn prepare(stream: &TcpStream) -> Result<()> {
     set_tcp_nodelay(stream, true)?;
     set_socket_keepalive(stream, true)?;
     set_tcp_keepidle(stream, KEEP_ALIVE)?;

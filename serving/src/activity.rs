@@ -1,4 +1,4 @@
-//! When a connection has had its time.
+//! How long a connection may last.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// How long a connection may be idle on which nobody has been let in: also to shake hands and send its first request.
+/// How long a connection may be idle before the first authorized request on it, the handshake included.
 const STRANGER: Duration = Duration::from_secs(10);
-/// How long such a connection may be there at all, whatever it asks: what strangers may ask is answered within a moment.
+/// How long such a connection may last in all, whatever it asks: the server answers such requests at once.
 const STRANGER_LIFE: Duration = Duration::from_secs(60);
-/// How long others may be idle; as long as clients in Go keep theirs.
+/// How long other connections may be idle; upstream's `IdleTimeout`, as long as clients in Go keep theirs.
 const KNOWN: Duration = Duration::from_secs(90);
 /// How long a request may take, unless another one begins (upstream: read and write timeouts). Upgraded connections are not bounded by it.
 const BUSY: Duration = Duration::from_secs(4 * 60 * 60);
 
-/// What happens on one connection.
-pub(super) struct Activity {
+/// The activity on one connection, which decides when the connection is over.
+pub struct Activity {
     state: Mutex<State>,
     changed: Notify,
 }
@@ -28,24 +28,24 @@ struct State {
     requests: usize,
     /// When the last request began, or the connection became idle.
     since: Instant,
-    /// Somebody was let in on it.
+    /// A request on it was authorized.
     known: bool,
-    /// It is to end at once. Only strangers' are turned away.
+    /// The connection must end at once. Only strangers' connections are turned away.
     turned_away: bool,
 }
 
-/// A request under way.
-pub(super) struct Busy(Arc<Activity>);
+/// A request under way, until this is dropped.
+pub struct Busy(Arc<Activity>);
 
 impl Activity {
-    pub(super) fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         let now = Instant::now();
         let state = State { opened: now, requests: 0, since: now, known: false, turned_away: false };
         Arc::new(Self { state: Mutex::new(state), changed: Notify::new() })
     }
 
-    /// A request begins.
-    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+    /// Records that a request begins.
+    pub fn begin(self: &Arc<Self>) -> Busy {
         let mut state = self.state.lock();
         state.requests += 1;
         state.since = Instant::now();
@@ -55,30 +55,30 @@ impl Activity {
         Busy(self.clone())
     }
 
-    /// A request was somebody's who may do what it asks for.
-    pub(super) fn admitted(&self) {
+    /// Records that a request was authorized: the connection is no stranger's any more.
+    pub fn admitted(&self) {
         self.state.lock().known = true;
     }
 
-    /// Whether nobody was let in on it.
-    pub(super) fn is_strangers(&self) -> bool {
+    /// Whether no request on it was authorized yet.
+    pub(crate) fn is_strangers(&self) -> bool {
         !self.state.lock().known
     }
 
-    /// Has the connection be over now, if it is a stranger's. Says whether it is.
-    pub(super) fn turn_away(&self) -> bool {
+    /// Ends the connection now if it is a stranger's. Returns whether it is.
+    pub(crate) fn turn_away(&self) -> bool {
         let mut state = self.state.lock();
         state.turned_away = !state.known;
         self.changed.notify_one();
         state.turned_away
     }
 
-    /// Whether it was turned away: not even what it asked already is to be answered.
-    pub(super) fn was_turned_away(&self) -> bool {
+    /// Whether the connection was turned away. Requests under way get no answer then.
+    pub(crate) fn was_turned_away(&self) -> bool {
         self.state.lock().turned_away
     }
 
-    /// Returns once the connection has been idle, or busy, for too long. For one who waits.
+    /// Returns once the connection has been idle, or busy, for too long. Only one task may wait.
     pub(super) async fn over(&self) {
         loop {
             let end = self.state.lock().end();

@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes as ApiResourceAttributes, SubjectAccessReview,
+    SubjectAccessReviewSpec, SubjectAccessReviewStatus,
+};
 use kube::api::{Api, PostParams};
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use steersman_client::fault::told;
 use tokio::time::{sleep, timeout};
 
-use super::{AccessReviewer, Attributes, ReviewError, TokenReviewer, User};
+use super::{AccessReviewer, Attributes, Decision, ResourceAttributes, ReviewError, TokenReviewer, User};
 
 /// Upstream: `DefaultAuthWebhookRetryBackoff`.
 const TRIES: u32 = 5;
@@ -22,15 +24,15 @@ const JITTER: f64 = 0.2;
 /// How long a review may take in all.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Asks the API server by TokenReviews and SubjectAccessReviews, which the node must be allowed to create (the cluster role
-/// `system:node` is).
+/// Asks the API server by TokenReviews and SubjectAccessReviews. The client must be allowed to create these, as the
+/// ClusterRoles `system:auth-delegator` and `system:node` allow it.
 #[derive(Clone)]
 pub struct ApiReviewer {
     client: Client,
 }
 
 impl ApiReviewer {
-    /// One who asks with that client.
+    /// A reviewer that asks with this client.
     pub fn new(client: Client) -> Self {
         Self { client }
     }
@@ -56,7 +58,7 @@ impl ApiReviewer {
             reviews.create(&PostParams::default(), review).await
         };
         match timeout(PATIENCE, tries).await {
-            Ok(result) => result.map_err(|error| ReviewError(told(&error).to_string())),
+            Ok(result) => result.map_err(|error| ReviewError(told(&error))),
             Err(_) => Err(ReviewError(format!("no {} in {PATIENCE:?}", K::kind(&())))),
         }
     }
@@ -71,6 +73,15 @@ fn may_pass(error: &kube::Error) -> bool {
     }
 }
 
+/// An error in the words of the API server, if it sent some.
+pub(super) fn told(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Service(error) => error.to_string(),
+        other => other.to_string(),
+    }
+}
+
 #[async_trait]
 impl TokenReviewer for ApiReviewer {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewError> {
@@ -82,7 +93,7 @@ impl TokenReviewer for ApiReviewer {
     }
 }
 
-/// Whom a review found.
+/// The user that a review found.
 fn reviewed(review: TokenReview) -> Option<User> {
     let status = review.status?;
     if status.authenticated != Some(true) {
@@ -99,29 +110,48 @@ fn reviewed(review: TokenReview) -> Option<User> {
 
 #[async_trait]
 impl AccessReviewer for ApiReviewer {
-    async fn review(&self, user: &User, attributes: &Attributes) -> Result<bool, ReviewError> {
-        let status = self.create(&access_review(user, attributes)).await?.status;
-        Ok(status.is_some_and(|status| status.allowed && status.denied != Some(true)))
+    async fn review(&self, user: &User, attributes: &Attributes) -> Result<Decision, ReviewError> {
+        decided(self.create(&access_review(user, attributes)).await?.status.unwrap_or_default())
+    }
+}
+
+fn decided(status: SubjectAccessReviewStatus) -> Result<Decision, ReviewError> {
+    match (status.allowed, status.denied == Some(true)) {
+        (true, true) => {
+            let message = "webhook subject access review returned both allow and deny response";
+            Err(ReviewError(message.to_owned()))
+        }
+        (true, false) => Ok(Decision::allowed()),
+        (false, _) => Ok(Decision::denied(&status.reason.unwrap_or_default())),
     }
 }
 
 fn access_review(user: &User, attributes: &Attributes) -> SubjectAccessReview {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let (mut resource_attributes, mut non_resource_attributes) = (None, None);
+    match attributes {
+        Attributes::Resource(ResourceAttributes { verb, resource, subresource, name }) => {
+            resource_attributes = Some(ApiResourceAttributes {
+                verb: text(verb),
+                version: text("v1"),
+                resource: text(resource),
+                subresource: text(subresource),
+                name: text(name),
+                ..ApiResourceAttributes::default()
+            });
+        }
+        Attributes::NonResource { verb, path } => {
+            non_resource_attributes = Some(NonResourceAttributes { path: text(path), verb: text(verb) });
+        }
+    }
     SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
             user: text(&user.name),
             uid: text(&user.uid),
             groups: (!user.groups.is_empty()).then(|| user.groups.clone()),
             extra: (!user.extra.is_empty()).then(|| user.extra.iter().cloned().collect()),
-            resource_attributes: Some(ResourceAttributes {
-                verb: text(attributes.verb),
-                version: text("v1"),
-                resource: text("nodes"),
-                subresource: text(attributes.subresource),
-                name: text(&attributes.node),
-                ..ResourceAttributes::default()
-            }),
-            ..SubjectAccessReviewSpec::default()
+            resource_attributes,
+            non_resource_attributes,
         },
         ..SubjectAccessReview::default()
     }
@@ -152,12 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn an_access_review_is_about_the_node() {
+    fn an_access_review_is_about_a_resource_or_a_path() {
         let user = User { name: "u".into(), groups: vec!["g".into()], ..User::default() };
-        let attributes = Attributes { verb: "create", subresource: "proxy", node: "n".into() };
-        let spec = serde_json::to_value(access_review(&user, &attributes).spec).unwrap();
+        let spec = |attributes| serde_json::to_value(access_review(&user, &attributes).spec).unwrap();
+        let (verb, resource, subresource) = ("create", "nodes", "proxy");
+        let node = ResourceAttributes { verb, resource, subresource, name: "n".into() };
         assert_eq!(
-            spec,
+            spec(Attributes::Resource(node)),
             json!({
                 "user": "u",
                 "groups": ["g"],
@@ -166,5 +197,22 @@ mod tests {
                 },
             })
         );
+        assert_eq!(
+            spec(Attributes::of_path(&http::Method::GET, "/metrics")),
+            json!({
+                "user": "u",
+                "groups": ["g"],
+                "nonResourceAttributes": { "verb": "get", "path": "/metrics" },
+            })
+        );
+    }
+
+    #[test]
+    fn a_review_that_allows_and_denies_decides_nothing() {
+        let status = |status| decided(serde_json::from_value(status).unwrap());
+        assert_eq!(status(json!({ "allowed": true })), Ok(Decision::allowed()));
+        assert_eq!(status(json!({ "allowed": false, "reason": "why" })), Ok(Decision::denied("why")));
+        assert_eq!(status(json!({ "allowed": false, "denied": true })), Ok(Decision::denied("")));
+        status(json!({ "allowed": true, "denied": true })).unwrap_err();
     }
 }

@@ -1,7 +1,7 @@
-//! What tests of several modules need.
+//! Certificates that the tests of several crates use.
 
 /// A self-signed certificate of version 1, PEM.
-pub(crate) const V1_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----
+pub const V1_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----
 MIIBFjCBvQIUGGzAUIBqw73GWlmL6BjwTei5tqAwCgYIKoZIzj0EAwIwDTELMAkG
 A1UEAwwCdjEwIBcNMjYxMTIyMDkzMzQ3WhgPMjEyNjEwMjkwOTMzNDdaMA0xCzAJ
 BgNVBAMMAnYxMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEl6oQnORUCnB+w9HP
@@ -12,7 +12,7 @@ flEN0yze2jICICv1YRGgzm2ppOI7gJ1ZdvQnc9SeTch31shNebbVtXz9
 ";
 
 /// Its key, PEM, made for tests alone.
-pub(crate) const V1_KEY: &str = "-----BEGIN PRIVATE KEY-----
+pub const V1_KEY: &str = "-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgsG7G4P5GccZaA/w6
 8edWYyCPpyAtl6YWMjHUmQJJjYyhRANCAASXqhCc5FQKcH7D0c9wppjArJt/7Gqr
 tf2+NFeR2eoEDr1fP/j4KvUbMZpQkLKi01Krl0Y3nktO/1Ltd9bZuRH7

@@ -15,13 +15,15 @@ const REFUSAL: Duration = Duration::from_secs(60);
 /// The user that certificates name, if any, or why they do not count.
 pub(super) type Outcome = Result<Option<User>, String>;
 
-/// The certificates that the client of one connection showed, and the verdict on them once there is one.
+/// The certificates that the client of one connection showed, and the verdicts on them once there are any.
 #[derive(Debug)]
-pub(in crate::server) struct ClientCertificates {
+pub struct ClientCertificates {
     /// The client's own first. Empty if the client showed none.
     pub(super) chain: Arc<[CertificateDer<'static>]>,
-    /// Locked during verification, so that a connection has at most one under way.
-    pub(super) verdict: Mutex<Option<Verdict>>,
+    /// As a user's. Locked during verification, so that a connection has at most one under way.
+    pub(super) as_user: Mutex<Option<Verdict>>,
+    /// Likewise, as a proxy's.
+    pub(super) as_proxy: Mutex<Option<Verdict>>,
 }
 
 /// What verification found.
@@ -37,9 +39,9 @@ pub(super) struct Verdict {
 
 impl ClientCertificates {
     /// Certificates as they come with the connection, not verified yet.
-    pub(in crate::server) fn new(chain: &[CertificateDer<'_>]) -> Self {
+    pub(crate) fn new(chain: &[CertificateDer<'_>]) -> Self {
         let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
-        Self { chain, verdict: Mutex::default() }
+        Self { chain, as_user: Mutex::default(), as_proxy: Mutex::default() }
     }
 
     /// Whether the client showed none.

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::ReviewError;
 
-/// Maximum number of reviews of one kind that are under way: what strangers may cost the API server.
+/// Maximum number of reviews of one kind that are under way. Bounds what strangers may cost the API server.
 const AT_A_TIME: usize = 16;
 /// Maximum number of requests that wait for a review of one kind. Each keeps its head in memory meanwhile.
 const WAITING: usize = 64;
@@ -29,7 +29,7 @@ pub(super) struct Turn<'a> {
 
 /// Why a review gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NoReview {
+pub enum NoReview {
     /// Too many reviews are under way or wait. The client should try again later.
     #[error("too many reviews are under way")]
     Busy,

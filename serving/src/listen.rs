@@ -1,0 +1,115 @@
+//! Accepts connections.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::activity::Activity;
+use crate::auth::Authenticator;
+use crate::connection::{Connection, Streams, serve_connection};
+use crate::error::Error;
+use crate::files::{Files, FromFiles};
+use crate::peer::Service;
+use crate::strangers::Strangers;
+use crate::tls::{ServingCertificates, Spoken, server_config};
+
+/// How long to wait after a connection could not be accepted, such as for want of file descriptors.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// The parts of a server.
+pub struct Serving<S> {
+    /// Answers the requests.
+    pub service: Arc<S>,
+    /// Knows which client certificates are verified. The service calls it for each request.
+    pub authenticator: Arc<Authenticator>,
+    /// The certificates that clients see.
+    pub certificates: Arc<ServingCertificates>,
+    /// The versions of TLS and HTTP.
+    pub spoken: Spoken,
+    /// Maximum number of concurrent requests on a connection.
+    pub streams: Streams,
+    /// Maximum number of open connections, tunnels included. Beyond it, a new connection closes a stranger's: the oldest
+    /// from the address that has the most of them. If there is none, the new connection waits.
+    pub max_connections: usize,
+}
+
+/// Binds a listener to an address.
+///
+/// # Errors
+/// If the address is in use, or is not an address of this machine.
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
+    TcpListener::bind(address).await.map_err(|source| Error::Bind { address, source })
+}
+
+/// Serves until `stop` is cancelled. Answers under way then have a second to end.
+///
+/// # Errors
+/// If TLS can't be set up as configured. Nothing was served then.
+pub async fn serve<S: Service>(
+    listener: TcpListener,
+    serving: Serving<S>,
+    stop: CancellationToken,
+) -> Result<(), Error> {
+    let Serving { service, authenticator, certificates, spoken, streams, max_connections } = serving;
+    let acceptor = TlsAcceptor::from(Arc::new(server_config(Arc::clone(&certificates), &spoken)?));
+    let of_clients = authenticator.client_authorities().map(|authority| authority as Arc<dyn FromFiles>);
+    let of_server = certificates.all().map(|certificate| certificate as Arc<dyn FromFiles>);
+    let files = Files::new(of_server.chain(of_clients));
+    let (slots, strangers) = (Arc::new(Semaphore::new(max_connections)), Strangers::default());
+    let mut connections = JoinSet::new();
+    let accept = async {
+        loop {
+            let (stream, address) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "Failed to accept a connection");
+                    sleep(RETRY).await;
+                    continue;
+                }
+            };
+            while let Some(ended) = connections.try_join_next() {
+                report(ended);
+            }
+            if slots.available_permits() == 0 {
+                strangers.turn_one_away();
+            }
+            let slot = slots.clone().acquire_owned().await.expect("the semaphore must stay open");
+            let activity = Activity::new();
+            strangers.add(&activity, address.ip());
+            let connection = Connection {
+                service: Arc::clone(&service),
+                authenticator: Arc::clone(&authenticator),
+                acceptor: acceptor.clone(),
+                streams,
+                address,
+                activity,
+            };
+            let serving = serve_connection(connection, stream, stop.clone());
+            connections.spawn(async move {
+                serving.await;
+                drop(slot);
+            });
+        }
+    };
+    let both = async { tokio::join!(accept, files.watch()).0 };
+    let _: Option<Infallible> = stop.run_until_cancelled(both).await;
+    drop(listener);
+    while let Some(ended) = connections.join_next().await {
+        report(ended);
+    }
+    Ok(())
+}
+
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "The task of a connection failed");
+    }
+}
