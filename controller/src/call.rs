@@ -210,6 +210,11 @@ impl Answer {
         self.is_status
     }
 
+    /// The answer as it came.
+    pub(crate) fn body(&self) -> &Bytes {
+        &self.body
+    }
+
     /// The answer in JSON, which the call must have asked for: [`Accept::Json`] or [`Accept::MetadataJson`].
     ///
     /// # Errors

@@ -1,13 +1,15 @@
 //! Changes of objects outside their status.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use serde_json::{Value, json};
-use steersman_api::{Meta, ObjectKey, ResourceVersion, Status, Uid};
+use steersman_api::{Meta, ObjectKey, ResourceVersion, Uid};
 use steersman_informer::wire::Kind;
 
+use super::put_back::{Base, LastAnswers, PutBack};
 use super::status::{RememberedWay, Way, is};
 use super::{Changed, Client, Patch, Subresource};
-use crate::call::{Content, JSON};
 use crate::controller::SyncError;
 
 /// A change of an object: a merge patch that was decided on one version of the object.
@@ -42,13 +44,22 @@ impl ObjectChange {
 /// it reads the object in JSON, changes it and puts it back, so that fields which this program does not know survive.
 pub struct ObjectWriter<K> {
     client: Client<K>,
+    put_back: PutBack<K>,
     way: RememberedWay,
 }
 
 impl<K: Kind> ObjectWriter<K> {
     /// Writes through `client`.
     pub fn new(client: Client<K>) -> Self {
-        Self { client, way: RememberedWay::default() }
+        Self { put_back: PutBack::new(client.clone()), client, way: RememberedWay::default() }
+    }
+
+    /// Shares the answers to updates with other writers of the same kind, so that a write that follows another one needs no
+    /// read.
+    #[must_use]
+    pub fn remembering(mut self, answers: &Arc<LastAnswers>) -> Self {
+        self.put_back.remember(answers);
+        self
     }
 
     /// Writes a change.
@@ -68,15 +79,12 @@ impl<K: Kind> ObjectWriter<K> {
     }
 
     async fn update(&self, key: &ObjectKey, change: &ObjectChange) -> Result<Changed<K>, SyncError> {
-        let Some(mut object) = self.client.resource().get_json(key).await? else { return Ok(Changed::Gone) };
-        let meta = &object["metadata"];
-        let version = change.resource_version.to_string();
-        if meta["uid"] != change.uid.to_string() || meta["resourceVersion"] != version {
-            let found = meta["resourceVersion"].as_str().unwrap_or_default();
-            let message = format!("the object has been modified: it has version {found}, not {version}");
-            return Ok(Changed::Conflict(Status::failure(409, "Conflict", message).into()));
-        }
+        let mut object = match self.put_back.base(key, &change.uid, change.resource_version).await? {
+            Base::Object(object) => object,
+            Base::Gone => return Ok(Changed::Gone),
+            Base::Conflict(status) => return Ok(Changed::Conflict(status)),
+        };
         json_patch::merge(&mut object, &change.patch);
-        self.client.update(key, Content::json(JSON, &object)).await
+        self.put_back.put(key, Subresource::None, &object).await
     }
 }

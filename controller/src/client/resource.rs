@@ -268,6 +268,19 @@ impl ResourceClient {
         self.call("updating", Method::PUT, key, part.path(), Accept::Object, Some(object)).await
     }
 
+    /// As [`update`](Self::update), with the answer in JSON, with all of its fields.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub(super) async fn update_json(
+        &self,
+        key: &ObjectKey,
+        part: Subresource,
+        object: Content,
+    ) -> Result<Answer, SyncError> {
+        self.call("updating", Method::PUT, key, part.path(), Accept::Json, Some(object)).await
+    }
+
     /// Patches an object or a subresource.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! Writes of an object's status.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -7,6 +9,7 @@ use serde_json::{Value, json};
 use steersman_api::{ArcStr, Meta, ObjectKey, ResourceVersion, Status, Uid, merge_patch};
 use steersman_informer::wire::Kind;
 
+use super::put_back::{Base, LastAnswers, PutBack};
 use super::{Changed, Client, Patch, Subresource};
 use crate::call::{Accept, Call, Content, JSON};
 use crate::controller::SyncError;
@@ -86,6 +89,7 @@ impl StatusChange {
 /// The writer remembers the answer until the API server forbids a write. The next write then asks anew.
 pub struct StatusWriter<K> {
     client: Client<K>,
+    put_back: PutBack<K>,
     pub(super) way: RememberedWay,
 }
 
@@ -135,7 +139,15 @@ impl RememberedWay {
 impl<K: Kind> StatusWriter<K> {
     /// Writes through `client`.
     pub fn new(client: Client<K>) -> Self {
-        Self { client, way: RememberedWay::default() }
+        Self { put_back: PutBack::new(client.clone()), client, way: RememberedWay::default() }
+    }
+
+    /// Shares the answers to updates with other writers of the same kind, so that a write that follows another one needs no
+    /// read.
+    #[must_use]
+    pub fn remembering(mut self, answers: &Arc<LastAnswers>) -> Self {
+        self.put_back.remember(answers);
+        self
     }
 
     /// Writes a change.
@@ -145,8 +157,8 @@ impl<K: Kind> StatusWriter<K> {
     pub async fn write(&self, key: &ObjectKey, change: &StatusChange) -> Result<Changed<K>, SyncError> {
         let written = match self.way(key).await? {
             Way::Patch => self.client.patch_status(key, &Patch::Merge(change.patch())).await,
-            Way::Update => match self.client.resource().get_json(key).await {
-                Ok(object) => self.update(object, key, change).await,
+            Way::Update => match self.put_back.base(key, &change.uid, change.resource_version).await {
+                Ok(base) => self.update(base, key, change).await,
                 Err(error) if error.status().is_some_and(|status| is(status, StatusCode::FORBIDDEN)) => {
                     self.way.set(Some(Way::UpdateListed));
                     self.update_listed(key, change).await
@@ -164,30 +176,25 @@ impl<K: Kind> StatusWriter<K> {
 
     async fn update_listed(&self, key: &ObjectKey, change: &StatusChange) -> Result<Changed<K>, SyncError> {
         let object = self.client.resource().find_json(key).await?;
-        self.update(object, key, change).await
+        self.update(Base::of(object, &change.uid, change.resource_version), key, change).await
     }
 
     async fn update(
         &self,
-        object: Option<Value>,
+        base: Base,
         key: &ObjectKey,
         change: &StatusChange,
     ) -> Result<Changed<K>, SyncError> {
-        let Some(mut object) = object else { return Ok(Changed::Gone) };
-        let meta = &object["metadata"];
-        let version = change.resource_version.to_string();
-        if meta["uid"] != change.uid.to_string() || meta["resourceVersion"] != version {
-            let found = meta["resourceVersion"].as_str().unwrap_or_default();
-            let message = format!("the object has been modified: it has version {found}, not {version}");
-            return Ok(Changed::Conflict(Status::failure(409, "Conflict", message).into()));
-        }
+        let mut object = match base {
+            Base::Object(object) => object,
+            Base::Gone => return Ok(Changed::Gone),
+            Base::Conflict(status) => return Ok(Changed::Conflict(status)),
+        };
         json_patch::merge(&mut object["status"], &change.difference);
         if let Some((key, value)) = &change.annotation {
             object["metadata"]["annotations"][*key] = value.as_str().into();
         }
-        let content = Content::json(JSON, &object);
-        let answer = self.client.resource().update(key, Subresource::Status, content).await;
-        Changed::of(answer, |answer| self.client.decode(answer))
+        self.put_back.put(key, Subresource::Status, &object).await
     }
 
     async fn way(&self, key: &ObjectKey) -> Result<Way, SyncError> {
