@@ -94,6 +94,53 @@ async fn a_volume_is_attached_and_listed_and_detached_once_the_kubelet_has_let_i
     world.lists("n", &["other"]).await;
     eventually("the attachment is gone", || async { world.find("v", "n").await.is_none().then_some(()) })
         .await;
+    for operation in ["volume_attach", "volume_detach"] {
+        let labels = format!(
+            "{{migrated=\"false\",operation_name=\"{operation}\",status=\"success\",volume_plugin=\"{plugin}\"}}"
+        );
+        counts(&managed, &format!("storage_operation_duration_seconds_count{labels}")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_nodes_reach_by_themselves_is_listed_where_pods_need_it() {
+    let Scene { world, managed } = start().await;
+    world.node("a").await;
+    world.node("b").await;
+    let target = format!("iqn.2001-04.com.example:{}", world.namespace);
+    let iscsi = json!({"targetPortal": "10.0.0.1:3260", "iqn": target, "lun": 1});
+    world.volume_of("v", "ReadWriteOnce", json!({"iscsi": iscsi})).await;
+    let disk = format!("kubernetes.io/iscsi/10.0.0.1:3260:{target}:1");
+    world.pod("first", "a", &["v"]).await;
+    world.lists("a", &[&disk]).await;
+    let message = format!("AttachVolume.Attach succeeded for volume \"{}\" ", world.full("v"));
+    world.told("first", "Normal", "SuccessfulAttachVolume", &message).await;
+    world.uses_names("a", &[&disk]).await;
+
+    world.pod("second", "b", &["v"]).await;
+    let message = format!(
+        "Multi-Attach error for volume \"{}\" Volume is already used by pod(s) first",
+        world.full("v")
+    );
+    world.told("second", "Warning", "FailedAttachVolume", &message).await;
+    world.end("first").await;
+    // A disk that a pod spells out, and that many nodes may have.
+    let channel = json!({"targetWWNs": ["500a0982991b8dc5", "500a0982891b8dc5"], "lun": 2});
+    for (pod, node) in [("p", "a"), ("q", "b")] {
+        world.pod_with(pod, node, vec![json!({"name": "spelt", "fc": channel})]).await;
+        let message = "AttachVolume.Attach succeeded for volume \"spelt\" ";
+        world.told(pod, "Normal", "SuccessfulAttachVolume", message).await;
+    }
+    let spelt = "kubernetes.io/fc/[500a0982991b8dc5 500a0982891b8dc5]:2";
+    world.lists("a", &[spelt, &disk]).await;
+    world.lists("b", &[spelt]).await;
+
+    world.uses_names("a", &[]).await;
+    world.lists("b", &[spelt, &disk]).await;
+    world.lists("a", &[spelt]).await;
+    assert!(world.find("v", "b").await.is_none(), "no driver attaches it");
+    let labels = "{migrated=\"false\",operation_name=\"volume_detach\",status=\"success\",volume_plugin=\"kubernetes.io/iscsi\"}";
+    counts(&managed, &format!("storage_operation_duration_seconds_count{labels}")).await;
 }
 
 #[tokio::test]

@@ -3,14 +3,11 @@
 use steersman_api::ArcStr;
 use steersman_informer::{Interned, kind, projection};
 
-use super::claim_volumes::ClaimVolumes;
 use super::condition::{DisruptionTarget, Picked, PodScheduled, Ready, ReasonOf};
 use super::containers::{CompletionIndex, ContainerStatus, ContainerSummary, SidecarNames};
 use super::deletion_cost::Cost;
-use super::ephemeral_volumes::EphemeralVolumes;
 use super::index_failures::IndexFailures;
 use super::ip::{FamilyOf, IpPair};
-use super::pod_claims::UsedClaims;
 use super::pod_device_claims::{DeviceClaimStatus, DeviceClaims};
 use super::pod_failure::PodFailure;
 use super::pod_resources::{PodAllotment, PodDemand};
@@ -118,12 +115,6 @@ projection! {
         /// When an owner scales down, it deletes pods of lower cost first.
         pub cost: Cost = 12 "annotations",
     }
-
-    /// The claims that the pod's volumes are.
-    pub struct Claims {
-        /// The volumes that are claims.
-        pub volumes: ClaimVolumes = 1 "volumes",
-    }
 }
 
 impl Phase {
@@ -147,8 +138,6 @@ kind! {
         sidecars: Sidecars = 2 "spec",
         completion: Completion = 1 "metadata",
         deletion_cost: DeletionCost = 1 "metadata",
-        claims: Claims = 2 "spec",
-        ephemeral_volumes: EphemeralVolumes = 2 "spec",
         pinning: Pinning = 2 "spec",
         binding: Binding = 3 "status",
         tolerations: Shared<Tolerations> = 2 "spec",
@@ -159,7 +148,6 @@ kind! {
         running: Running = 3 "status",
         demand: Shared<PodDemand> = 2 "spec",
         allotment: Shared<PodAllotment> = 3 "status",
-        used_claims: UsedClaims = 2 "spec",
         device_claims: DeviceClaims = 2 "spec",
         device_claim_status: DeviceClaimStatus = 3 "status",
         start: PodStart = 3 "status",

@@ -5,20 +5,26 @@ use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{Field, FieldValue, WireError};
 use steersman_informer::{Interned, projection};
 
+use super::disk::{FibreChannelDisk, IscsiDisk};
+
 projection! {
     /// A volume of a pod. In protobuf the source is in a message of its own, and in JSON among the volume's members. No volume
     /// has fields with numbers from 1000 or members that begin with a dash: these fill the gaps of the other encoding.
     struct Volume {
-        pub name: ArcStr = 1 "name",
+        pub name: Interned = 1 "name",
         pub source: Source = 2 "-source",
         pub claim: Option<ClaimSource> = 1000 "persistentVolumeClaim",
         pub csi: Option<CsiSource> = 1001 "csi",
         pub ephemeral: Option<EphemeralSource> = 1002 "ephemeral",
+        pub iscsi: Option<IscsiDisk> = 1003 "iscsi",
+        pub fibre_channel: Option<FibreChannelDisk> = 1004 "fc",
     }
 
     /// The source of a volume in protobuf.
     struct Source {
+        pub iscsi: Option<IscsiDisk> = 8 "-iscsi",
         pub claim: Option<ClaimSource> = 10 "-claim",
+        pub fibre_channel: Option<FibreChannelDisk> = 17 "-fc",
         pub csi: Option<CsiSource> = 28 "-csi",
         pub ephemeral: Option<EphemeralSource> = 29 "-ephemeral",
     }
@@ -38,7 +44,7 @@ projection! {
         pub nothing: Option<bool> = 0 "",
     }
 
-    /// The pod's volumes that may have to be attached.
+    /// The pod's volumes that are claims, or that must be attached to the pod's node.
     pub struct PodVolumes {
         /// The volumes, in the order of the pod's spec.
         pub volumes: VolumeUses = 1 "volumes",
@@ -81,27 +87,73 @@ impl Running {
 /// A volume of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeUse {
-    /// The claim of this name.
-    Claim(ArcStr),
-    /// The claim that the ephemeral volume controller makes for the volume of this name.
-    Ephemeral(ArcStr),
+    /// A claim.
+    Claim {
+        /// The volume's name in the pod.
+        volume: Interned,
+        /// The claim's name.
+        claim: ArcStr,
+    },
+    /// A generic ephemeral volume of this name: the ephemeral volume controller makes a claim for it.
+    Ephemeral(Interned),
     /// A volume that this CSI driver makes on the pod's node. It is never attached.
     Inline(Interned),
+    /// A disk that the pod spells out itself.
+    Disk {
+        /// The volume's name in the pod.
+        volume: Interned,
+        /// The disk's unique name, as nodes list it.
+        unique_name: ArcStr,
+    },
 }
 
-/// The volumes of a pod that are claims, or that CSI drivers make. Those of other types are not cached.
+impl VolumeUse {
+    /// The name of the volume's claim, for a pod of this name. `None` if the volume is no claim. The claim of an ephemeral
+    /// volume is called as upstream's `VolumeClaimName` says.
+    pub fn claim_name(&self, pod: &str) -> Option<ArcStr> {
+        match self {
+            Self::Claim { claim, .. } => Some(claim.clone()),
+            Self::Ephemeral(volume) => Some(format!("{pod}-{volume}").into()),
+            Self::Inline(_) | Self::Disk { .. } => None,
+        }
+    }
+}
+
+impl PodVolumes {
+    /// The names of the claims that a pod of this name uses, those for its ephemeral volumes included.
+    pub fn claim_names<'a>(&'a self, pod: &'a str) -> impl Iterator<Item = ArcStr> + 'a {
+        self.volumes.0.iter().filter_map(move |volume| volume.claim_name(pod))
+    }
+
+    /// The names of the pod's generic ephemeral volumes.
+    pub fn ephemeral(&self) -> impl Iterator<Item = &Interned> {
+        self.volumes.0.iter().filter_map(|volume| match volume {
+            VolumeUse::Ephemeral(name) => Some(name),
+            _ => None,
+        })
+    }
+}
+
+/// The volumes of a pod that are claims, that CSI drivers make, or that are disks in a network. Those of other types are not
+/// cached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeUses(pub Box<[VolumeUse]>);
 
 impl VolumeUses {
     fn add(&mut self, volume: Volume) {
-        let Volume { name, source, claim, csi, ephemeral } = volume;
+        let Volume { name, source, claim, csi, ephemeral, iscsi, fibre_channel } = volume;
+        let disk = || {
+            let iscsi = iscsi.or(source.iscsi).map(|disk| disk.unique_name());
+            iscsi.or_else(|| fibre_channel.or(source.fibre_channel)?.unique_name())
+        };
         let found = if let Some(claim) = claim.or(source.claim) {
-            VolumeUse::Claim(claim.name)
+            VolumeUse::Claim { volume: name, claim: claim.name }
         } else if ephemeral.or(source.ephemeral).is_some() {
             VolumeUse::Ephemeral(name)
         } else if let Some(csi) = csi.or(source.csi) {
             VolumeUse::Inline(csi.driver)
+        } else if let Some(unique_name) = disk() {
+            VolumeUse::Disk { volume: name, unique_name }
         } else {
             return;
         };

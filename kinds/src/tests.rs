@@ -23,7 +23,6 @@ use super::deployment::{
 use super::device_class::DeviceClass;
 use super::endpoint_slice::{AddressType, EndpointSlice};
 use super::endpoints::Endpoints;
-use super::ephemeral_volumes::EphemeralVolumes;
 use super::ip_address::{IPAddress, IpAddressSpec};
 use super::job::{Job, JobTtl};
 use super::lease::{Lease, Renewal};
@@ -38,8 +37,7 @@ use super::persistent_volume_claim::{
     BETA_STORAGE_CLASS, BIND_COMPLETED, ClaimAnnotations, ClaimSelector, ClaimStatus, ClaimedVolume,
     MIGRATED_TO, PersistentVolumeClaim, SELECTED_NODE, VolumeDemand,
 };
-use super::pod::{Claims, DeletionCost, DisruptionReason, Pod};
-use super::pod_claims::{PodClaim, UsedClaims};
+use super::pod::{DeletionCost, DisruptionReason, Pod};
 use super::pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 use super::pod_resources::{PodAllotment, PodDemand, ResizeInfeasible};
 use super::pod_secrets::PodSecrets;
@@ -241,22 +239,6 @@ fn endpoint_slices_are_the_same_in_both_encodings() {
     assert_eq!(json.members()[0].hints.as_ref().unwrap().for_zones[1].name, "z2");
     assert_eq!(json.ports()[0].name.as_deref(), Some(""));
     assert_eq!((json.ports()[1].protocol.as_ref(), json.ports()[1].port), (None, None));
-}
-
-#[test]
-fn the_volumes_of_a_pod_that_have_a_template_are_ephemeral() {
-    let template = json!({"volumeClaimTemplate": {"spec": {}}});
-    for (volumes, names) in [
-        (json!([]), &[][..]),
-        (json!([{"name": "a", "ephemeral": template}, {"name": "b", "emptyDir": {}}]), &["a"]),
-        (json!([{"name": "b", "persistentVolumeClaim": {"claimName": "c"}}]), &[]),
-        (json!([{"name": "b", "ephemeral": template}, {"name": "a", "ephemeral": {}}]), &["b", "a"]),
-    ] {
-        for pod in decoded::<Pod>(&json!({"spec": {"volumes": volumes}}), EphemeralVolumes::BIT) {
-            let found = &EphemeralVolumes::of(&pod).unwrap().names.0;
-            assert_eq!(found.iter().map(|name| &**name).collect::<Vec<_>>(), names, "{volumes}");
-        }
-    }
 }
 
 #[test]
@@ -584,16 +566,7 @@ fn stateful_sets_are_the_same_in_both_encodings() {
 }
 
 #[test]
-fn claims_among_a_pods_volumes_are_found_in_both_encodings() {
-    let pod = json!({"spec": {"volumes": [
-        {"name": "config", "configMap": {"name": "c"}},
-        {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}},
-        {"name": "scratch", "emptyDir": {}},
-    ]}});
-    for pod in decoded::<Pod>(&pod, Claims::BIT) {
-        let volumes = &Claims::of(&pod).unwrap().volumes.0;
-        assert_eq!((volumes.len(), &*volumes[0].volume, &*volumes[0].claim), (1, "data", "data-web-0"));
-    }
+fn the_phase_of_a_claim_is_the_same_in_both_encodings() {
     let claim = json!({"metadata": {"name": "data-web-0"}, "status": {"phase": "Bound"}});
     let [json, protobuf] = kept::<PersistentVolumeClaim>(&claim);
     assert_eq!(json, protobuf);
@@ -1052,36 +1025,26 @@ fn each_type_of_volume_source_is_found_in_both_encodings() {
             "awsElasticBlockStore" | "cinder" | "portworxVolume" => json!({"volumeID": "h"}),
             "hostPath" | "local" => json!({"path": "h"}),
             "nfs" => json!({"server": "s", "path": "h"}),
-            "iscsi" => json!({"targetPortal": "t", "iqn": "h", "lun": 1}),
+            "iscsi" => json!({"targetPortal": "10.0.0.1:3260", "iqn": "iqn.2001-04.com.example:d", "lun": 1}),
+            "fc" => json!({"targetWWNs": ["5005", "5006"], "lun": 2}),
             "azureFile" => json!({"secretName": "s", "shareName": "h"}),
             "vsphereVolume" => json!({"volumePath": "h"}),
             "azureDisk" => json!({"diskName": "d", "diskURI": "h"}),
             "csi" => json!({"driver": "d", "volumeHandle": "h"}),
             _ => json!({}),
         };
-        let known = handle != json!({});
+        let expected = match kind.member {
+            "iscsi" => "10.0.0.1:3260:iqn.2001-04.com.example:d:1",
+            "fc" => "[5005 5006]:2",
+            _ if handle == json!({}) => "",
+            _ => "h",
+        };
         let volume =
             json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1"}, kind.member: handle}});
         for volume in decoded::<PersistentVolume>(&volume, u64::MAX) {
             let source = VolumeSource::of(&volume).unwrap();
             assert_eq!(source.kind.map(|kind| kind.member), Some(kind.member));
-            assert_eq!(source.handle.as_str(), if known { "h" } else { "" }, "{}", kind.member);
+            assert_eq!(source.handle.as_str(), expected, "{}", kind.member);
         }
-    }
-}
-
-#[test]
-fn claims_of_ephemeral_volumes_are_among_those_that_a_pod_uses() {
-    let volumes = json!([
-        {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
-        {"name": "b", "emptyDir": {}},
-        {"name": "c", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}},
-    ]);
-    for pod in
-        decoded::<Pod>(&json!({"metadata": {"name": "p"}, "spec": {"volumes": volumes}}), UsedClaims::BIT)
-    {
-        let claims = &UsedClaims::of(&pod).unwrap().claims;
-        assert_eq!(*claims.0, [PodClaim::Named("data".into()), PodClaim::Ephemeral("c".into())]);
-        assert_eq!(claims.0[1].name("p"), "p-c");
     }
 }

@@ -8,6 +8,8 @@ use steersman_informer::wire::{
 };
 use steersman_informer::{Interned, projection};
 
+use super::disk::{FIBRE_CHANNEL_PLUGIN, FibreChannelDisk, ISCSI_PLUGIN, IscsiDisk};
+
 /// A type of volume source.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SourceKind {
@@ -20,8 +22,22 @@ pub struct SourceKind {
     pub plugin: &'static str,
     /// The CSI driver that serves the type instead of the plugin, as upstream's `csi-translation-lib` says.
     pub migrated_to: Option<&'static str>,
-    /// The member of the source that names the data, with its number in protobuf.
-    handle: Option<(u32, &'static str)>,
+    handle: Handle,
+}
+
+/// What names the data in a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Handle {
+    /// Controllers do not read it.
+    Unread,
+    /// A member with this number in protobuf.
+    Member(u32, &'static str),
+    /// The handle that a CSI driver knows.
+    Csi,
+    /// [`IscsiDisk::handle`].
+    Iscsi,
+    /// [`FibreChannelDisk::handle`].
+    FibreChannel,
 }
 
 const fn source(
@@ -29,7 +45,7 @@ const fn source(
     member: &'static str,
     plugin: &'static str,
     migrated_to: Option<&'static str>,
-    handle: Option<(u32, &'static str)>,
+    handle: Handle,
 ) -> SourceKind {
     SourceKind { member, number, plugin, migrated_to, handle }
 }
@@ -41,47 +57,65 @@ pub static SOURCES: &[SourceKind] = &[
         "gcePersistentDisk",
         "kubernetes.io/gce-pd",
         Some("pd.csi.storage.gke.io"),
-        Some((1, "pdName")),
+        Handle::Member(1, "pdName"),
     ),
     source(
         2,
         "awsElasticBlockStore",
         "kubernetes.io/aws-ebs",
         Some("ebs.csi.aws.com"),
-        Some((1, "volumeID")),
+        Handle::Member(1, "volumeID"),
     ),
-    source(3, "hostPath", "kubernetes.io/host-path", None, Some((1, "path"))),
-    source(4, "glusterfs", "", None, None),
-    source(5, "nfs", "kubernetes.io/nfs", None, Some((2, "path"))),
-    source(6, "rbd", "", None, None),
-    source(7, "iscsi", "kubernetes.io/iscsi", None, Some((2, "iqn"))),
-    source(8, "cinder", "kubernetes.io/cinder", Some("cinder.csi.openstack.org"), Some((1, "volumeID"))),
-    source(9, "cephfs", "", None, None),
-    source(10, "fc", "kubernetes.io/fc", None, None),
-    source(11, "flocker", "", None, None),
-    source(12, "flexVolume", "kubernetes.io/flexvolume", None, None),
-    source(13, "azureFile", "kubernetes.io/azure-file", Some("file.csi.azure.com"), Some((2, "shareName"))),
+    source(3, "hostPath", "kubernetes.io/host-path", None, Handle::Member(1, "path")),
+    source(4, "glusterfs", "", None, Handle::Unread),
+    source(5, "nfs", "kubernetes.io/nfs", None, Handle::Member(2, "path")),
+    source(6, "rbd", "", None, Handle::Unread),
+    source(7, "iscsi", ISCSI_PLUGIN, None, Handle::Iscsi),
+    source(
+        8,
+        "cinder",
+        "kubernetes.io/cinder",
+        Some("cinder.csi.openstack.org"),
+        Handle::Member(1, "volumeID"),
+    ),
+    source(9, "cephfs", "", None, Handle::Unread),
+    source(10, "fc", FIBRE_CHANNEL_PLUGIN, None, Handle::FibreChannel),
+    source(11, "flocker", "", None, Handle::Unread),
+    source(12, "flexVolume", "kubernetes.io/flexvolume", None, Handle::Unread),
+    source(
+        13,
+        "azureFile",
+        "kubernetes.io/azure-file",
+        Some("file.csi.azure.com"),
+        Handle::Member(2, "shareName"),
+    ),
     source(
         14,
         "vsphereVolume",
         "kubernetes.io/vsphere-volume",
         Some("csi.vsphere.vmware.com"),
-        Some((1, "volumePath")),
+        Handle::Member(1, "volumePath"),
     ),
-    source(15, "quobyte", "", None, None),
-    source(16, "azureDisk", "kubernetes.io/azure-disk", Some("disk.csi.azure.com"), Some((2, "diskURI"))),
-    source(17, "photonPersistentDisk", "", None, None),
+    source(15, "quobyte", "", None, Handle::Unread),
+    source(
+        16,
+        "azureDisk",
+        "kubernetes.io/azure-disk",
+        Some("disk.csi.azure.com"),
+        Handle::Member(2, "diskURI"),
+    ),
+    source(17, "photonPersistentDisk", "", None, Handle::Unread),
     source(
         18,
         "portworxVolume",
         "kubernetes.io/portworx-volume",
         Some("pxd.portworx.com"),
-        Some((1, "volumeID")),
+        Handle::Member(1, "volumeID"),
     ),
-    source(19, "scaleIO", "", None, None),
-    source(20, "local", "kubernetes.io/local-volume", None, Some((1, "path"))),
-    source(21, "storageos", "", None, None),
-    source(22, "csi", CSI_PLUGIN, None, Some((2, "volumeHandle"))),
+    source(19, "scaleIO", "", None, Handle::Unread),
+    source(20, "local", "kubernetes.io/local-volume", None, Handle::Member(1, "path")),
+    source(21, "storageos", "", None, Handle::Unread),
+    source(22, "csi", CSI_PLUGIN, None, Handle::Csi),
 ];
 
 /// The plugin of volumes that a CSI driver serves.
@@ -98,8 +132,8 @@ pub fn migrated_driver(plugin: &str) -> Option<&'static str> {
 pub struct VolumeSource {
     /// The type. `None` if the volume has a type that this version does not know.
     pub kind: Option<&'static SourceKind>,
-    /// What names the data among the sources of that type: a path, a volume's ID or handle, a share's name. Empty for types
-    /// of which controllers do not read it.
+    /// What names the data among the sources of that type: a path, a volume's ID or handle, a share's name, a disk's address.
+    /// Empty for types of which controllers do not read it.
     pub handle: ArcStr,
     /// The CSI driver that the source names. Empty for all types but `csi`.
     pub driver: Interned,
@@ -114,6 +148,17 @@ projection! {
         pub handle: ArcStr = 2 "volumeHandle",
         pub read_only: bool = 3 "readOnly",
     }
+
+    /// A source of which nothing is read.
+    struct Anything {
+        pub nothing: Option<bool> = 0 "",
+    }
+}
+
+fn message<M: FieldValue>(field: Field<'_>) -> Result<M, WireError> {
+    let mut message = M::default();
+    message.merge(field)?;
+    Ok(message)
 }
 
 impl VolumeSource {
@@ -133,6 +178,52 @@ impl VolumeSource {
     fn set_csi(&mut self, source: CsiSource) {
         (self.driver, self.handle, self.read_only) = (source.driver, source.handle, source.read_only);
     }
+
+    fn merge_source(&mut self, handle: Handle, field: Field<'_>) -> Result<(), WireError> {
+        match handle {
+            Handle::Unread => {}
+            Handle::Member(number, _) => {
+                let mut source = field.message()?;
+                while let Some(field) = source.field()? {
+                    if field.number == number {
+                        self.handle = field.text()?.into();
+                    }
+                }
+            }
+            Handle::Csi => self.set_csi(message(field)?),
+            Handle::Iscsi => self.handle = message::<IscsiDisk>(field)?.handle(),
+            Handle::FibreChannel => {
+                self.handle = message::<FibreChannelDisk>(field)?.handle().unwrap_or_default();
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the source of this type. Returns whether there is one.
+    fn read_source<'de, D: Deserializer<'de>>(&mut self, handle: Handle, value: D) -> Result<bool, D::Error> {
+        match handle {
+            Handle::Unread => Ok(nullable::<Option<Anything>, D>(value)?.is_some()),
+            Handle::Member(_, member) => {
+                let source = Option::<serde_json::Value>::deserialize(value)?;
+                if let Some(source) = &source {
+                    self.handle = source[member].as_str().unwrap_or_default().into();
+                }
+                Ok(source.is_some())
+            }
+            Handle::Csi => {
+                let source = nullable::<Option<CsiSource>, D>(value)?;
+                Ok(source.map(|source| self.set_csi(source)).is_some())
+            }
+            Handle::Iscsi => {
+                let disk = nullable::<Option<IscsiDisk>, D>(value)?;
+                Ok(disk.map(|disk| self.handle = disk.handle()).is_some())
+            }
+            Handle::FibreChannel => {
+                let disk = nullable::<Option<FibreChannelDisk>, D>(value)?;
+                Ok(disk.map(|disk| self.handle = disk.handle().unwrap_or_default()).is_some())
+            }
+        }
+    }
 }
 
 impl Message for VolumeSource {
@@ -144,18 +235,7 @@ impl Message for VolumeSource {
         while let Some(field) = sources.field()? {
             let Some(kind) = SOURCES.iter().find(|kind| kind.number == field.number) else { continue };
             self.kind = Some(kind);
-            if kind.plugin == CSI_PLUGIN {
-                let mut source = CsiSource::default();
-                source.merge(field)?;
-                self.set_csi(source);
-            } else if let Some((number, _)) = kind.handle {
-                let mut source = field.message()?;
-                while let Some(field) = source.field()? {
-                    if field.number == number {
-                        self.handle = field.text()?.into();
-                    }
-                }
-            }
+            self.merge_source(kind.handle, field)?;
         }
         Ok(())
     }
@@ -168,17 +248,8 @@ impl Message for VolumeSource {
         let Some(kind) = SOURCES.iter().find(|kind| kind.member == name) else {
             return ignore(value);
         };
-        if kind.plugin == CSI_PLUGIN {
-            if let Some(source) = nullable::<Option<CsiSource>, D>(value)? {
-                self.kind = Some(kind);
-                self.set_csi(source);
-            }
-            return Ok(());
-        }
-        let Some(source) = Option::<serde_json::Value>::deserialize(value)? else { return Ok(()) };
-        self.kind = Some(kind);
-        if let Some((_, member)) = kind.handle {
-            self.handle = source[member].as_str().unwrap_or_default().into();
+        if self.read_source(kind.handle, value)? {
+            self.kind = Some(kind);
         }
         Ok(())
     }

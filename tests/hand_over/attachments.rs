@@ -22,9 +22,16 @@ pub(super) async fn there_and_back(assets: &Path, cluster: Cluster) {
         world.pod(&format!("p-{volume}"), node, &[volume]).await;
         world.attach(volume, node).await;
     }
-    world.lists("a", &["v1", "v2"]).await;
+    // A disk without a driver, of which only the node's list tells.
+    let iscsi =
+        serde_json::json!({"targetPortal": "10.0.0.1:3260", "iqn": "iqn.2001-04.com.example:d", "lun": 0});
+    world.volume_of("disk", "ReadWriteOnce", serde_json::json!({"iscsi": iscsi})).await;
+    world.pod("p-disk", "a", &["disk"]).await;
+    let disk = "kubernetes.io/iscsi/10.0.0.1:3260:iqn.2001-04.com.example:d:0";
+    world.lists("a", &[disk, "v1", "v2"]).await;
     world.lists("b", &["v3"]).await;
-    world.uses("a", &["v1", "v2"]).await;
+    let (v1, v2) = (world.unique("v1"), world.unique("v2"));
+    world.uses_names("a", &[disk, &v1, &v2]).await;
     world.uses("b", &["v3"]).await;
     // One that the external attacher has not served yet.
     world.volume("v4", "ReadWriteOnce").await;
@@ -52,9 +59,9 @@ pub(super) async fn there_and_back(assets: &Path, cluster: Cluster) {
     let after = world.state().await;
     let kept: Vec<_> = after.iter().filter(|line| before.contains(line)).cloned().collect();
     assert_eq!(kept, without_lists_of_b(&before), "we changed what upstream left");
-    world.uses("a", &["v2"]).await;
+    world.uses_names("a", &[disk, &v2]).await;
     world.detach("v1", "a").await;
-    world.lists("a", &["v2"]).await;
+    world.lists("a", &[disk, "v2"]).await;
     // Upstream finishes a detachment that has begun.
     world.end("p-v3").await;
     world.uses("b", &[]).await;
@@ -66,6 +73,9 @@ pub(super) async fn there_and_back(assets: &Path, cluster: Cluster) {
     let _fourth = upstream();
     world.let_go("v3", "b").await;
     one_more(&world, "fourth").await;
+    world.end("p-disk").await;
+    world.uses_names("a", &[&v2]).await;
+    world.lists("a", &["v2"]).await;
     world.lists("b", &["fourth", "second", "third", "v4"]).await;
 }
 

@@ -78,7 +78,13 @@ impl Attachments {
     /// Reports, as the node's kubelet, which volumes the node uses.
     pub async fn uses(&self, node: &str, volumes: &[&str]) {
         let in_use: Vec<_> = volumes.iter().map(|volume| self.unique(volume)).collect();
-        self.node_status(node, json!({"volumesInUse": in_use})).await;
+        let in_use: Vec<_> = in_use.iter().map(String::as_str).collect();
+        self.uses_names(node, &in_use).await;
+    }
+
+    /// As [`uses`](Self::uses), with the unique names of the volumes.
+    pub async fn uses_names(&self, node: &str, volumes: &[&str]) {
+        self.node_status(node, json!({"volumesInUse": volumes})).await;
     }
 
     async fn node_status(&self, node: &str, status: Value) {

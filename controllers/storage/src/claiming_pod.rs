@@ -1,33 +1,18 @@
 //! Pods with claims.
 
-use steersman_api::{ArcStr, Meta};
+use steersman_api::ArcStr;
 use steersman_informer::{Index, IndexValue, Informer, View, keep};
-use steersman_kinds::ephemeral_volumes::EphemeralVolumes;
-use steersman_kinds::pod::{Claims, Phase, Placement, Pod};
+use steersman_kinds::pod::{Phase, Placement, Pod};
+use steersman_kinds::pod_volumes::PodVolumes;
 
 keep! {
     /// What the controllers read of a pod.
-    pub struct ClaimingPod: Pod => Placement, Phase, Claims, EphemeralVolumes
+    pub struct ClaimingPod: Pod => Placement, Phase, PodVolumes
 }
 
-/// The name of the claim for a generic ephemeral volume. Upstream: `VolumeClaimName`.
-pub(crate) fn claim_name(pod: &str, volume: &str) -> ArcStr {
-    format!("{pod}-{volume}").into()
-}
-
-/// The names of the claims of a pod's volumes, those for generic ephemeral volumes included.
-pub(crate) fn claim_names<'a>(
-    pod: &'a Meta,
-    claims: &'a Claims,
-    ephemeral: &'a EphemeralVolumes,
-) -> impl Iterator<Item = ArcStr> + 'a {
-    let named = claims.volumes.0.iter().map(|volume| volume.claim.clone());
-    named.chain(ephemeral.names.0.iter().map(|volume| claim_name(&pod.key.name, volume)))
-}
-
-/// The names of the claims of a cached pod's volumes.
+/// The names of the claims of a cached pod's volumes, those for generic ephemeral volumes included.
 pub(crate) fn claim_names_of(pod: &View<ClaimingPod>) -> impl Iterator<Item = ArcStr> {
-    claim_names(pod.meta(), pod.get::<Claims>(), pod.get::<EphemeralVolumes>())
+    pod.get::<PodVolumes>().claim_names(&pod.meta().key.name)
 }
 
 /// An index of pods by the namespace and the name of each claim ([`IndexValue::Pair`]).

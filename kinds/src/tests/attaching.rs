@@ -50,17 +50,30 @@ fn the_volumes_that_a_pod_needs_are_found_in_both_encodings() {
                 {"name": "b", "persistentVolumeClaim": {"claimName": "data"}},
                 {"name": "c", "ephemeral": template},
                 {"name": "d", "csi": {"driver": "inline.example.com"}},
+                {"name": "e", "iscsi": {"targetPortal": "10.0.0.1:3260", "iqn": "iqn", "lun": 0}},
+                {"name": "f", "fc": {"targetWWNs": ["5005", "5006"], "lun": 0}},
+                {"name": "g", "fc": {"wwids": ["3600508b4"]}},
+                {"name": "h", "fc": {"targetWWNs": ["5005"]}},
             ]},
             "status": {"initContainerStatuses": states},
         });
         for pod in decoded::<Pod>(&pod, PodVolumes::BIT | Running::BIT) {
-            let uses = &PodVolumes::of(&pod).unwrap().volumes.0;
+            let volumes = PodVolumes::of(&pod).unwrap();
+            let disk = |name: &str, unique: &str| VolumeUse::Disk {
+                volume: name.into(),
+                unique_name: unique.into(),
+            };
             let all = [
-                VolumeUse::Claim("data".into()),
+                VolumeUse::Claim { volume: "b".into(), claim: "data".into() },
                 VolumeUse::Ephemeral("c".into()),
                 VolumeUse::Inline("inline.example.com".into()),
+                disk("e", "kubernetes.io/iscsi/10.0.0.1:3260:iqn:0"),
+                disk("f", "kubernetes.io/fc/[5005 5006]:0"),
+                disk("g", "kubernetes.io/fc/[3600508b4]"),
             ];
-            assert_eq!(uses[..], all, "{name}");
+            assert_eq!(volumes.volumes.0[..], all, "{name}");
+            assert_eq!(volumes.claim_names("p").collect::<Vec<_>>(), ["data", "p-c"]);
+            assert_eq!(volumes.ephemeral().map(|name| &**name).collect::<Vec<_>>(), ["c"]);
             assert_eq!(Running::of(&pod).unwrap().any(), expected, "{name}");
         }
     }

@@ -15,22 +15,21 @@ use steersman_controller::controller::{Controller, FinishedSync, Observation, St
 use steersman_controller::own_writes::{Freshness, OwnWrites};
 use steersman_controller::plan::Plan;
 use steersman_informer::wire::{Group, Object};
-use steersman_informer::{AnyInformer, Index as CacheIndex, IndexValue, Lister, View};
-use steersman_kinds::csi_driver::Attaching as DriverAttaching;
+use steersman_informer::{AnyInformer, Index as CacheIndex, IndexValue, Lister};
 use steersman_kinds::node::{Node, Readiness, Taints};
 use steersman_kinds::node_volumes::{Attaching, NodeVolumes};
 use steersman_kinds::pod::Pod;
 use steersman_kinds::volume_attachment::VolumeAttachment;
 use tokio::time::Instant;
 
-use super::metrics::Metrics;
+use super::AttachingNode;
+use super::metrics::{Ending, Metrics, Operation, Subject};
 use super::names::VolumeName;
-use super::node_lists::NodeLists;
+use super::node_lists::{Change, Changed, NodeLists};
 use super::observed::{self, Attachment, Memory, Observed, Settings, Site, User};
 use super::outcome::Outcome;
 use super::plan::{Action, Step, plan};
 use super::volumes::{OUT_OF_SERVICE, Volumes};
-use super::{AttachingNode, WatchedDriver};
 
 /// How long a key waits at most for a cache that lags.
 const BEHIND: Duration = Duration::from_secs(1);
@@ -41,8 +40,8 @@ pub(super) struct AttachDetachController {
     pub nodes: Lister<AttachingNode>,
     /// The nodes by the names of the volumes that they list as attached.
     pub by_attached: CacheIndex<AttachingNode>,
-    pub drivers: Lister<WatchedDriver>,
     pub attachment_cache: Arc<dyn AnyInformer>,
+    pub node_cache: Arc<dyn AnyInformer>,
     pub first_looks: FirstLooks,
     pub client: Client<VolumeAttachment>,
     pub node_client: Client<Node>,
@@ -83,7 +82,7 @@ impl AttachDetachController {
     fn cached(&self, volume: &VolumeName, nodes: &[&ArcStr]) -> Result<HashMap<ArcStr, Shown>, SyncError> {
         let mut found = HashMap::new();
         for node in nodes {
-            let key = ObjectKey::new("", volume.attachment(node));
+            let Some(key) = attachment_key(volume, node) else { continue };
             let cached = self.volumes.attachments.get(&key);
             let cached =
                 cached.map_err(|one| SyncError::Unreadable(format!("VolumeAttachment {}", one.key)))?;
@@ -109,8 +108,8 @@ impl AttachDetachController {
     ) -> Result<HashMap<ArcStr, Shown>, SyncError> {
         let mut found = HashMap::new();
         for node in nodes {
-            let object = self.client.get(&ObjectKey::new("", volume.attachment(node))).await?;
-            if let Some(object) = object {
+            let Some(key) = attachment_key(volume, node) else { continue };
+            if let Some(object) = self.client.get(&key).await? {
                 found.insert((*node).clone(), Shown::of(&object));
             }
         }
@@ -144,9 +143,8 @@ impl AttachDetachController {
     }
 
     fn is_attachable(&self, volume: &VolumeName) -> Result<bool, SyncError> {
-        let driver = self.drivers.get(&ObjectKey::new("", volume.driver()));
-        let driver = driver.map_err(|driver| SyncError::Unreadable(format!("CSIDriver {}", driver.key)))?;
-        Ok(driver.is_none_or(|driver: View<WatchedDriver>| driver.get::<DriverAttaching>().is_required()))
+        let attachable = self.volumes.is_attachable(volume);
+        attachable.map_err(|driver| SyncError::Unreadable(format!("CSIDriver {}", driver.key)))
     }
 
     fn tell<'a>(
@@ -171,6 +169,33 @@ impl AttachDetachController {
         });
     }
 
+    /// Measures the detachments from nodes where nothing is left of the volume.
+    fn detached(&self, volume: &VolumeName, left: &BTreeMap<ArcStr, Memory>) {
+        for memory in left.values() {
+            if let Some(since) = memory.detaching_since {
+                self.ended(volume, memory.migrated, Operation::Detach, Ending::Success, since.elapsed());
+            }
+        }
+    }
+
+    fn ended(
+        &self,
+        volume: &VolumeName,
+        migrated: bool,
+        operation: Operation,
+        ending: Ending,
+        took: Duration,
+    ) {
+        let subject = Subject { plugin: volume.plugin(), migrated };
+        self.metrics.ended(&subject, operation, ending, took);
+    }
+
+    /// Measures an attempt to attach a volume.
+    fn attempted(&self, volume: &VolumeName, site: &Site, ending: Ending) {
+        let took = site.memory.attaching_since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.ended(volume, site.memory.migrated, Operation::Attach, ending, took);
+    }
+
     async fn create(
         &self,
         volume: &VolumeName,
@@ -178,17 +203,20 @@ impl AttachDetachController {
         site: &Site,
         pv: &ArcStr,
     ) -> Result<Outcome, SyncError> {
-        let name = volume.attachment(node);
+        let Some(((driver, _), key)) = volume.csi().zip(attachment_key(volume, node)) else {
+            return Err(SyncError::Failed(format!("{volume} has no VolumeAttachments")));
+        };
+        let name = &key.name;
         let object = json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
             "metadata": {"name": name},
-            "spec": {"attacher": volume.driver(), "nodeName": node, "source": {"persistentVolumeName": pv}},
+            "spec": {"attacher": driver, "nodeName": node, "source": {"persistentVolumeName": pv}},
         });
         let created =
             self.own_writes.write(volume, self.client.create("", Content::json(JSON, &object))).await;
         match created {
             Ok(Created::Now(object)) => Ok(Outcome::Found(Some(Attachment::of(&object)))),
-            Ok(Created::Exists(_)) => match self.client.get(&ObjectKey::new("", name.clone())).await? {
+            Ok(Created::Exists(_)) => match self.client.get(&key).await? {
                 Some(object) => Ok(Outcome::Found(Some(Attachment::of(&object)))),
                 None => Err(SyncError::Failed(format!("VolumeAttachment {name} is gone"))),
             },
@@ -197,6 +225,7 @@ impl AttachDetachController {
             }
             Err(error) => {
                 if let Some(status) = error.status() {
+                    self.attempted(volume, site, Ending::Failure);
                     self.tell_failure(
                         site,
                         &format!("kubernetes.io/csi: attacher.Attach failed: {}", status.message),
@@ -207,6 +236,29 @@ impl AttachDetachController {
         }
     }
 
+    async fn set(&self, node: &ArcStr, volume: &VolumeName, change: Change) -> Result<Outcome, SyncError> {
+        Ok(match self.lists.set(node, volume, change).await? {
+            Changed::Done => Outcome::Done,
+            Changed::InUse => Outcome::Use { in_use: true, listed: true },
+            Changed::NodeGone => Outcome::NodeGone,
+        })
+    }
+
+    async fn unlist(
+        &self,
+        node: &ArcStr,
+        volume: &VolumeName,
+        site: &Site,
+        change: Change,
+    ) -> Result<Outcome, SyncError> {
+        let outcome = self.set(node, volume, change).await;
+        if volume.is_disk() && !matches!(outcome, Ok(Outcome::Use { .. })) {
+            let ending = if outcome.is_ok() { Ending::Success } else { Ending::Failure };
+            self.ended(volume, site.memory.migrated, Operation::Detach, ending, Duration::ZERO);
+        }
+        outcome
+    }
+
     async fn delete(
         &self,
         volume: &VolumeName,
@@ -214,10 +266,20 @@ impl AttachDetachController {
         site: &Site,
         uid: &Uid,
     ) -> Result<Outcome, SyncError> {
-        let key = ObjectKey::new("", volume.attachment(node));
+        let Some(key) = attachment_key(volume, node) else { return Ok(Outcome::Found(None)) };
         let deletion = Delete::of(uid);
         let call = self.client.delete(&key, &deletion);
-        match self.own_writes.remove::<VolumeAttachment, _>(volume, uid, call).await? {
+        let deleted = self.own_writes.remove::<VolumeAttachment, _>(volume, uid, call).await;
+        match deleted {
+            Err(ref error) if !error.is_end_of_leadership() => {
+                self.ended(volume, site.memory.migrated, Operation::Detach, Ending::Failure, Duration::ZERO);
+            }
+            Ok(Deleted::Gone) => {
+                self.ended(volume, site.memory.migrated, Operation::Detach, Ending::Success, Duration::ZERO);
+            }
+            _ => {}
+        }
+        match deleted? {
             Deleted::Now(..) => Ok(Outcome::Found(site.attachment.clone())),
             Deleted::Gone => Ok(Outcome::Found(None)),
             Deleted::Conflict(status) => {
@@ -225,6 +287,11 @@ impl AttachDetachController {
             }
         }
     }
+}
+
+/// The key of the VolumeAttachment of a volume to a node. `None` if such volumes have none.
+fn attachment_key(volume: &VolumeName, node: &str) -> Option<ObjectKey> {
+    Some(ObjectKey::new("", volume.attachment(node)?))
 }
 
 fn uses(volumes: &NodeVolumes, volume: &VolumeName) -> bool {
@@ -250,11 +317,18 @@ impl Controller for AttachDetachController {
         }
         let (users, exclusive) = self.sites(volume)?;
         if users.is_empty() {
-            self.memories.lock().remove(volume);
+            let memories = self.memories.lock().remove(volume);
+            self.detached(volume, &memories.unwrap_or_default());
             self.own_writes.forget(volume);
             return Ok(Observation::Nothing);
         }
-        if self.first_looks.look(self.client.resource(), &self.attachment_cache).await? == Look::Behind {
+        // What is attached where is said by VolumeAttachments, and of disks by nodes.
+        let look = if volume.is_disk() {
+            self.first_looks.look(self.node_client.resource(), &self.node_cache).await?
+        } else {
+            self.first_looks.look(self.client.resource(), &self.attachment_cache).await?
+        };
+        if look == Look::Behind {
             return Ok(Observation::Behind(BEHIND));
         }
         let nodes: Vec<_> = users.keys().collect();
@@ -284,6 +358,10 @@ impl Controller for AttachDetachController {
             settings: self.settings,
             now: Instant::now(),
         };
+        self.detached(volume, &memories);
+        for (migrated, took) in observed.take_detached() {
+            self.ended(volume, migrated, Operation::Detach, Ending::Success, took);
+        }
         observed.settle();
         Ok(Observation::Ready(observed))
     }
@@ -296,10 +374,9 @@ impl Controller for AttachDetachController {
         let node = &step.node;
         let site = observed.sites.get(node).expect("a step must be for a node that was observed");
         match &step.action {
-            action @ (Action::List | Action::Unlist) => {
-                let exists = self.lists.set(node, volume, *action == Action::List).await?;
-                return Ok(if exists { Outcome::Done } else { Outcome::NodeGone });
-            }
+            Action::List => return self.set(node, volume, Change::List).await,
+            Action::Unlist => return self.unlist(node, volume, site, Change::Unlist).await,
+            Action::UnlistUnused => return self.unlist(node, volume, site, Change::UnlistUnused).await,
             Action::CheckUse => {
                 let live = self.node_client.get(&ObjectKey::new("", node.clone())).await?;
                 let Some(live) = live else { return Ok(Outcome::NodeGone) };
@@ -308,7 +385,8 @@ impl Controller for AttachDetachController {
                 return Ok(Outcome::Use { in_use: uses(&volumes, volume), listed });
             }
             Action::Probe => {
-                let live = self.client.get(&ObjectKey::new("", volume.attachment(node))).await?;
+                let Some(key) = attachment_key(volume, node) else { return Ok(Outcome::Found(None)) };
+                let live = self.client.get(&key).await?;
                 return Ok(Outcome::Found(live.map(|object| Attachment::of(&object))));
             }
             Action::Create(pv) => return self.create(volume, node, site, pv).await,
@@ -317,11 +395,15 @@ impl Controller for AttachDetachController {
                 tracing::info!(%node, reason = reason.as_str(), "Detaching a volume without the kubelet's consent");
                 self.metrics.forced(*reason);
             }
-            Action::Announce => self.tell(&site.users, EventType::Normal, |user| {
-                // Upstream's message ends with a space.
-                format!("AttachVolume.Attach succeeded for volume {:?} ", user.persistent_volume)
-            }),
+            Action::Announce => {
+                self.attempted(volume, site, Ending::Success);
+                self.tell(&site.users, EventType::Normal, |user| {
+                    // Upstream's message ends with a space.
+                    format!("AttachVolume.Attach succeeded for volume {:?} ", user.persistent_volume)
+                });
+            }
             Action::Fail(why) => {
+                self.attempted(volume, site, Ending::Failure);
                 tracing::warn!(%node, error = why, "Volume was not attached");
                 self.tell_failure(site, why);
             }

@@ -27,14 +27,22 @@ pub(super) struct Index {
     departed: HashMap<ArcStr, Box<[ArcStr]>>,
 }
 
-/// A pod that is scheduled, has claims, and has not ended.
-#[derive(Clone, Debug)]
+/// A pod that is scheduled, has claims or disks, and has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pod {
     pub uid: Uid,
     pub node: ArcStr,
     pub created: Option<Time>,
     /// The pod's claims, and the volumes that they led to.
     pub claims: Vec<(Claim, Option<Use>)>,
+    /// The disks that the pod spells out itself.
+    pub disks: Vec<Use>,
+}
+
+impl Pod {
+    fn uses(&self) -> impl Iterator<Item = &Use> {
+        self.claims.iter().filter_map(|(_, found)| found.as_ref()).chain(&self.disks)
+    }
 }
 
 /// A claim of a pod.
@@ -45,12 +53,15 @@ pub(super) struct Claim {
     pub is_owned: bool,
 }
 
-/// A volume that a claim led to.
+/// A volume that a claim led to, or that a pod spells out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Use {
     pub volume: VolumeName,
+    /// The name of the PersistentVolume; for a disk that a pod spells out, of the volume in the pod.
     pub persistent_volume: ArcStr,
     pub exclusive: bool,
+    /// Whether a CSI driver serves the volume, though its type is another one.
+    pub migrated: bool,
 }
 
 /// The pods on a node that need a volume.
@@ -61,42 +72,38 @@ pub(super) struct Users {
 }
 
 impl Index {
-    /// Adds or replaces a pod. Returns the volumes of which the users may have changed.
+    /// Adds or replaces a pod. Returns the volumes of which the users may have changed: none if the pod needs what it needed
+    /// before, as after most changes of a pod's status.
     pub(super) fn set_pod(
         &mut self,
         key: &ObjectKey,
-        pod: Pod,
+        mut pod: Pod,
         find: impl Fn(&Claim, &Uid) -> Option<Use>,
     ) -> Vec<VolumeName> {
-        let mut pod = pod;
-        let mut touched = Vec::new();
-        match self.pods.remove(key) {
-            Some(old) if old.uid == pod.uid && old.node == pod.node => {
-                for (claim, found) in &mut pod.claims {
-                    *found = old
-                        .claims
-                        .iter()
-                        .find(|(other, _)| other == claim)
-                        .and_then(|(_, found)| found.clone());
-                }
-                self.unlink(key, &old);
-            }
-            Some(old) => touched = self.unlink(key, &old),
-            None => {}
-        }
+        let old = self.pods.remove(key);
+        let same = old.as_ref().filter(|old| old.uid == pod.uid && old.node == pod.node);
         for (claim, found) in &mut pod.claims {
-            if let Some(newer) = find(claim, &pod.uid) {
-                touched.extend(found.replace(newer).map(|older| older.volume));
-            }
-            self.by_claim.entry(claim.key.clone()).or_default().insert(key.clone());
-            if let Some(found) = found {
-                touched.push(found.volume.clone());
-                let nodes = self.by_volume.entry(found.volume.clone()).or_default();
-                nodes.entry(pod.node.clone()).or_default().insert(key.clone());
-            }
+            let known = || same?.claims.iter().find(|(other, _)| other == claim)?.1.clone();
+            *found = find(claim, &pod.uid).or_else(known);
+        }
+        let mut touched = Vec::new();
+        if old.as_ref() != Some(&pod) {
+            touched = old.map(|old| self.unlink(key, &old)).unwrap_or_default();
+            self.link(key, &pod, &mut touched);
         }
         self.pods.insert(key.clone(), pod);
         touched
+    }
+
+    fn link(&mut self, key: &ObjectKey, pod: &Pod, touched: &mut Vec<VolumeName>) {
+        for (claim, _) in &pod.claims {
+            self.by_claim.entry(claim.key.clone()).or_default().insert(key.clone());
+        }
+        for found in pod.uses() {
+            touched.push(found.volume.clone());
+            let nodes = self.by_volume.entry(found.volume.clone()).or_default();
+            nodes.entry(pod.node.clone()).or_default().insert(key.clone());
+        }
     }
 
     /// Looks for the volumes of all pods that have this claim once more.
@@ -121,14 +128,15 @@ impl Index {
 
     fn unlink(&mut self, key: &ObjectKey, pod: &Pod) -> Vec<VolumeName> {
         let mut touched = Vec::new();
-        for (claim, found) in &pod.claims {
+        for (claim, _) in &pod.claims {
             if let Some(pods) = self.by_claim.get_mut(&claim.key) {
                 pods.remove(key);
                 if pods.is_empty() {
                     self.by_claim.remove(&claim.key);
                 }
             }
-            let Some(found) = found else { continue };
+        }
+        for found in pod.uses() {
             touched.push(found.volume.clone());
             let Some(nodes) = self.by_volume.get_mut(&found.volume) else { continue };
             if let Some(pods) = nodes.get_mut(&pod.node) {
@@ -199,7 +207,7 @@ impl Index {
     /// All volumes of a driver that pods need, or that are attached.
     pub(super) fn volumes_of(&self, driver: &str) -> Vec<VolumeName> {
         let all = self.by_volume.keys().chain(self.attached.keys());
-        all.filter(|volume| volume.driver() == driver).cloned().collect()
+        all.filter(|volume| volume.driver() == Some(driver)).cloned().collect()
     }
 
     /// All volumes that pods need, or that are attached.
@@ -217,25 +225,28 @@ impl Index {
             pods.sort_by(|(a, a_key, _), (b, b_key, _)| (a, a_key).cmp(&(b, b_key)));
             let site = sites.entry(node.clone()).or_default();
             for (_, key, pod) in pods {
-                let uses = pod.claims.iter().filter_map(|(_, found)| found.as_ref());
-                let Some(found) = uses.into_iter().find(|found| found.volume == *volume) else { continue };
+                let Some(found) = pod.uses().find(|found| found.volume == *volume) else { continue };
                 site.exclusive |= found.exclusive;
                 site.users.push(User {
                     pod: key.clone(),
                     uid: pod.uid.clone(),
                     persistent_volume: found.persistent_volume.clone(),
+                    migrated: found.migrated,
                 });
             }
         }
         sites
     }
 
-    /// How many pairs of volumes and nodes pods ask for, by driver.
-    pub(super) fn wanted(&self) -> BTreeMap<String, i64> {
-        count(self.by_volume.iter().map(|(volume, nodes)| (volume, nodes.len())))
+    /// How many pairs of volumes and nodes pods ask for, by plugin: those for which `counts` returns true.
+    pub(super) fn wanted(&self, counts: impl Fn(&VolumeName, &str) -> bool) -> BTreeMap<String, i64> {
+        let nodes = |volume: &VolumeName, nodes: &BTreeMap<ArcStr, BTreeSet<ObjectKey>>| {
+            nodes.keys().filter(|node| counts(volume, node)).count()
+        };
+        count(self.by_volume.iter().map(|(volume, users)| (volume, nodes(volume, users))))
     }
 
-    /// How many pairs of volumes and nodes have a VolumeAttachment, by driver.
+    /// How many pairs of volumes and nodes have a VolumeAttachment, by plugin.
     pub(super) fn attached(&self) -> BTreeMap<String, i64> {
         count(self.attached.iter().map(|(volume, nodes)| (volume, nodes.len())))
     }
@@ -243,7 +254,7 @@ impl Index {
 
 fn count<'a>(volumes: impl Iterator<Item = (&'a VolumeName, usize)>) -> BTreeMap<String, i64> {
     let mut counts = BTreeMap::<String, i64>::new();
-    for (volume, nodes) in volumes {
+    for (volume, nodes) in volumes.filter(|(_, nodes)| *nodes > 0) {
         *counts.entry(volume.plugin()).or_default() += i64::try_from(nodes).unwrap_or(i64::MAX);
     }
     counts

@@ -2,18 +2,43 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 
 use super::plan::Reason;
 use super::volumes::Volumes;
 
-/// Counts the volumes that are detached by force.
+/// Counts the volumes that are detached by force, and measures how long attaching and detaching takes.
 #[derive(Clone, Debug)]
 pub(super) struct Metrics {
     forced: IntCounterVec,
+    operations: HistogramVec,
+}
+
+/// An operation on a volume. The metric's label `operation_name`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Attach,
+    Detach,
+}
+
+/// How an operation ended. The metric's label `status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Success,
+    Failure,
+}
+
+/// A volume in the labels of metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Subject {
+    /// The name of the volume's plugin.
+    pub plugin: String,
+    /// Whether a CSI driver serves a volume of another type.
+    pub migrated: bool,
 }
 
 impl Metrics {
@@ -23,17 +48,40 @@ impl Metrics {
             "[ALPHA] Number of times the A/D Controller performed a forced detach",
         );
         let forced = IntCounterVec::new(opts, &["reason"]);
-        Self { forced: forced.expect("a constant metric description must be valid") }
+        let opts =
+            HistogramOpts::new("storage_operation_duration_seconds", "[ALPHA] Storage operation duration")
+                .buckets(vec![0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0]);
+        let labels = &["volume_plugin", "operation_name", "status", "migrated"];
+        Self {
+            forced: forced.expect("a constant metric description must be valid"),
+            operations: HistogramVec::new(opts, labels).expect("a constant metric description must be valid"),
+        }
     }
 
-    /// Registers the counter, and the gauges that count `volumes`.
+    /// Registers the metrics, and the gauges that count `volumes`.
     pub(super) fn register(
         &self,
         registry: &Registry,
         volumes: Arc<Volumes>,
     ) -> Result<(), prometheus::Error> {
         registry.register(Box::new(self.forced.clone()))?;
+        registry.register(Box::new(self.operations.clone()))?;
         registry.register(Box::new(Counts { volumes }))
+    }
+
+    /// An operation on a volume has ended.
+    pub(super) fn ended(&self, subject: &Subject, operation: Operation, ending: Ending, took: Duration) {
+        let operation = match operation {
+            Operation::Attach => "volume_attach",
+            Operation::Detach => "volume_detach",
+        };
+        let ending = match ending {
+            Ending::Success => "success",
+            Ending::Failure => "fail-unknown",
+        };
+        let migrated = if subject.migrated { "true" } else { "false" };
+        let labels = [&*subject.plugin, operation, ending, migrated];
+        self.operations.with_label_values(&labels).observe(took.as_secs_f64());
     }
 
     pub(super) fn forced(&self, reason: Reason) {
@@ -88,10 +136,8 @@ impl Collector for Counts {
                 total.with_label_values(&[&*plugin, state]).set(count);
             }
         };
-        let index = self.volumes.index.lock();
-        count(index.wanted(), "desired_state_of_world");
-        count(index.attached(), "actual_state_of_world");
-        drop(index);
+        count(self.volumes.wanted(), "desired_state_of_world");
+        count(self.volumes.attached(), "actual_state_of_world");
         in_use.collect().into_iter().chain(total.collect()).collect()
     }
 }

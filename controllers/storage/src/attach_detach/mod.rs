@@ -13,8 +13,11 @@
 //!   soon as one attempt to detach it has failed or taken two minutes.
 //! - A volume is detached by force only from a node that is not ready. Upstream also skips its check of a healthy node that
 //!   unmounted the volume late.
-//! - Volumes that a pod spells out itself, of types that were once served inside Kubernetes, and volumes of the types `fc`,
-//!   `iscsi` and `flexVolume` are not attached.
+//! - Volumes that a pod spells out itself, of types that were once served inside Kubernetes, and volumes of the type
+//!   `flexVolume` are not attached.
+//!
+//! Disks of the types `iscsi` and `fc` have no VolumeAttachments, since nodes reach them by themselves. That such a disk is
+//! attached says only the list in the node's status, which the kubelet waits for; it is gone with the node.
 
 mod backoff;
 mod controller;
@@ -159,6 +162,8 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         claims: claims.lister(),
         volumes: persistent.lister(),
         attachments: attachments.lister(),
+        nodes: nodes.lister(),
+        drivers: drivers.lister(),
         by_volume: attachments.add_index("persistentVolumeName", by_volume),
     });
     let by_attached = nodes.add_index("volumesAttached", by_attached);
@@ -205,8 +210,8 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         volumes: Arc::clone(&volumes),
         nodes: nodes.lister(),
         by_attached,
-        drivers: drivers.lister(),
         attachment_cache: attachments.any(),
+        node_cache: nodes.any(),
         first_looks: context.first_looks.clone(),
         client: Client::keeping::<WatchedAttachment>(sender),
         node_client,

@@ -6,15 +6,37 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use steersman_api::{ArcStr, ObjectKey, ResourceVersion, Uid};
-use steersman_controller::client::{Changed, Client, Patch};
+use steersman_controller::client::{Changed as Written, Client, Patch};
 use steersman_controller::controller::SyncError;
 use steersman_informer::wire::{Group, Object};
 use steersman_informer::{Lister, View};
 use steersman_kinds::node::Node;
-use steersman_kinds::node_volumes::{AttachedVolume, NodeVolumes};
+use steersman_kinds::node_volumes::NodeVolumes;
 
 use super::AttachingNode;
 use super::names::VolumeName;
+
+/// A change of a node's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Adds the volume.
+    List,
+    /// Removes the volume.
+    Unlist,
+    /// Removes the volume unless the node's kubelet uses it, or is about to.
+    UnlistUnused,
+}
+
+/// The outcome of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changed {
+    /// The list is as wanted.
+    Done,
+    /// The kubelet uses the volume, so that it stays in the list.
+    InUse,
+    /// The node does not exist.
+    NodeGone,
+}
 
 /// How often a write that lost against another one is made again at once.
 const ATTEMPTS: usize = 3;
@@ -53,23 +75,27 @@ enum Last {
 struct State {
     uid: Uid,
     version: ResourceVersion,
-    attached: Vec<AttachedVolume>,
+    volumes: NodeVolumes,
 }
 
 impl State {
     fn of(node: &Node) -> Self {
-        let attached = NodeVolumes::of(node).map(|volumes| volumes.attached.clone()).unwrap_or_default();
+        let volumes = NodeVolumes::of(node).cloned().unwrap_or_default();
         let meta = node.meta();
-        Self { uid: meta.uid.clone(), version: meta.resource_version, attached }
+        Self { uid: meta.uid.clone(), version: meta.resource_version, volumes }
+    }
+
+    fn uses(&self, volume: &VolumeName) -> bool {
+        self.volumes.in_use.iter().any(|one| one == volume.as_str())
     }
 
     fn has(&self, volume: &VolumeName) -> bool {
-        self.attached.iter().any(|one| one.name == volume.as_str())
+        self.volumes.attached.iter().any(|one| one.name == volume.as_str())
     }
 
     /// The patch that adds or removes a volume.
     fn patch(&self, volume: &VolumeName, listed: bool) -> Value {
-        let others = self.attached.iter().filter(|one| one.name != volume.as_str());
+        let others = self.volumes.attached.iter().filter(|one| one.name != volume.as_str());
         let added = listed.then(|| (volume.as_str(), ""));
         let all = others.map(|one| (one.name.as_str(), one.device_path.as_str())).chain(added);
         let all: Vec<_> = all.map(|(name, path)| json!({"name": name, "devicePath": path})).collect();
@@ -128,7 +154,8 @@ impl NodeLists {
         Ok(state)
     }
 
-    /// Adds a volume to a node's list, or removes it. Returns false if the node does not exist.
+    /// Changes a node's list. A kubelet that begins to use the volume meanwhile changes the version of the node, so that a
+    /// removal of an unused volume is refused, and decided again.
     ///
     /// # Errors
     /// The call failed.
@@ -136,30 +163,34 @@ impl NodeLists {
         &self,
         node: &ArcStr,
         volume: &VolumeName,
-        listed: bool,
-    ) -> Result<bool, SyncError> {
+        change: Change,
+    ) -> Result<Changed, SyncError> {
+        let listed = change == Change::List;
         let key = ObjectKey::new("", node.clone());
         let slot = Arc::clone(self.written.lock().entry(node.clone()).or_default());
         let _writing = slot.writing.lock().await;
         let mut state = self.base(&key, &slot).await?;
         for _ in 0..ATTEMPTS {
-            let Some(base) = state else { return Ok(false) };
+            let Some(base) = state else { return Ok(Changed::NodeGone) };
             if base.has(volume) == listed {
-                return Ok(true);
+                return Ok(Changed::Done);
+            }
+            if change == Change::UnlistUnused && base.uses(volume) {
+                return Ok(Changed::InUse);
             }
             let attempt = Attempt { slot: &slot, is_over: false };
             let patched = self.client.patch_status(&key, &Patch::Merge(base.patch(volume, listed))).await;
             match patched {
-                Ok(Changed::Now(node)) => {
+                Ok(Written::Now(node)) => {
                     attempt.over();
                     *slot.last.lock() = Last::Known(State::of(&node));
-                    return Ok(true);
+                    return Ok(Changed::Done);
                 }
-                Ok(Changed::Gone) => {
+                Ok(Written::Gone) => {
                     attempt.over();
-                    return Ok(false);
+                    return Ok(Changed::NodeGone);
                 }
-                Ok(Changed::Conflict(_)) => {
+                Ok(Written::Conflict(_)) => {
                     attempt.over();
                     state = self.read(&key, &slot).await?;
                 }

@@ -59,8 +59,10 @@ pub(super) struct Site {
 pub(super) struct User {
     pub pod: ObjectKey,
     pub uid: Uid,
-    /// The PersistentVolume by which the pod has the volume.
+    /// The PersistentVolume by which the pod has the volume; for a disk that the pod spells out, the volume in the pod.
     pub persistent_volume: ArcStr,
+    /// Whether a CSI driver serves the volume, though its type is another one.
+    pub migrated: bool,
 }
 
 /// A node.
@@ -91,8 +93,12 @@ pub(super) struct Attachment {
 pub(super) struct Memory {
     /// Since when no pod needs the volume there.
     pub unneeded_since: Option<Instant>,
-    /// Since when the external attacher is to attach the volume. A failure begins anew.
+    /// Since when the external attacher is to attach the volume, until pods are told. A failure begins anew.
     pub attaching_since: Option<Instant>,
+    /// Since when the external attacher is to detach the volume.
+    pub detaching_since: Option<Instant>,
+    /// Whether the pods that needed the volume last had it as one of a type that was once served inside Kubernetes.
+    pub migrated: bool,
     /// Whether pods have been told that the volume is attached.
     pub announced: bool,
     /// Whether pods have been told that another node has the volume.
@@ -148,7 +154,11 @@ impl Site {
     fn settle(&mut self, now: Instant) {
         let (is_needed, may_be_attached) = (!self.users.is_empty(), self.may_be_attached());
         let is_awaited = self.attachment.as_ref().is_some_and(|one| !one.attached && !one.deleting);
+        let is_attached = self.attachment.as_ref().is_some_and(|one| one.attached && !one.deleting);
         let memory = &mut self.memory;
+        if let Some(user) = self.users.first() {
+            memory.migrated = user.migrated;
+        }
         if is_needed {
             memory.unneeded_since = None;
             memory.forced = false;
@@ -160,22 +170,39 @@ impl Site {
             memory.unneeded_since = may_be_attached.then_some(memory.unneeded_since.unwrap_or(now));
             memory.forced &= may_be_attached;
         }
-        memory.attaching_since = (is_needed && is_awaited).then_some(memory.attaching_since.unwrap_or(now));
+        let is_to_be_told = is_attached && !memory.announced;
+        memory.attaching_since = match memory.attaching_since {
+            since if is_needed && is_awaited => Some(since.unwrap_or(now)),
+            since if is_needed && is_to_be_told => since,
+            _ => None,
+        };
         if !may_be_attached {
             memory.announced = false;
             memory.detaching.reset();
         }
-        if is_needed && self.attachment.as_ref().is_some_and(|one| one.attached && !one.deleting) {
-            self.memory.attaching.reset();
+        if is_needed && is_attached {
+            memory.attaching.reset();
         }
     }
 }
 
 impl Observed {
+    /// Forgets when the detachments that are complete began. Returns their times.
+    pub(super) fn take_detached(&mut self) -> Vec<(bool, Duration)> {
+        let now = self.now;
+        let gone = self.sites.values_mut().filter(|site| site.attachment.is_none());
+        let ended = |site: &mut Site| Some((site.memory.migrated, now - site.memory.detaching_since.take()?));
+        gone.filter_map(ended).collect()
+    }
+
     /// Brings what is remembered of each node up to date with what is observed. Call it once after observing.
     pub(super) fn settle(&mut self) {
         let now = self.now;
         self.sites.values_mut().for_each(|site| site.settle(now));
+        if self.volume.is_disk() {
+            // Pods are told once the node lists the disk.
+            self.sites.values_mut().for_each(|site| site.memory.announced = site.is_listed());
+        }
     }
 
     /// What must be remembered until the next sync.

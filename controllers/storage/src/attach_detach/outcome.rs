@@ -29,7 +29,7 @@ impl Observed {
             StepResult::Skipped => return,
             StepResult::Failed(_) => {
                 match step.action {
-                    Action::List | Action::Unlist => memory.listing.fail(now),
+                    Action::List | Action::Unlist | Action::UnlistUnused => memory.listing.fail(now),
                     Action::CheckUse | Action::Delete(_) => memory.detaching.fail(now),
                     Action::Probe | Action::Create(_) => memory.attaching.fail(now),
                     Action::Force(_) | Action::Announce | Action::Fail(_) | Action::Refuse(_) => {}
@@ -42,10 +42,14 @@ impl Observed {
                 site.node = None;
                 site.is_unused = true;
             }
-            (Action::List | Action::Unlist, _) if site.node.is_none() => {}
-            (action @ (Action::List | Action::Unlist), _) => {
+            (Action::List | Action::Unlist | Action::UnlistUnused, _) if site.node.is_none() => {}
+            (Action::UnlistUnused, Outcome::Use { .. }) => {
+                site.in_use = true;
+                memory.detaching.fail(now);
+            }
+            (action @ (Action::List | Action::Unlist | Action::UnlistUnused), _) => {
                 memory.listing.reset();
-                if action == Action::Unlist {
+                if action != Action::List {
                     memory.announced = false;
                 }
                 if let Some(node) = &mut site.node {
@@ -69,6 +73,7 @@ impl Observed {
                 memory.attaching_since = site.attachment.is_some().then_some(now);
             }
             (Action::Delete(_), Outcome::Found(left)) => {
+                memory.detaching_since = left.is_some().then_some(memory.detaching_since.unwrap_or(now));
                 // The external attacher holds it by a finalizer.
                 site.attachment = left.map(|left| Attachment { deleting: true, ..left });
             }

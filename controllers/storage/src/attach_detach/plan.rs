@@ -16,6 +16,8 @@
 //! no other node may have it ─> create the VolumeAttachment ─> wait for the external attacher ─> list it
 //! ```
 //!
+//! A disk that nodes reach by themselves needs only the list: it is unlisted in the same write that finds it unused.
+//!
 //! The one way around the consent of a kubelet is force: see [`force`].
 
 use std::time::Duration;
@@ -46,6 +48,8 @@ pub(super) enum Action {
     List,
     /// Takes the volume from the list in the node's status.
     Unlist,
+    /// As [`Self::Unlist`], unless the kubelet uses the volume in that version of the node.
+    UnlistUnused,
     /// Asks the API server whether the node's kubelet uses the volume.
     CheckUse,
     /// Asks the API server for the VolumeAttachment.
@@ -144,10 +148,14 @@ fn detach(observed: &Observed, site: &Site) -> Next {
         }
     }
     if site.is_listed() {
-        return memory
-            .listing
-            .until(observed.now)
-            .map_or(Next::Do(Action::Unlist), |at| Next::Wait(Some(at)));
+        let unlist = match force {
+            Ok(reason) if observed.volume.is_disk() && !memory.forced => {
+                return Next::Do(Action::Force(reason));
+            }
+            Err(_) if observed.volume.is_disk() => Action::UnlistUnused,
+            _ => Action::Unlist,
+        };
+        return memory.listing.until(observed.now).map_or(Next::Do(unlist), |at| Next::Wait(Some(at)));
     }
     let Some(attachment) = &site.attachment else { return NOTHING };
     match force {
@@ -165,6 +173,13 @@ fn attach(observed: &Observed, name: &ArcStr, site: &Site) -> Next {
     let after = |backoff: &super::backoff::Backoff, action: Action| {
         backoff.until(now).map_or(Next::Do(action), |until| Next::Wait(Some(until)))
     };
+    if observed.volume.is_disk() {
+        return match (node.listed, memory.announced) {
+            (true, true) => NOTHING,
+            (true, false) => Next::Do(Action::Announce),
+            (false, _) => turn(observed, name, site).unwrap_or_else(|| after(&memory.listing, Action::List)),
+        };
+    }
     let Some(attachment) = &site.attachment else {
         return match (node.listed, observed.settings.verify) {
             (true, false) => NOTHING,
@@ -207,43 +222,47 @@ fn attach(observed: &Observed, name: &ArcStr, site: &Site) -> Next {
 }
 
 fn timeout(volume: &VolumeName) -> String {
-    let (driver, handle) = (volume.driver(), volume.handle());
+    let (driver, handle) = volume.csi().unwrap_or_default();
     format!("timed out waiting for external-attacher of {driver} CSI driver to attach volume {handle}")
 }
 
 fn create(observed: &Observed, name: &ArcStr, site: &Site) -> Next {
-    if observed.exclusive {
-        let others = || observed.sites.iter().filter(|(other, _)| *other != name);
-        let mut blocking = others().filter(|(_, other)| other.blocks()).peekable();
-        if blocking.peek().is_some() {
-            // A node that is about to lose the volume is no reason to complain.
-            let mut keeps = blocking.filter(|(_, other)| {
-                let is_leaving = other.users.is_empty()
-                    && (other.attachment.as_ref().is_some_and(|one| one.deleting)
-                        || matches!(detach(observed, other), Next::Do(_)));
-                other.is_attached() && !is_leaving
-            });
-            let is_kept = keeps.next().is_some();
-            if !is_kept || site.memory.reported_elsewhere {
-                return NOTHING;
-            }
-            let users: Vec<&User> = others()
-                .filter(|(_, other)| other.is_attached())
-                .flat_map(|(_, other)| &other.users)
-                .collect();
-            let refusal = |user: &User| (user.clone(), refusal(&user.pod, &users));
-            return Next::Do(Action::Refuse(site.users.iter().map(refusal).collect()));
-        }
-        // Of several nodes that want the volume, the one with the first name gets it.
-        let wants = |other: &Site| {
-            !other.users.is_empty() && !other.may_be_attached() && other.node.is_some_and(|node| node.managed)
-        };
-        if observed.sites.range::<ArcStr, _>(..name).any(|(_, other)| wants(other)) {
-            return NOTHING;
-        }
+    turn(observed, name, site).unwrap_or_else(|| {
+        let action = Action::Create(site.users[0].persistent_volume.clone());
+        site.memory.attaching.until(observed.now).map_or(Next::Do(action), |until| Next::Wait(Some(until)))
+    })
+}
+
+/// What comes next at a node that wants the volume and can't have it yet, because another node may have it. `None` if it is
+/// the node's turn.
+fn turn(observed: &Observed, name: &ArcStr, site: &Site) -> Option<Next> {
+    if !observed.exclusive {
+        return None;
     }
-    let action = Action::Create(site.users[0].persistent_volume.clone());
-    site.memory.attaching.until(observed.now).map_or(Next::Do(action), |until| Next::Wait(Some(until)))
+    let others = || observed.sites.iter().filter(|(other, _)| *other != name);
+    let mut blocking = others().filter(|(_, other)| other.blocks()).peekable();
+    if blocking.peek().is_some() {
+        // A node that is about to lose the volume is no reason to complain.
+        let mut keeps = blocking.filter(|(_, other)| {
+            let is_leaving = other.users.is_empty()
+                && (other.attachment.as_ref().is_some_and(|one| one.deleting)
+                    || matches!(detach(observed, other), Next::Do(_)));
+            other.is_attached() && !is_leaving
+        });
+        let is_kept = keeps.next().is_some();
+        if !is_kept || site.memory.reported_elsewhere {
+            return Some(NOTHING);
+        }
+        let users: Vec<&User> =
+            others().filter(|(_, other)| other.is_attached()).flat_map(|(_, other)| &other.users).collect();
+        let refusal = |user: &User| (user.clone(), refusal(&user.pod, &users));
+        return Some(Next::Do(Action::Refuse(site.users.iter().map(refusal).collect())));
+    }
+    // Of several nodes that want the volume, the one with the first name gets it.
+    let wants = |other: &Site| {
+        !other.users.is_empty() && !other.may_be_attached() && other.node.is_some_and(|node| node.managed)
+    };
+    observed.sites.range::<ArcStr, _>(..name).any(|(_, other)| wants(other)).then_some(NOTHING)
 }
 
 /// Why a pod does not get the volume, without names from other namespaces.

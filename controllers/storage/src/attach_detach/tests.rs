@@ -13,6 +13,7 @@ use super::observed::{Attachment, Node, Observed, Settings, Site, User};
 use super::outcome::Outcome;
 use super::plan::{Action, Reason, Step, plan};
 
+mod index;
 mod simulation;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -21,9 +22,13 @@ fn volume() -> VolumeName {
     VolumeName::new("d.example.com", "vol-1").unwrap()
 }
 
+fn disk() -> VolumeName {
+    VolumeName::parse("kubernetes.io/iscsi/10.0.0.1:3260:iqn.d:0").unwrap()
+}
+
 fn user(pod: &str) -> User {
     let pod: ObjectKey = pod.parse().unwrap();
-    User { uid: Uid::from(&*pod.name), pod, persistent_volume: "pv".into() }
+    User { uid: Uid::from(&*pod.name), pod, persistent_volume: "pv".into(), migrated: false }
 }
 
 /// A node that is ready, and managed by the controller.
@@ -142,16 +147,25 @@ fn fails(_: &Step) -> StepResult<Outcome> {
 fn names_are_upstreams() {
     let volume = volume();
     assert_eq!(volume.as_str(), "kubernetes.io/csi/d.example.com^vol-1");
-    assert_eq!((volume.driver(), volume.handle()), ("d.example.com", "vol-1"));
+    assert_eq!(volume.csi(), Some(("d.example.com", "vol-1")));
     // printf '%s' vol-1d.example.comn1 | sha256sum
     let digest = "30f6d22005837af41fef7d63fe7b3970943d7d3f3347148ba9b313bbaab0f238";
-    assert_eq!(volume.attachment("n1"), format!("csi-{digest}"));
+    assert_eq!(volume.attachment("n1").unwrap(), format!("csi-{digest}"));
     assert_eq!(VolumeName::parse(volume.as_str()), Some(volume));
     let odd = VolumeName::new("d", "a^b").unwrap();
-    assert_eq!((odd.driver(), odd.handle()), ("d", "a^b"));
-    for foreign in
-        ["", "kubernetes.io/fc/x", "kubernetes.io/csi/d", "kubernetes.io/csi/^h", "kubernetes.io/csi/d^"]
-    {
+    assert_eq!(odd.csi(), Some(("d", "a^b")));
+    assert_eq!((disk().csi(), disk().attachment("n1")), (None, None));
+    assert_eq!(disk().plugin(), "kubernetes.io/iscsi");
+    assert_eq!(VolumeName::parse("kubernetes.io/fc/[5005]:0").unwrap().plugin(), "kubernetes.io/fc");
+    for foreign in [
+        "",
+        "kubernetes.io/fc/",
+        "kubernetes.io/fcx/y",
+        "kubernetes.io/nfs/x",
+        "kubernetes.io/csi/d",
+        "kubernetes.io/csi/^h",
+        "kubernetes.io/csi/d^",
+    ] {
         assert_eq!(VolumeName::parse(foreign), None, "{foreign}");
     }
 }
@@ -309,6 +323,62 @@ fn a_volume_for_one_node_waits_until_no_other_node_has_it() {
     assert_eq!(run(&mut Observed { exclusive: false, ..many }, works), ["create(pv) here"]);
 }
 
+#[test]
+fn a_disk_is_attached_by_the_list_alone() {
+    let wanted = || site().wanted_by(&["ns/p"]);
+    for (name, site, expected) in [
+        ("a pod wants it", wanted(), &["list n", "announce n"][..]),
+        ("it is listed", wanted().listed(), &[]),
+        ("it is listed and in use", wanted().listed().in_use(), &[]),
+        ("the kubelet attaches for itself", wanted().node(|node| node.managed = false), &[]),
+        ("the node is gone", wanted().gone(), &[]),
+        ("it is still mounted", site().listed().in_use(), &[]),
+        ("it is unmounted", site().listed(), &["unlistunused n"]),
+        ("it is unlisted", site().in_use(), &[]),
+        (
+            "not ready for too long",
+            site().listed().in_use().not_ready().unneeded_for(7 * MINUTE),
+            &["force(timeout) n", "unlist n"],
+        ),
+        (
+            "out of service",
+            site().listed().in_use().node(|node| node.out_of_service = true),
+            &["force(out-of-service) n", "unlist n"],
+        ),
+    ] {
+        let mut observed = Observed { volume: disk(), ..observed([("n", site)]) };
+        observed.settle();
+        assert_eq!(run(&mut observed, works), expected, "{name}");
+    }
+    let wanted = || site().wanted_by(&["ns/new"]);
+    let mine = ["list here", "announce here"];
+    for (name, other, expected) in [
+        ("nobody has it", site(), &mine[..]),
+        (
+            "a pod there has it",
+            site().wanted_by(&["ns/old"]).listed(),
+            &["refuse(ns/new: Volume is already used by pod(s) old) here"],
+        ),
+        ("it is unmounted there", site().listed(), &["unlistunused there", "list here", "announce here"]),
+        ("both want it, and the first name wins", site().wanted_by(&["ns/old"]), &mine),
+    ] {
+        let mut observed = Observed { volume: disk(), ..observed([("here", wanted()), ("there", other)]) };
+        observed.settle();
+        let mut done = run(&mut observed, works);
+        done.retain(|step| !step.ends_with("there") || step.starts_with("unlist"));
+        done.retain(|step| !(name.starts_with("both") && step.starts_with("refuse")));
+        assert_eq!(done, expected, "{name}");
+    }
+    let in_use = |step: &Step| match step.action {
+        Action::UnlistUnused => StepResult::Done(Outcome::Use { in_use: true, listed: true }),
+        _ => works(step),
+    };
+    let mut observed = Observed { volume: disk(), ..observed([("n", site().listed())]) };
+    observed.settle();
+    assert_eq!(run(&mut observed, in_use), ["unlistunused n"]);
+    assert!(observed.sites["n"].is_listed(), "the kubelet has begun to use it");
+}
+
 fn forced() -> super::observed::Memory {
     super::observed::Memory { forced: true, ..Default::default() }
 }
@@ -359,6 +429,28 @@ fn what_fails_is_tried_again_after_a_wait_that_doubles() {
     (0..40).for_each(|_| backoff.fail(now));
     assert_eq!(backoff.until(now), Some(now + Duration::from_secs(122)));
     assert_eq!(backoff.until(now + Duration::from_secs(122)), None);
+}
+
+#[test]
+fn the_time_of_an_attachment_ends_when_pods_are_told_and_of_a_detachment_when_it_is_gone() {
+    let mut observed = observed([("n", site().wanted_by(&["ns/p"]).attachment(|_| {}))]);
+    observed.now += MINUTE;
+    observed.sites.get_mut("n").unwrap().attachment.as_mut().unwrap().attached = true;
+    observed.settle();
+    assert_eq!(observed.sites["n"].memory.attaching_since, Some(start()));
+    assert_eq!(run(&mut observed, works), ["announce n", "list n"]);
+    observed.settle();
+    assert_eq!(observed.sites["n"].memory.attaching_since, None);
+
+    observed.sites.get_mut("n").unwrap().users.clear();
+    observed.settle();
+    assert_eq!(run(&mut observed, works), ["unlist n", "checkuse n", "delete(va) n"]);
+    assert_eq!(observed.take_detached(), [], "the external attacher has not let it go");
+    observed.now += MINUTE;
+    observed.settle();
+    observed.sites.get_mut("n").unwrap().attachment = None;
+    assert_eq!(observed.take_detached(), [(false, MINUTE)]);
+    assert_eq!(observed.take_detached(), [], "it is counted once");
 }
 
 #[test]

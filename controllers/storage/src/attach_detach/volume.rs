@@ -17,12 +17,15 @@ const AMAZON: &str = "ebs.csi.aws.com";
 /// The driver to which file shares of Microsoft's cloud are migrated.
 const AZURE_FILE: &str = "file.csi.azure.com";
 
-/// The volume that a CSI driver serves for a PersistentVolume: for one of type `csi`, and for one of a type that was once
-/// served inside Kubernetes, with the handle that upstream's `csi-translation-lib` gives it. `None` for others, and for
-/// `azureFile`, whose driver has nothing attached.
+/// The volume behind a PersistentVolume: one that a CSI driver serves, for the type `csi` and for types that were once served
+/// inside Kubernetes, with the handle that upstream's `csi-translation-lib` gives it; or a disk, for the types `iscsi` and
+/// `fc`. `None` for others, and for `azureFile`, whose driver has nothing attached.
 pub(super) fn volume(object: &View<AttachableVolume>) -> Option<VolumeName> {
     let source = object.get::<VolumeSource>();
-    let driver = source.csi_driver()?;
+    let Some(driver) = source.csi_driver() else {
+        let plugin = source.plugin();
+        return VolumeName::parse(&format!("{plugin}/{}", source.handle)).filter(VolumeName::is_disk);
+    };
     let handle = match driver {
         _ if !source.driver.is_empty() => source.handle.to_string(),
         GOOGLE => google_disk(&source.handle, &object.meta().labels)?,
@@ -76,11 +79,14 @@ mod tests {
     fn named(spec: &Value, zone: &str) -> Option<String> {
         let meta = json!({"name": "pv", "labels": {ZONE: zone}});
         let object = View::from_json(&json!({"metadata": meta, "spec": spec}));
-        volume(&object).map(|volume| format!("{} {}", volume.driver(), volume.handle()))
+        volume(&object).map(|volume| match volume.csi() {
+            Some((driver, handle)) => format!("{driver} {handle}"),
+            None => volume.to_string(),
+        })
     }
 
     #[test]
-    fn volumes_of_types_that_were_served_inside_kubernetes_have_the_handles_of_their_drivers() {
+    fn volumes_have_the_handles_of_their_drivers_and_disks_those_of_their_plugins() {
         let gce = json!({"gcePersistentDisk": {"pdName": "disk"}});
         let aws = |id: &str| json!({"awsElasticBlockStore": {"volumeID": id}});
         for (spec, zone, expected) in [
@@ -107,6 +113,18 @@ mod tests {
             (json!({"portworxVolume": {"volumeID": "p"}}), "", Some("pxd.portworx.com p")),
             (json!({"azureFile": {"shareName": "s", "secretName": "x"}}), "", None),
             (json!({"hostPath": {"path": "/"}}), "", None),
+            (
+                json!({"iscsi": {"targetPortal": "10.0.0.1:3260", "iqn": "iqn.d", "lun": 2}}),
+                "",
+                Some("kubernetes.io/iscsi/10.0.0.1:3260:iqn.d:2"),
+            ),
+            (
+                json!({"fc": {"targetWWNs": ["50a", "50b"], "lun": 0}}),
+                "",
+                Some("kubernetes.io/fc/[50a 50b]:0"),
+            ),
+            (json!({"fc": {"wwids": ["3600", "3601"]}}), "", Some("kubernetes.io/fc/[3600 3601]")),
+            (json!({"fc": {"targetWWNs": ["50a"]}}), "", None),
             (json!({"nfs": {"path": "/", "server": "s"}}), "", None),
             (json!({"csi": {"driver": "d", "volumeHandle": ""}}), "", None),
         ] {

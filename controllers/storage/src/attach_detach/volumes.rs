@@ -1,10 +1,11 @@
 //! Keeps the index of volumes up to date with the caches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use parking_lot::Mutex;
 use steersman_api::{ArcStr, ObjectKey, Uid};
-use steersman_informer::{Change, Index as CacheIndex, IndexValue, Lister, View};
+use steersman_informer::{Change, Index as CacheIndex, IndexValue, Lister, Unreadable, View};
+use steersman_kinds::csi_driver::Attaching as DriverAttaching;
 use steersman_kinds::node::{Readiness, Taints};
 use steersman_kinds::node_volumes::{Attaching, NodeVolumes};
 use steersman_kinds::persistent_volume::VolumeClaimRef;
@@ -12,11 +13,12 @@ use steersman_kinds::persistent_volume_claim::{Binding, ClaimedVolume};
 use steersman_kinds::pod::{Phase, Placement};
 use steersman_kinds::pod_volumes::{PodVolumes, Running, VolumeUse};
 use steersman_kinds::volume_attachment::AttachmentSpec;
+use steersman_kinds::volume_source::VolumeSource;
 
 use super::index::{Claim, Index, Pod, Use};
 use super::names::{VolumeName, plugin};
 use super::volume::{is_exclusive, volume};
-use super::{AttachableVolume, AttachedClaim, AttachingNode, AttachingPod, WatchedAttachment};
+use super::{AttachableVolume, AttachedClaim, AttachingNode, AttachingPod, WatchedAttachment, WatchedDriver};
 
 /// The taint by which an administrator confirms that a node is down.
 pub(super) const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -30,6 +32,8 @@ pub(super) struct Volumes {
     pub claims: Lister<AttachedClaim>,
     pub volumes: Lister<AttachableVolume>,
     pub attachments: Lister<WatchedAttachment>,
+    pub nodes: Lister<AttachingNode>,
+    pub drivers: Lister<WatchedDriver>,
     /// The attachments by the name of their PersistentVolume.
     pub by_volume: CacheIndex<WatchedAttachment>,
 }
@@ -120,7 +124,7 @@ impl Volumes {
         }
         let object = self.volumes.get(&ObjectKey::new("", spec.source.volume.clone())).ok()??;
         let volume = volume(&object)?;
-        if volume.attachment(&spec.node) != *name {
+        if volume.attachment(&spec.node).as_ref() != Some(name) {
             return None;
         }
         index.set_attachment(name, volume.clone(), spec.node.as_arc().clone());
@@ -146,7 +150,50 @@ impl Volumes {
         let reference = persistent.get::<VolumeClaimRef>().claim.as_ref()?;
         (reference.uid == meta.uid).then_some(())?;
         let volume = volume(&persistent)?;
-        Some(Use { volume, persistent_volume: name.clone(), exclusive: is_exclusive(&persistent) })
+        let source = persistent.get::<VolumeSource>();
+        Some(Use {
+            volume,
+            persistent_volume: name.clone(),
+            exclusive: is_exclusive(&persistent),
+            migrated: source.driver.is_empty() && source.csi_driver().is_some(),
+        })
+    }
+
+    /// How many pairs of volumes and nodes the controller attaches, by plugin: not those of drivers whose volumes need not be
+    /// attached, nor those at nodes whose kubelets attach for themselves.
+    pub(super) fn wanted(&self) -> BTreeMap<String, i64> {
+        let (nodes, _) = self.nodes.list_readable();
+        let managed: HashSet<_> = nodes
+            .iter()
+            .filter(|node| node.get::<Attaching>().managed.0)
+            .map(|node| node.meta().key.name.clone())
+            .collect();
+        let counts = |volume: &VolumeName, node: &str| {
+            managed.contains(node) && self.is_attachable(volume).unwrap_or(true)
+        };
+        self.index.lock().wanted(counts)
+    }
+
+    /// How many pairs of volumes and nodes are attached, or may be, by plugin.
+    pub(super) fn attached(&self) -> BTreeMap<String, i64> {
+        let mut counts = self.index.lock().attached();
+        let (nodes, _) = self.nodes.list_readable();
+        for listed in nodes.iter().flat_map(|node| &node.get::<NodeVolumes>().attached) {
+            if let Some(disk) = VolumeName::parse(&listed.name).filter(VolumeName::is_disk) {
+                *counts.entry(disk.plugin()).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    /// Whether the driver of a volume wants its volumes attached.
+    ///
+    /// # Errors
+    /// The cached driver can't be read.
+    pub(super) fn is_attachable(&self, volume: &VolumeName) -> Result<bool, Unreadable> {
+        let Some(driver) = volume.driver() else { return Ok(true) };
+        let driver = self.drivers.get(&ObjectKey::new("", driver))?;
+        Ok(driver.is_none_or(|driver: View<WatchedDriver>| driver.get::<DriverAttaching>().is_required()))
     }
 
     /// How many volumes of each plugin the pods on each node have.
@@ -161,6 +208,7 @@ impl Volumes {
             for volume in &pod.get::<PodVolumes>().volumes.0 {
                 let plugin = match volume {
                     VolumeUse::Inline(driver) => Some(plugin(driver)),
+                    VolumeUse::Disk { .. } => disk(volume).map(|disk| disk.volume.plugin()),
                     other => {
                         let claim = claim(pod.meta(), other);
                         claim
@@ -177,26 +225,37 @@ impl Volumes {
     }
 }
 
-/// What a pod needs, if it is scheduled and has not ended: if its kubelet may run it. `None` for one without claims.
+/// What a pod needs, if it is scheduled and has not ended: if its kubelet may run it. `None` for one without claims and disks.
 fn needs(pod: &View<AttachingPod>) -> Option<Pod> {
     let (meta, node) = (pod.meta(), &pod.get::<Placement>().node);
     let has_ended = pod.get::<Phase>().is_terminal() || (meta.is_deleting() && !pod.get::<Running>().any());
     if node.is_empty() || has_ended {
         return None;
     }
-    let uses = pod.get::<PodVolumes>().volumes.0.iter();
-    let claims: Vec<_> = uses.filter_map(|volume| Some((claim(meta, volume)?, None))).collect();
-    let pod = Pod { uid: meta.uid.clone(), node: node.as_arc().clone(), created: meta.created, claims };
-    (!pod.claims.is_empty()).then_some(pod)
+    let uses = || pod.get::<PodVolumes>().volumes.0.iter();
+    let claims: Vec<_> = uses().filter_map(|volume| Some((claim(meta, volume)?, None))).collect();
+    let disks: Vec<_> = uses().filter_map(disk).collect();
+    let pod =
+        Pod { uid: meta.uid.clone(), node: node.as_arc().clone(), created: meta.created, claims, disks };
+    (!pod.claims.is_empty() || !pod.disks.is_empty()).then_some(pod)
 }
 
 fn claim(pod: &steersman_api::Meta, volume: &VolumeUse) -> Option<Claim> {
-    let (name, is_owned) = match volume {
-        VolumeUse::Claim(name) => (name.clone(), false),
-        VolumeUse::Ephemeral(volume) => (format!("{}-{volume}", pod.key.name).into(), true),
-        VolumeUse::Inline(_) => return None,
-    };
+    let name = volume.claim_name(&pod.key.name)?;
+    let is_owned = matches!(volume, VolumeUse::Ephemeral(_));
     Some(Claim { key: ObjectKey::new(pod.key.namespace.clone(), name), is_owned })
+}
+
+/// A disk that a pod spells out. Upstream knows no access modes of it, and so lets several nodes have it.
+fn disk(volume: &VolumeUse) -> Option<Use> {
+    let VolumeUse::Disk { volume, unique_name } = volume else { return None };
+    let name = volume.as_arc().clone();
+    Some(Use {
+        volume: VolumeName::parse(unique_name)?,
+        persistent_volume: name,
+        exclusive: false,
+        migrated: false,
+    })
 }
 
 /// The name of an attachment's PersistentVolume, for an index.

@@ -36,7 +36,7 @@ use steersman_kinds::persistent_volume_claim::{
     ClaimAnnotations, ClaimSelector, ClaimStatus, ClaimedVolume, PersistentVolumeClaim, VolumeDemand,
 };
 use steersman_kinds::pod::{Phase, Placement, Pod};
-use steersman_kinds::pod_claims::UsedClaims;
+use steersman_kinds::pod_volumes::PodVolumes;
 use steersman_kinds::shared::Shared;
 use steersman_kinds::storage_class::{BindingMode, ClassMark, Provisioner, StorageClass};
 use steersman_kinds::volume_source::VolumeSource;
@@ -121,7 +121,7 @@ keep! {
 
 keep! {
     /// What the binder reads of a pod.
-    pub struct WaitingPod: Pod => Placement, Phase, UsedClaims
+    pub struct WaitingPod: Pod => Placement, Phase, PodVolumes
 }
 
 /// Makes the controller.
@@ -180,7 +180,6 @@ fn unscheduled_by_claim(pod: &View<WaitingPod>) -> Vec<IndexValue> {
     if !pod.get::<Placement>().node.is_empty() || pod.get::<Phase>().is_terminal() || meta.is_deleting() {
         return Vec::new();
     }
-    let claims = pod.get::<UsedClaims>().claims.0.iter();
-    let namespace = &meta.key.namespace;
-    claims.map(|claim| IndexValue::Pair(namespace.clone(), claim.name(&meta.key.name))).collect()
+    let claims = pod.get::<PodVolumes>().claim_names(&meta.key.name);
+    claims.map(|claim| IndexValue::Pair(meta.key.namespace.clone(), claim)).collect()
 }

@@ -10,15 +10,15 @@ use steersman_controller::controller::{Controller, Observation, StepResult, Sync
 use steersman_controller::own_writes::{Freshness, OwnWrites};
 use steersman_controller::plan::Plan;
 use steersman_informer::{Lister, View};
-use steersman_kinds::ephemeral_volumes::EphemeralVolumes;
 use steersman_kinds::persistent_volume_claim::PersistentVolumeClaim;
 use steersman_kinds::pod::Pod;
+use steersman_kinds::pod_volumes::{PodVolumes, VolumeUse};
 
 use super::MadeClaim;
 use super::claim::claim;
 use super::metrics::Metrics;
 use super::plan::{Observed, Outcome, State, Step, Volume, plan};
-use crate::claiming_pod::{ClaimingPod, claim_name};
+use crate::claiming_pod::ClaimingPod;
 
 /// How long a sync waits for the cache to show the controller's own writes, before it reads the claims from the API server.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -41,13 +41,15 @@ impl EphemeralVolumeController {
 
     /// The pod's volumes. The state of their claims is unknown yet.
     fn volumes(pod: &View<ClaimingPod>) -> Vec<Volume> {
-        let name = &pod.meta().key.name;
-        let volume = |volume: &steersman_informer::Interned| Volume {
-            name: volume.as_arc().clone(),
-            claim: claim_name(name, volume),
-            state: State::Missing,
+        let volumes = pod.get::<PodVolumes>();
+        let volume = |volume: &VolumeUse| match volume {
+            VolumeUse::Ephemeral(name) => {
+                let claim = volume.claim_name(&pod.meta().key.name)?;
+                Some(Volume { name: name.as_arc().clone(), claim, state: State::Missing })
+            }
+            _ => None,
         };
-        pod.get::<EphemeralVolumes>().names.0.iter().map(volume).collect()
+        volumes.volumes.0.iter().filter_map(volume).collect()
     }
 
     fn cached(&self, pod: &Meta, volume: &Volume) -> State {

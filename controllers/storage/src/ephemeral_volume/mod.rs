@@ -26,8 +26,8 @@ use steersman_controller::rbac::Rule;
 use steersman_controller::registry::{BoxError, Construction, Descriptor};
 use steersman_controller::runner::{GiveUp, QueueLoop};
 use steersman_informer::{Change, IndexValue, View, keep};
-use steersman_kinds::ephemeral_volumes::EphemeralVolumes;
 use steersman_kinds::persistent_volume_claim::PersistentVolumeClaim;
+use steersman_kinds::pod_volumes::PodVolumes;
 
 use self::controller::{EphemeralVolumeController, PATIENCE};
 use self::metrics::Metrics;
@@ -123,5 +123,5 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
 }
 
 fn needs_claims(pod: &View<ClaimingPod>) -> bool {
-    !pod.meta().is_deleting() && !pod.get::<EphemeralVolumes>().names.0.is_empty()
+    !pod.meta().is_deleting() && pod.get::<PodVolumes>().ephemeral().next().is_some()
 }

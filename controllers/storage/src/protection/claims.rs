@@ -15,14 +15,14 @@ use steersman_controller::runner::{GiveUp, QueueLoop};
 use steersman_informer::index::{BY_NAMESPACE, by_namespace};
 use steersman_informer::wire::{Group, Object};
 use steersman_informer::{Change, Index, IndexValue, Lister, View, keep};
-use steersman_kinds::ephemeral_volumes::EphemeralVolumes;
 use steersman_kinds::persistent_volume_claim::PersistentVolumeClaim;
-use steersman_kinds::pod::{Claims, Phase, Placement, Pod};
+use steersman_kinds::pod::{Phase, Placement, Pod};
+use steersman_kinds::pod_volumes::{PodVolumes, VolumeUse};
 use tokio::time::Instant;
 
 use super::engine::Protection;
 use super::{Guard, needs_sync};
-use crate::claiming_pod::{ClaimingPod, by_claim, claim_names, claim_names_of};
+use crate::claiming_pod::{ClaimingPod, by_claim, claim_names_of};
 
 /// The registry's entry of the PVC protection controller.
 pub const DESCRIPTOR: Descriptor =
@@ -100,13 +100,12 @@ fn released(change: &Change<ClaimingPod>) -> impl Iterator<Item = &View<Claiming
 pub(super) struct Candidate<'a> {
     pub meta: &'a Meta,
     pub placement: &'a Placement,
-    pub claims: &'a Claims,
-    pub ephemeral: &'a EphemeralVolumes,
+    pub volumes: &'a PodVolumes,
 }
 
 impl<'a> Candidate<'a> {
     fn cached(pod: &'a View<ClaimingPod>) -> Self {
-        Self { meta: pod.meta(), placement: pod.get(), claims: pod.get(), ephemeral: pod.get() }
+        Self { meta: pod.meta(), placement: pod.get(), volumes: pod.get() }
     }
 
     /// Whether the pod uses a claim of its namespace: it was scheduled, so that a kubelet may have mounted the claim, whether it
@@ -116,15 +115,13 @@ impl<'a> Candidate<'a> {
         if self.placement.node.is_empty() {
             return false;
         }
-        let name = &claim.key.name;
         let is_finished = self.meta.is_deleting() && self.meta.deletion_grace == Some(0);
-        let is_made_for = |volume: &str| {
-            name.strip_prefix(&*self.meta.key.name).and_then(|rest| rest.strip_prefix('-')) == Some(volume)
-        };
-        self.claims.volumes.0.iter().any(|volume| volume.claim == *name)
-            || !is_finished
-                && claim.is_controlled_by(&self.meta.uid)
-                && self.ephemeral.names.0.iter().any(|volume| is_made_for(volume))
+        let is_made_for_it = !is_finished && claim.is_controlled_by(&self.meta.uid);
+        let mut volumes = self.volumes.volumes.0.iter().filter(|volume| match volume {
+            VolumeUse::Ephemeral(_) => is_made_for_it,
+            _ => true,
+        });
+        volumes.any(|volume| volume.claim_name(&self.meta.key.name).as_ref() == Some(&claim.key.name))
     }
 }
 
@@ -173,12 +170,10 @@ impl Guard for ClaimGuard {
         });
         unused.insert(claim.key.name.clone(), claim.clone());
         let look = |pod: Pod| {
-            let groups = (Placement::of(&pod), Claims::of(&pod), EphemeralVolumes::of(&pod));
-            let (Some(placement), Some(claims), Some(ephemeral)) = groups else {
-                unreachable!("the client must decode what it keeps");
-            };
-            let candidate = Candidate { meta: pod.meta(), placement, claims, ephemeral };
-            for name in claim_names(candidate.meta, claims, ephemeral) {
+            let groups = Placement::of(&pod).zip(PodVolumes::of(&pod));
+            let (placement, volumes) = groups.expect("the client must decode what it keeps");
+            let candidate = Candidate { meta: pod.meta(), placement, volumes };
+            for name in volumes.claim_names(&candidate.meta.key.name) {
                 if unused.get(&name).is_some_and(|claim| candidate.uses(claim)) {
                     unused.remove(&name);
                 }

@@ -3,10 +3,10 @@ use steersman_api::Meta;
 use steersman_controller::controller::StepResult;
 use steersman_controller::plan::Plan;
 use steersman_informer::View;
-use steersman_kinds::ephemeral_volumes::EphemeralVolumes;
 use steersman_kinds::persistent_volume::VolumeOffer;
 use steersman_kinds::persistent_volume_claim::{StorageAllotment, VolumeDemand};
-use steersman_kinds::pod::{Claims, Placement};
+use steersman_kinds::pod::Placement;
+use steersman_kinds::pod_volumes::PodVolumes;
 use steersman_kinds::shared::Shared;
 
 use super::attributes_classes::{ClassifiedClaim, ClassifiedVolume, names_in_claim, names_in_volume};
@@ -87,12 +87,8 @@ fn claim(name: &str, owner: &str) -> Meta {
 
 fn uses(pod: &Value, claim: &Meta) -> bool {
     let pod = View::<ClaimingPod>::from_json(pod);
-    let candidate = Candidate {
-        meta: pod.meta(),
-        placement: pod.get::<Placement>(),
-        claims: pod.get::<Claims>(),
-        ephemeral: pod.get::<EphemeralVolumes>(),
-    };
+    let candidate =
+        Candidate { meta: pod.meta(), placement: pod.get::<Placement>(), volumes: pod.get::<PodVolumes>() };
     candidate.uses(claim)
 }
 

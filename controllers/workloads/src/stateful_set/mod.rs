@@ -43,7 +43,8 @@ use steersman_controller::rbac::Rule;
 use steersman_controller::registry::Descriptor;
 use steersman_informer::keep;
 use steersman_kinds::persistent_volume_claim::PersistentVolumeClaim;
-use steersman_kinds::pod::{Claims, Phase, Pod, Readiness};
+use steersman_kinds::pod::{Phase, Pod, Readiness};
+use steersman_kinds::pod_volumes::PodVolumes;
 
 use controller::construct;
 pub use kinds::SyncedStatefulSet;
@@ -81,7 +82,7 @@ options! {
 
 keep! {
     /// What the controller reads of a pod.
-    pub struct StatefulPod: Pod => Phase, Readiness, Claims
+    pub struct StatefulPod: Pod => Phase, Readiness, PodVolumes
 }
 
 keep! {

@@ -6,7 +6,8 @@ use steersman_api::meta::Labels;
 use steersman_api::{ArcStr, ObjectKey, Time, Uid};
 use steersman_controller::children::Claim;
 use steersman_informer::wire::{Group, Object};
-use steersman_kinds::pod::{Claims, Phase as PhaseGroup, Pod as CachedPod, Readiness};
+use steersman_kinds::pod::{Phase as PhaseGroup, Pod as CachedPod, Readiness};
+use steersman_kinds::pod_volumes::{PodVolumes, VolumeUse};
 
 use super::identity::{POD_NAME, REVISION, ordinal};
 
@@ -54,7 +55,10 @@ impl Pod {
         }
         let meta = pod.meta();
         let ready = &group::<Readiness>(pod).ready;
-        let volumes = group::<Claims>(pod).volumes.0.iter();
+        let claims = group::<PodVolumes>(pod).volumes.0.iter().filter_map(|volume| match volume {
+            VolumeUse::Claim { volume, claim } => Some((volume.as_arc().clone(), claim.clone())),
+            _ => None,
+        });
         Self {
             key: meta.key.clone(),
             uid: meta.uid.clone(),
@@ -69,7 +73,7 @@ impl Pod {
             },
             deleting: meta.is_deleting(),
             ready: ready.is_true().then_some(ready.last_transition_time),
-            volumes: volumes.map(|volume| (volume.volume.as_arc().clone(), volume.claim.clone())).collect(),
+            volumes: claims.collect(),
         }
     }
 

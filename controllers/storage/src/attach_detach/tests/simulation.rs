@@ -76,13 +76,14 @@ struct World {
     /// What a standby sees of pods and nodes.
     standby: Vec<Seen>,
     memories: Vec<Memory>,
+    volume: VolumeName,
     exclusive: bool,
     now: Instant,
     created: u32,
 }
 
 impl World {
-    fn new(exclusive: bool) -> Self {
+    fn new(volume: VolumeName, exclusive: bool) -> Self {
         let node = Truth { ready: true, ..Truth::default() };
         let seen = Seen { ready: true, ..Seen::default() };
         Self {
@@ -90,6 +91,7 @@ impl World {
             seen: vec![seen.clone(); NODES],
             standby: vec![seen; NODES],
             memories: vec![Memory::default(); NODES],
+            volume,
             exclusive,
             now: start(),
             created: 0,
@@ -130,9 +132,14 @@ impl World {
             Event::Failover => {
                 self.memories.fill(Memory::default());
                 for at in 0..NODES {
-                    // The cache of attachments is compared with the API server before the first write of a term.
-                    self.seen[at] =
-                        Seen { attachment: self.truth[at].attachment.clone(), ..self.standby[at].clone() };
+                    // The cache of attachments, and for disks that of nodes, is compared with the API server before the
+                    // first write of a term.
+                    let truth = &self.truth[at];
+                    let (attachment, standby) = (truth.attachment.clone(), self.standby[at].clone());
+                    self.seen[at] = Seen { attachment, ..standby };
+                    if self.volume.is_disk() {
+                        self.seen[at].listed = truth.listed;
+                    }
                 }
             }
             Event::Sync(luck) => self.sync(luck),
@@ -150,7 +157,9 @@ impl World {
             (true, false, _) => truth.in_use = true,
             (true, true, _) => truth.mounted |= truth.listed,
             (false, _, true) => truth.mounted = false,
-            (false, _, false) => truth.in_use = false,
+            (false, _, false) => {
+                (truth.in_use, truth.forced) = (false, truth.forced && truth.attachment.is_some())
+            }
         }
     }
 
@@ -189,7 +198,8 @@ impl World {
             };
             (ArcStr::from(at.to_string()), site)
         });
-        let mut observed = Observed { now: self.now, exclusive: self.exclusive, ..observed([]) };
+        let (now, exclusive, volume) = (self.now, self.exclusive, self.volume.clone());
+        let mut observed = Observed { now, exclusive, volume, ..observed([]) };
         observed.sites = sites.collect();
         observed.settle();
         for round in 0.. {
@@ -221,6 +231,12 @@ impl World {
                 self.seen[at].listed = truth.listed;
                 Outcome::Done
             }
+            Action::UnlistUnused if truth.in_use => Outcome::Use { in_use: true, listed: truth.listed },
+            Action::UnlistUnused => {
+                assert!(!truth.mounted, "node {at} uses the disk: {truth:?}");
+                (truth.listed, self.seen[at].listed) = (false, false);
+                Outcome::Done
+            }
             Action::CheckUse => Outcome::Use { in_use: truth.in_use, listed: truth.listed },
             Action::Probe => Outcome::Found(truth.attachment.clone()),
             Action::Create(_) => {
@@ -244,7 +260,7 @@ impl World {
             }
             Action::Force(_) => {
                 assert!(!self.seen[at].ready || self.seen[at].out_of_service, "node {at} is well");
-                truth.forced = truth.attachment.is_some();
+                truth.forced = truth.attachment.is_some() || (observed.volume.is_disk() && truth.mounted);
                 Outcome::Done
             }
             Action::Announce | Action::Fail(_) | Action::Refuse(_) => Outcome::Done,
@@ -253,8 +269,12 @@ impl World {
     }
 
     fn check(&self) {
-        let holds =
-            |truth: &&Truth| truth.attachment.as_ref().is_some_and(|one| one.attached) && !truth.forced;
+        let is_disk = self.volume.is_disk();
+        let has = |truth: &Truth| match &truth.attachment {
+            Some(one) => one.attached,
+            None => is_disk && truth.mounted,
+        };
+        let holds = |truth: &&Truth| has(truth) && !truth.forced;
         let holders = self.truth.iter().filter(holds).count();
         assert!(!self.exclusive || holders <= 1, "attached to {holders} nodes: {:#?}", self.truth);
     }
@@ -289,10 +309,11 @@ proptest! {
 
     #[test]
     fn in_any_order_of_events_a_volume_is_safe_and_in_the_end_where_it_is_wanted(
+        is_disk: bool,
         exclusive: bool,
         events in prop::collection::vec(event(), 0..120),
     ) {
-        let mut world = World::new(exclusive);
+        let mut world = World::new(if is_disk { disk() } else { volume() }, exclusive);
         events.into_iter().for_each(|(at, event)| world.happens(at, event));
         world.settles();
     }
