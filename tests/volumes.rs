@@ -227,7 +227,12 @@ async fn volumes_are_retained_or_refused_and_claims_are_lost() {
         let reuse = json!({"metadata": {"annotations": {"steersman.io/reuse-when-released": "true"}}});
         storage.patch_volume("keep", reuse).await;
         let volume = storage.volume_phase("keep", "Available").await;
-        assert!(volume["spec"]["claimRef"].is_null());
+        let reference = &volume["spec"]["claimRef"];
+        assert_eq!(
+            (&reference["name"], &reference["uid"]),
+            (&json!("keep"), &json!(null)),
+            "it was reserved"
+        );
     }
 
     storage.volume("lost", json!({})).await;

@@ -121,10 +121,31 @@ async fn a_role_without_patch_binds_by_updates() {
     }
     let controller = cluster.run(construct);
     volume(&cluster, "v", "5Gi").await;
+    volume_is(&cluster, "v", "Available").await;
+    settle().await;
+    let recording = cluster.server.record();
     claim(&cluster, "c", "1Gi", "").await;
     let bound = claim_is(&cluster, "c", "Bound").await;
     assert_eq!(bound["spec"]["volumeName"], "v");
     volume_is(&cluster, "v", "Bound").await;
+    settle().await;
+    let calls = recording.matching(&Calls::all());
+    let calls = calls.iter().map(|call| format!("{call:?}"));
+    let is_of_storage = |call: &String| {
+        call.contains("persistentvolume") && (call.starts_with("get") || call.starts_with("update"))
+    };
+    assert_eq!(
+        calls.filter(is_of_storage).collect::<Vec<_>>(),
+        [
+            // The answer to the phase `Available` shows the volume.
+            "update persistentvolumes/v -> 200",
+            "update persistentvolumes/status/v -> 200",
+            "get persistentvolumeclaims/default/c -> 200",
+            "update persistentvolumeclaims/default/c -> 200",
+            "update persistentvolumeclaims/status/default/c -> 200",
+        ],
+        "the answer to an update serves the next one"
+    );
     controller.stop().await;
 }
 

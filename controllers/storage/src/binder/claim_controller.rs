@@ -98,6 +98,7 @@ impl Controller for ClaimController {
             Outcome::Said => observed.progress.said = true,
             Outcome::Begun => observed.progress.begun = true,
             Outcome::ClassAssigned | Outcome::Gone => observed.progress.over = true,
+            Outcome::ReadVolume(volume) => (observed.volume, observed.progress.read) = (volume, true),
             Outcome::Read(_) => {}
         }
     }

@@ -51,6 +51,8 @@ pub(super) struct Progress {
     pub said: bool,
     /// The beginning of an operation is noted.
     pub begun: bool,
+    /// The claim's volume has been read from the API server.
+    pub read: bool,
     /// A change comes that begins a new sync, or the object is gone.
     pub over: bool,
 }
@@ -77,23 +79,27 @@ fn next(observed: &Observed) -> Option<Step> {
     }
 }
 
-/// Upstream's `syncBoundClaim`.
-fn bound(Observed { claim, volume, .. }: &Observed) -> Option<Step> {
+/// Upstream's `syncBoundClaim`, which trusts its cache when it declares a claim lost.
+fn bound(Observed { claim, volume, progress, .. }: &Observed) -> Option<Step> {
     let lost = |reason, message| lose_volume(claim, LOST, Event::warning(reason, message));
     if claim.volume_name().is_empty() {
         let message = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!";
         return lost("ClaimLost", message);
     }
-    match volume {
-        None => lost("ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!"),
-        Some(volume) if volume.claim_ref().is_none() || volume.bound_uid() == Some(&claim.meta().uid) => {
-            next_write(volume, claim)
-        }
-        Some(_) => {
-            let message = "Two claims are bound to the same volume, this one is bound incorrectly";
-            lost("ClaimMisbound", message)
-        }
+    let its =
+        |volume: &&Volume| volume.claim_ref().is_none() || volume.bound_uid() == Some(&claim.meta().uid);
+    if let Some(volume) = volume.as_ref().filter(its) {
+        return next_write(volume, claim);
     }
+    // The cache of volumes may lag behind that of claims, and a binding may be newer than what it shows.
+    if !progress.read && claim.status().phase != *LOST {
+        return Some(Step::ReadVolume);
+    }
+    if volume.is_some() {
+        let message = "Two claims are bound to the same volume, this one is bound incorrectly";
+        return lost("ClaimMisbound", message);
+    }
+    lost("ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
 }
 
 /// A claim that asks for a volume by name.

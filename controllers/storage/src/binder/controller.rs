@@ -30,6 +30,7 @@ pub(super) struct Binder {
     /// Pods that are not scheduled, by the namespace and the name of each claim that they use.
     pub waiting: Index<WaitingPod>,
     pub claims: Client<PersistentVolumeClaim>,
+    pub volumes: Client<PersistentVolume>,
     pub claim_writer: ObjectWriter<PersistentVolumeClaim>,
     pub claim_status: StatusWriter<PersistentVolumeClaim>,
     pub volume_writer: ObjectWriter<PersistentVolume>,
@@ -60,6 +61,8 @@ pub(super) enum Outcome {
     ClassAssigned,
     /// The API server has the claim in this state, or none of that name.
     Read(Option<Claim>),
+    /// The API server has the volume in this state, or none of that name.
+    ReadVolume(Option<Volume>),
     /// The event is recorded, or the other sync is enqueued.
     Said,
     /// The beginning of the operation is noted.
@@ -142,6 +145,14 @@ impl Binder {
             (Step::ReadClaim, Some(volume), _) => {
                 let Some(key) = volume.claim_key() else { return Ok(Outcome::Read(None)) };
                 Ok(Outcome::Read(self.claims.get(&key).await?.map(Claim)))
+            }
+            (Step::ReadVolume, _, Some(claim)) => {
+                let key = ObjectKey::cluster(claim.volume_name().clone());
+                let volume = self.volumes.get(&key).await?.map(Volume);
+                if let Some(volume) = &volume {
+                    self.state.volume_written(volume.clone());
+                }
+                Ok(Outcome::ReadVolume(volume))
             }
             (Step::SyncClaim, Some(volume), _) => {
                 if let Some(claim) = volume.claim_key() {

@@ -30,18 +30,21 @@ const OPERATION: &[&str] = &["plugin_name", "operation_name"];
 
 impl Metrics {
     pub(super) fn new() -> Self {
-        let errors = |name: &str| {
-            IntCounterVec::new(Opts::new(name, "Total volume operation errors"), OPERATION).expect(CONSTANT)
-        };
-        let counter = |name: &str, help: &str| IntCounter::new(name, help).expect(CONSTANT);
+        let errors =
+            |name: &str, help: &str| IntCounterVec::new(Opts::new(name, help), OPERATION).expect(CONSTANT);
+        let counter =
+            |name: &str, help: &str| IntCounter::new(name, format!("[ALPHA] {help}")).expect(CONSTANT);
         let durations = HistogramOpts::new(
             "volume_operation_total_seconds",
-            "Storage operation end to end duration in seconds",
+            "[ALPHA] Storage operation end to end duration in seconds",
         )
         .buckets(vec![0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0]);
         Self {
-            errors: errors("volume_operation_errors_total"),
-            deprecated_errors: errors("volume_operation_total_errors"),
+            errors: errors("volume_operation_errors_total", "[ALPHA] Total volume operation errors"),
+            deprecated_errors: errors(
+                "volume_operation_total_errors",
+                "[ALPHA] (Deprecated since 1.36.0) Total volume operation errors",
+            ),
             durations: HistogramVec::new(durations, OPERATION).expect(CONSTANT),
             retroactive: counter(
                 "retroactive_storageclass_total",
@@ -106,7 +109,7 @@ struct Families {
 impl Families {
     fn new() -> Self {
         let gauge = |name: &str, help: &str, labels: &[&str]| {
-            let opts = Opts::new(format!("pv_collector_{name}"), help);
+            let opts = Opts::new(format!("pv_collector_{name}"), format!("[ALPHA] {help}"));
             IntGaugeVec::new(opts, labels).expect(CONSTANT)
         };
         let of_claims = &["namespace", "storage_class", "volume_attributes_class"];

@@ -51,7 +51,11 @@ fn finalizers(volume: &Volume, provisioner: &str) -> Option<Vec<ArcStr>> {
         wanted.retain(|finalizer| finalizer != IN_TREE_FINALIZER);
     } else if provisioner.starts_with("kubernetes.io/") {
         match volume.policy() {
-            "Delete" if !wanted.iter().any(|finalizer| finalizer == IN_TREE_FINALIZER) => {
+            // The API server refuses new finalizers of an object that is being deleted.
+            "Delete"
+                if !volume.meta().is_deleting()
+                    && !wanted.iter().any(|finalizer| finalizer == IN_TREE_FINALIZER) =>
+            {
                 wanted.push(IN_TREE_FINALIZER.into());
             }
             "Retain" | "Recycle" => wanted.retain(|finalizer| finalizer != IN_TREE_FINALIZER),
@@ -60,4 +64,13 @@ fn finalizers(volume: &Volume, provisioner: &str) -> Option<Vec<ArcStr>> {
         wanted.retain(|finalizer| finalizer != EXTERNAL_FINALIZER);
     }
     (*wanted != **present).then_some(wanted)
+}
+
+/// The change that lets a volume go whose data upstream's own plugins would have deleted first. `None` if nothing of theirs
+/// keeps it.
+pub(super) fn without_protection(volume: &Volume) -> Option<VolumeChange> {
+    let present = &volume.meta().finalizers;
+    let left: Vec<_> = present.iter().filter(|finalizer| *finalizer != IN_TREE_FINALIZER).cloned().collect();
+    (left.len() < present.len())
+        .then_some(VolumeChange::Migrate { migrated_to: None, finalizers: Some(left) })
 }

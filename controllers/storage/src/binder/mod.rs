@@ -14,6 +14,7 @@
 //! As upstream's controller, except that
 //! - a change of a volume enqueues its claim, and the deletion of a claim enqueues all volumes that name it. Upstream notices
 //!   most of these at the end of the sync period;
+//! - a claim is lost only if the API server says so of its volume; upstream trusts its cache;
 //! - claims and volumes that are settled are not synced again each period;
 //! - a released volume with the policy `Retain` becomes available again if its annotation `steersman.io/reuse-when-released`
 //!   says so;
@@ -142,16 +143,18 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     let claim_client = Client::keeping::<BoundClaim>(sender.clone());
     let volume_client = Client::keeping::<BoundVolume>(sender);
     let (claim_queue, volume_queue) = (context.queue("claims"), context.queue("volumes"));
+    let (of_claims, of_volumes) = (Arc::default(), Arc::default());
     let binder = Arc::new(Binder {
         state: Arc::clone(&state),
         classes: classes.lister(),
         pods: pods.lister(),
         waiting,
         claims: claim_client.clone(),
-        claim_writer: ObjectWriter::new(claim_client.clone()),
-        claim_status: StatusWriter::new(claim_client),
-        volume_writer: ObjectWriter::new(volume_client.clone()),
-        volume_status: StatusWriter::new(volume_client),
+        volumes: volume_client.clone(),
+        claim_writer: ObjectWriter::new(claim_client.clone()).remembering(&of_claims),
+        claim_status: StatusWriter::new(claim_client).remembering(&of_claims),
+        volume_writer: ObjectWriter::new(volume_client.clone()).remembering(&of_volumes),
+        volume_status: StatusWriter::new(volume_client).remembering(&of_volumes),
         recorder: context.recorder("persistentvolume-controller"),
         claim_queue: claim_queue.clone(),
         operations: Operations::default(),

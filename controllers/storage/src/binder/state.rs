@@ -39,7 +39,7 @@ impl State {
         self.volumes.lock().remove(volume.name(), &volume.meta().uid);
     }
 
-    /// The API server answered a write with this state of a volume.
+    /// The API server answered a write, or a read, with this state of a volume.
     pub(super) fn volume_written(&self, volume: Volume) {
         let meta = volume.meta().clone();
         let mut volumes = self.volumes.lock();

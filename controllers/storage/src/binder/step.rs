@@ -42,6 +42,8 @@ pub(super) enum Step {
     Begin(Operation),
     /// Read the claim from the API server.
     ReadClaim,
+    /// Read the volume that the claim names from the API server.
+    ReadVolume,
     /// Sync the claim that the volume is bound to.
     SyncClaim,
     /// Fail, and so try again later.

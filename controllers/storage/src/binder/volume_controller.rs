@@ -8,6 +8,7 @@ use steersman_controller::plan::Plan;
 
 use super::claim_plan::Progress;
 use super::controller::{Binder, Outcome, Subject};
+use super::plugins::{Deletion, deletion};
 use super::step::Step;
 use super::volume::Volume;
 use super::volume_plan::{Observed, Sight, plan};
@@ -57,8 +58,10 @@ impl Controller for VolumeController {
         let StepResult::Done(outcome) = result else { return };
         match outcome {
             Outcome::Volume(volume) => {
+                // Upstream counts failures of plugins, and not volumes that no plugin deletes.
                 if matches!(step, Step::WritePhase { phase, .. } if phase == super::volume::FAILED)
                     && volume.policy() == "Delete"
+                    && matches!(deletion(&volume), Deletion::HostPath(_))
                 {
                     self.0.operations.failed(&volume.meta().key, &self.0.metrics);
                 }
@@ -68,7 +71,7 @@ impl Controller for VolumeController {
             Outcome::Said => observed.progress.said = true,
             Outcome::Begun => observed.progress.begun = true,
             Outcome::Gone => observed.progress.over = true,
-            Outcome::Claim(_) | Outcome::ClassAssigned => {}
+            Outcome::Claim(_) | Outcome::ClassAssigned | Outcome::ReadVolume(_) => {}
         }
     }
 }

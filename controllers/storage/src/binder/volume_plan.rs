@@ -97,11 +97,16 @@ fn unneeded(observed: &Observed) -> Option<Step> {
     if volume.annotations().has(PROVISIONED_BY) && volume.policy() == "Delete" {
         return reclaim(observed);
     }
-    Some(Step::WriteVolume(if volume.is_bound_by_controller() {
+    Some(release(volume))
+}
+
+/// Takes the claim away from a volume, but not a reservation by a user. Upstream's `unbindVolume`.
+fn release(volume: &Volume) -> Step {
+    Step::WriteVolume(if volume.is_bound_by_controller() {
         VolumeChange::Unbind
     } else {
         VolumeChange::Reserve
-    }))
+    })
 }
 
 /// A volume whose claim is gone, or does not need it. Upstream's `reclaimVolume`, after the phase `Released`.
@@ -121,7 +126,8 @@ fn reclaim(observed: &Observed) -> Option<Step> {
             match claim {
                 _ if !wanted || volume.phase() != RELEASED || volume.meta().is_deleting() => None,
                 Sight::Cached(_) => Some(Step::ReadClaim),
-                Sight::Live(_) => Some(Step::WriteVolume(VolumeChange::Unbind)),
+                // A volume that a user reserved stays reserved: its data is not for other claims.
+                Sight::Live(_) => Some(release(volume)),
             }
         }
         "Delete" if !progress.begun => {
@@ -130,6 +136,10 @@ fn reclaim(observed: &Observed) -> Option<Step> {
         }
         "Delete" => match deletion(volume) {
             Deletion::External => None,
+            // The event has asked for this deletion.
+            Deletion::HostPath(_) if volume.meta().is_deleting() && volume.phase() == FAILED => {
+                migration::without_protection(volume).map(Step::WriteVolume)
+            }
             Deletion::HostPath(why) | Deletion::None(why) => fail(volume, "VolumeFailedDelete", why),
         },
         "Recycle" => {

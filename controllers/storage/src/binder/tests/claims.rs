@@ -185,26 +185,45 @@ fn a_claim_of_any_state_comes_to_what_upstream_makes_of_it() {
             "bound, and the volume is gone",
             bound_claim("w"),
             none.clone(),
-            vec!["claim Lost", "Warning ClaimLost"],
+            vec!["read volume", "claim Lost", "Warning ClaimLost"],
         ),
         ("bound, and the volume forgot it", bound_claim("v"), none.clone(), bind[..2].to_vec()),
         (
             "bound, and the volume is merely reserved",
             bound_claim("v"),
             reference("c", None),
-            vec!["claim Lost", "Warning ClaimMisbound"],
+            vec!["read volume", "claim Lost", "Warning ClaimMisbound"],
         ),
         (
             "bound, and the volume has another claim",
             bound_claim("v"),
             other.clone(),
-            vec!["claim Lost", "Warning ClaimMisbound"],
+            vec!["read volume", "claim Lost", "Warning ClaimMisbound"],
         ),
         ("lost already", with(bound_claim("w"), &json!({"status": {"phase": "Lost"}})), none, vec![]),
     ];
     for (name, claim, volume, expected) in cases {
         let mut world = World::new().volume("v", &volume).claim("c", &claim);
         assert_eq!(world.sync_claim("c").1, expected, "{name}");
+    }
+}
+
+#[test]
+fn only_the_api_server_can_say_that_a_volume_is_gone() {
+    let taken = with(reference("c", Some("uid-c")), &json!({"status": {"phase": "Bound"}}));
+    for (name, cached) in
+        [("lacks the volume", None), ("shows an earlier claim", Some(reference("d", Some("d"))))]
+    {
+        let mut world = World::new().volume("v", &taken).claim("c", &bound_claim("v"));
+        let (mut volumes, claims) = (world.volumes.clone(), world.claims.clone());
+        volumes.remove("v");
+        if let Some(cached) = cached {
+            volumes = World::new().volume("v", &cached).volumes;
+        }
+        let (claim, log) = world.sync_claim_from(&claims, &volumes, "c");
+        assert_eq!(log[0], "read volume", "the cache {name}");
+        assert!(!log.iter().any(|line| line.contains("Lost")), "the cache {name}: {log:?}");
+        assert_ne!(claim["status"]["phase"], "Lost", "the cache {name}");
     }
 }
 

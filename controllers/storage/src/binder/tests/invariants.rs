@@ -155,6 +155,11 @@ impl Simulation {
         while let Plan::Act(batch) = claim_plan::plan(&observed) {
             for step in batch.steps {
                 let (claim, volume) = (observed.claim.clone(), observed.volume.clone());
+                if step == Step::ReadVolume {
+                    observed.volume = self.world.volumes.get(claim.volume_name().as_str()).map(volume_of);
+                    observed.progress.read = true;
+                    continue;
+                }
                 let Some(done) = self.carry_out(Some(&claim), volume.as_ref(), &step, &mut fates) else {
                     return;
                 };

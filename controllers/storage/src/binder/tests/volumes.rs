@@ -223,6 +223,15 @@ fn a_released_volume_is_used_again_only_if_its_owner_says_so() {
         assert_eq!(log, expected, "{reuse:?}");
         assert_eq!(volume["spec"]["claimRef"].is_null(), reuse == "true");
     }
+    let mut reserved = released("true", "Retain");
+    reserved["metadata"]["annotations"]
+        .as_object_mut()
+        .unwrap()
+        .remove("pv.kubernetes.io/bound-by-controller");
+    let (volume, log) = World::new().volume("v", &reserved).sync_volume("v");
+    assert_eq!(log, ["read claim", "volume", "Available"]);
+    let kept = json!({"namespace": "default", "name": "c"});
+    assert_eq!(volume["spec"]["claimRef"], kept, "a user reserved it, and its data, for claims of that name");
     let mut world = World::new().volume("v", &with(released("true", "Retain"), &phase("Bound")));
     assert_eq!(world.sync_volume("v").1, ["read claim", "Released", "volume", "Available"]);
     let mut deleted = World::new().volume("v", &with(released("true", "Delete"), &csi()));
@@ -248,4 +257,45 @@ fn finalizers_follow_the_plugin_and_the_policy() {
         let (volume, _) = World::new().volume("v", &volume).sync_volume("v");
         assert_eq!(volume["metadata"]["finalizers"], json!(after), "{name}");
     }
+}
+
+#[test]
+fn a_volume_of_the_host_that_is_deleted_by_hand_is_let_go_once_its_owner_has_been_told() {
+    let inside = "kubernetes.io/pv-controller";
+    let deleted = json!({"metadata": {
+        "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [inside, "other"],
+        "annotations": {"pv.kubernetes.io/provisioned-by": "kubernetes.io/host-path"},
+    }});
+    for (name, volume, claim, log, finalizers) in [
+        ("in use", reference("uid-c"), true, vec![], json!([inside, "other"])),
+        (
+            "released",
+            reference("gone"),
+            false,
+            vec![
+                "read claim",
+                "Released",
+                "delete by kubernetes.io/host-path",
+                "Failed",
+                "volume: Warning VolumeFailedDelete",
+                "volume",
+            ],
+            json!(["other"]),
+        ),
+    ] {
+        let volume = with(with(with(volume, &phase("Bound")), &policy("Delete")), &deleted);
+        let mut world = World::new().volume("v", &volume);
+        if claim {
+            world = world.claim("c", &json!({"spec": {"volumeName": "v"}}));
+        }
+        let (volume, seen) = world.sync_volume("v");
+        assert_eq!(seen, log, "{name}");
+        assert_eq!(volume["metadata"]["finalizers"], finalizers, "{name}");
+    }
+    // The API server would refuse a new finalizer.
+    let mut bare = with(with(reference("gone"), &phase("Bound")), &with(policy("Delete"), &deleted));
+    bare["metadata"]["finalizers"] = json!(["other"]);
+    let (volume, seen) = World::new().volume("v", &bare).sync_volume("v");
+    assert_eq!(volume["metadata"]["finalizers"], json!(["other"]));
+    assert_eq!(seen.last().unwrap(), "volume: Warning VolumeFailedDelete");
 }

@@ -162,12 +162,29 @@ impl World {
 
     /// Syncs a claim on up-to-date caches until its plan is done. Returns the claim and the log of the sync.
     pub(super) fn sync_claim(&mut self, name: &str) -> (Value, Vec<String>) {
-        let mut observed = self.observe_claim(&self.claims, &self.volumes, name).unwrap();
+        let (claims, volumes) = (self.claims.clone(), self.volumes.clone());
+        self.sync_claim_from(&claims, &volumes, name)
+    }
+
+    /// As [`sync_claim`](Self::sync_claim), with caches in this state.
+    pub(super) fn sync_claim_from(
+        &mut self,
+        claims: &Objects,
+        volumes: &Objects,
+        name: &str,
+    ) -> (Value, Vec<String>) {
+        let mut observed = self.observe_claim(claims, volumes, name).unwrap();
         let from = self.log.len();
         for _ in 0..20 {
             let Plan::Act(batch) = claim_plan::plan(&observed) else { break };
             for step in batch.steps {
                 let (claim, volume) = (Some(observed.claim.clone()), observed.volume.clone());
+                if step == Step::ReadVolume {
+                    observed.volume = self.volumes.get(observed.claim.volume_name().as_str()).map(volume_of);
+                    observed.progress.read = true;
+                    self.log.push("read volume".to_owned());
+                    continue;
+                }
                 match self.carry_out(claim.as_ref(), volume.as_ref(), &step) {
                     Done::Volume(volume) => observed.volume = Some(volume),
                     Done::Claim(claim) => observed.claim = claim,
@@ -262,7 +279,7 @@ impl World {
                 self.log.push(format!("error: {why}"));
                 Done::Failed
             }
-            Step::ReadClaim => panic!("the caller must read"),
+            Step::ReadClaim | Step::ReadVolume => panic!("the caller must read"),
         }
     }
 
