@@ -72,14 +72,14 @@ impl Quantity {
         Self { nanos: i128::from(amount) * NANO, format: Format::BinarySi }
     }
 
-    /// The amount, rounded up to a whole number.
+    /// The amount, rounded away from zero to a whole number, as in Go.
     pub fn value(self) -> i64 {
-        Self::rounded_up(self.nanos, NANO)
+        Self::rounded(self.nanos, NANO)
     }
 
-    /// The amount in thousandths, rounded up.
+    /// The amount in thousandths, rounded away from zero, as in Go.
     pub fn milli_value(self) -> i64 {
-        Self::rounded_up(self.nanos, NANO / 1000)
+        Self::rounded(self.nanos, NANO / 1000)
     }
 
     /// Whether the amount is zero.
@@ -87,8 +87,9 @@ impl Quantity {
         self.nanos == 0
     }
 
-    fn rounded_up(nanos: i128, unit: i128) -> i64 {
-        let whole = nanos.div_euclid(unit) + i128::from(nanos.rem_euclid(unit) != 0);
+    fn rounded(nanos: i128, unit: i128) -> i64 {
+        let away = if nanos % unit == 0 { 0 } else { nanos.signum() };
+        let whole = nanos / unit + away;
         i64::try_from(whole).unwrap_or(if whole > 0 { i64::MAX } else { i64::MIN })
     }
 }
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_compare_add_and_round_up() {
+    fn amounts_compare_add_and_round_away_from_zero() {
         let parse = |text: &str| text.parse::<Quantity>().unwrap();
         assert_eq!(parse("1"), parse("1000m"));
         assert!(parse("1Gi") > parse("1G"));
@@ -322,8 +323,10 @@ mod tests {
         assert_eq!((parse("1Gi") - parse("512Mi")).to_string(), "512Mi");
         assert_eq!((parse("512Mi") * 3).to_string(), "1536Mi");
         assert_eq!(parse("1100m").value(), 2);
-        assert_eq!(parse("-1100m").value(), -1);
+        assert_eq!(parse("-1100m").value(), -2);
+        assert_eq!(parse("-1").value(), -1);
         assert_eq!(parse("100u").milli_value(), 1);
+        assert_eq!(parse("-1500u").milli_value(), -2);
     }
 
     proptest! {
