@@ -68,7 +68,11 @@ impl Cluster {
 
     /// Starts a server with another wall clock, which its controllers share.
     pub async fn start_with(clock: steersman_apiserver::Clock) -> Self {
-        let server = TestServer::builder().clock(clock).start().await;
+        Self::on(TestServer::builder().clock(clock).start().await)
+    }
+
+    /// A cluster with this server, whose clock should follow tokio's.
+    pub fn on(server: TestServer) -> Self {
         let client = server.in_memory_client();
         Self { server, client }
     }
