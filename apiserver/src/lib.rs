@@ -33,6 +33,7 @@
 //! | Roles that are made of others | Begin with the rules of their parts; keeping them up to date is a controller's business, as upstream |
 //! | Service accounts of pods | Where the default account or `kube-root-ca.crt` is missing, pods that ask for neither run without a token; a [`TestServer`] gives none unless told to |
 //! | Quotas | What objects use is counted as upstream's controller does it, without their claims of devices; a [`TestServer`] leaves that to controllers |
+//! | `metrics.k8s.io` | Served by the server itself, where [`Settings::usage`] says what containers use |
 //! | Admission webhooks, bindings of admission policies, API services of other servers | Refused with 501, as they would have no effect |
 //! | Flow schemas, priority levels | Kept, with a warning: requests are taken as they come |
 //! | Pod security | Not enforced; who labels a namespace for it is warned |
@@ -78,6 +79,7 @@ mod server;
 mod store;
 mod table;
 mod test_server;
+mod usage;
 mod values;
 mod watch;
 mod weight;
@@ -93,3 +95,4 @@ pub use serve::Limits;
 pub use server::{Options, Pair, PkiError, Server, StartError};
 pub use store::OpenError;
 pub use test_server::{Builder, TestServer};
+pub use usage::{Amounts, RunningContainer, Usage};

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::config::{Cluster, Context, Kubeconfig, NamedCluster, NamedContext};
@@ -19,6 +20,7 @@ use crate::recorder::Recording;
 use crate::rest::{ApiServer, Outbound, Settings};
 use crate::serve::{Listening, Manner};
 use crate::store::OpenError;
+use crate::usage::Usage;
 
 /// A Kubernetes API server in the test's own process, with all objects in memory.
 ///
@@ -84,6 +86,13 @@ impl Builder {
     #[must_use]
     pub fn service_account_tokens(mut self) -> Self {
         self.settings.service_account_tokens = true;
+        self
+    }
+
+    /// See [`Settings::usage`].
+    #[must_use]
+    pub fn usage(mut self, usage: impl Usage + 'static) -> Self {
+        self.settings.usage = Some(Arc::new(usage));
         self
     }
 

@@ -8,6 +8,7 @@ use steersman_api::schema;
 
 use super::resource::qualified;
 use super::strategy::{Context, Strategy};
+use super::usage::is_about_usage;
 use crate::field::FieldError;
 use crate::meta;
 use crate::names;
@@ -27,7 +28,7 @@ const APPROVED: &str = "api-approved.kubernetes.io";
 /// Whether a definition of that name would be of a resource that is there anyway.
 pub(crate) fn is_built_in(name: &str) -> bool {
     let mut built_in = schema::table().group_versions().iter().flat_map(|version| &version.resources);
-    built_in.any(|resource| qualified(resource.group, resource.plural) == name)
+    built_in.any(|resource| qualified(resource.group, resource.plural) == name) || is_about_usage(name)
 }
 
 /// Whether a definition is going, and waits for its objects to be gone.

@@ -28,6 +28,7 @@ mod selector;
 mod storage;
 mod strategy;
 mod unheeded;
+mod usage;
 
 pub(crate) use self::core::service_ranges::{
     DEFAULT_RANGE, DEFAULT_SERVICE_CIDR, IP_ADDRESSES, SERVICE_CIDRS,
@@ -43,3 +44,4 @@ pub(crate) use resource::{
 pub(crate) use resources::{Group, Resources, Version};
 pub(crate) use selector::selector_of;
 pub(crate) use strategy::{Collection, Context};
+pub(crate) use usage::{is_about_usage, usage_resources};

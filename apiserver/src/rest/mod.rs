@@ -32,6 +32,7 @@ mod settings;
 mod token;
 mod token_use;
 mod track;
+mod usage;
 mod watch;
 mod write;
 

@@ -20,6 +20,7 @@ use super::request::{Call, Query, Request, Verb};
 use super::review::Review;
 use super::route::{Route, route};
 use super::settings::Settings;
+use super::usage::asks_for_usage;
 use crate::access::{Access, Identity, Signer};
 use crate::clock::Clock;
 use crate::codec::{self, Format};
@@ -29,7 +30,7 @@ use crate::object;
 use crate::openapi;
 use crate::recorder::Recorder;
 use crate::refusal::Refusal;
-use crate::registry::{Context, Resource, Resources};
+use crate::registry::{Context, Resource, Resources, usage_resources};
 use crate::store::{Journal, Loaded, OpenError, Store, Unsettled};
 
 /// When a client should try again whose write was undone, in seconds.
@@ -137,10 +138,14 @@ impl ApiServer {
         outbound: Outbound,
     ) -> Self {
         let store = Arc::new(store.limited_to(settings.quota_backend_bytes));
+        let mut resources = Resources::built_in();
+        if settings.usage.is_some() {
+            usage_resources().map(Arc::new).into_iter().for_each(|resource| resources.insert(resource));
+        }
         Self {
             shared: Arc::new(Shared {
                 store,
-                resources: RwLock::new(Arc::new(Resources::built_in())),
+                resources: RwLock::new(Arc::new(resources)),
                 bodies: Bodies::limited_to(settings.bodies_limit),
                 decoding: Decoding::new(),
                 clock: settings.clock.clone().unwrap_or_else(Clock::system),
@@ -343,6 +348,10 @@ impl ApiServer {
     async fn carried_out(&self, request: &Request) -> Response<ResponseBody> {
         if connect::leads_out(&request.call) {
             return self.connect(request).await.unwrap_or_else(|no| refuse(&no, status_format(request)));
+        }
+        if let Some(usage) = self.settings().usage.as_deref().filter(|_| asks_for_usage(&request.call)) {
+            let told = self.tell_usage(usage, request).await;
+            return told.unwrap_or_else(|no| refuse(&no, status_format(request)));
         }
         let _room = self.room_to_decode(request).await;
         if let Some(review) = Review::of(&request.call) {

@@ -1,8 +1,10 @@
 //! How a server behaves.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::usage::Usage;
 
 /// How a server behaves.
 #[derive(Debug, Clone)]
@@ -35,6 +37,8 @@ pub struct Settings {
     pub service_account_tokens: bool,
     /// The authority (PEM) that nodes' certificates must be of. Default: none, and they are not looked at.
     pub kubelet_certificate_authority: Option<String>,
+    /// What running containers use: with it, `metrics.k8s.io/v1beta1` is served. Default: none, and it is not.
+    pub usage: Option<Arc<dyn Usage>>,
 }
 
 impl Default for Settings {
@@ -50,6 +54,7 @@ impl Default for Settings {
             clock: None,
             service_account_tokens: true,
             kubelet_certificate_authority: None,
+            usage: None,
         }
     }
 }

@@ -18,6 +18,7 @@ mod pod;
 mod scale;
 mod storage;
 mod tabulator;
+mod usage;
 mod workload;
 
 #[cfg(test)]
@@ -63,6 +64,7 @@ impl Layout {
             "autoscaling" | "policy" => scale::layout(kind),
             "networking.k8s.io" | "discovery.k8s.io" => network::layout(kind),
             "storage.k8s.io" => storage::layout(kind),
+            "metrics.k8s.io" => usage::layout(kind),
             "rbac.authorization.k8s.io" | "certificates.k8s.io" => access::layout(kind),
             _ => control::layout(kind),
         };
