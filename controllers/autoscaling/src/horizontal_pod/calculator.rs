@@ -130,14 +130,30 @@ impl Scene<'_> {
             true => self.current,
             false => rounded_up(float(usage) / float(target)),
         };
-        let average = if usage == i64::MAX { usage } else { average(usage, self.current) };
-        Proposal { replicas, usage: average, percent: None }
+        Proposal { replicas, usage: average(usage, self.current), percent: None }
+    }
+
+    /// As [`by_value_per_pod`](Self::by_value_per_pod), for an external metric: upstream does not divide a sum that has reached
+    /// the greatest number.
+    pub(super) fn by_sum_per_pod(&self, usage: i64, target: i64) -> Proposal {
+        let proposal = self.by_value_per_pod(usage, target);
+        if float(usage) >= float(i64::MAX) { Proposal { usage: i64::MAX, ..proposal } } else { proposal }
     }
 }
 
-/// The sum of an external metric's values, at most 2^63-1.
+/// The sum of an external metric's values for a target for the whole. A sum that reaches 2^63-1 stays there, whatever follows.
 pub(super) fn sum(values: &[i64]) -> i64 {
-    values.iter().fold(0_i64, |sum, value| sum.saturating_add(*value))
+    let add = |sum: i64, value: &i64| {
+        if *value > 0 { sum.checked_add(*value) } else { Some(sum.wrapping_add(*value)) }
+    };
+    values.iter().try_fold(0, add).unwrap_or(i64::MAX)
+}
+
+/// The sum of an external metric's values for a target for each pod. Upstream takes a sum below zero for an overflow, and so
+/// for 2^63-1, whatever follows.
+pub(super) fn sum_for_each(values: &[i64]) -> i64 {
+    let add = |sum: i64, value: &i64| Some(sum.wrapping_add(*value)).filter(|sum| *sum >= 0);
+    values.iter().try_fold(0, add).unwrap_or(i64::MAX)
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "the nearest integer is meant")]

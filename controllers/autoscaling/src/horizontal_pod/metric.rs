@@ -8,7 +8,7 @@ use steersman_kinds::horizontal_pod_autoscaler::{
     PodsMetric, PodsMetricStatus, ResourceMetric, ResourceMetricStatus,
 };
 
-use super::calculator::{Proposal, Scene, sum};
+use super::calculator::{Proposal, Scene, sum, sum_for_each};
 use super::metrics_api::Reading;
 use super::pods::Samples;
 use super::requests::requests;
@@ -285,10 +285,10 @@ fn of_external(
     const REASON: &str = "FailedGetExternalMetric";
     let ExternalMetric { metric, target } = external;
     let outer = |why: &str| format!("failed to get {} external metric value: {why}", metric.name);
-    let usage = || {
+    let values = || {
         check(metric)?;
         match reading {
-            Ok(Reading::Values(values)) => Ok(sum(values)),
+            Ok(Reading::Values(values)) => Ok(values),
             Ok(_) => Err("the metric is not external".to_owned()),
             Err(why) => {
                 let selector = metric.selector.as_ref().map_or_else(|| "nil".to_owned(), |one| one.go_text());
@@ -298,15 +298,15 @@ fn of_external(
         }
     };
     let (replicas, current) = if let Some(wanted) = &target.average_value {
-        let usage = usage().map_err(|why| {
+        let values = values().map_err(|why| {
             failure(REASON, why, |why| {
                 outer(&format!("failed to get {} external metric: {why}", metric.name))
             })
         })?;
-        let proposal = setting.scene.by_value_per_pod(usage, thousandths(wanted));
+        let proposal = setting.scene.by_sum_per_pod(sum_for_each(values), thousandths(wanted));
         (proposal.replicas, average(proposal.usage))
     } else if let Some(wanted) = &target.value {
-        let proposal = usage().and_then(|usage| setting.scene.by_value(usage, thousandths(wanted)));
+        let proposal = values().and_then(|values| setting.scene.by_value(sum(values), thousandths(wanted)));
         let proposal = proposal.map_err(|why| {
             failure(REASON, why, |why| {
                 outer(&format!("failed to get external metric {}: {why}", metric.name))

@@ -21,6 +21,8 @@ pub(super) struct Pod {
     pub name: ArcStr,
     /// What the pod does.
     pub state: State,
+    /// Whether the pod's phase is `Running`. It may be so although the pod is being deleted.
+    pub is_running: bool,
     /// When the pod's kubelet took it on.
     pub started: Option<Time>,
     /// The condition `Ready`.
@@ -102,15 +104,16 @@ impl Pod {
         Self {
             name: pod.meta().key.name.clone(),
             state,
+            is_running: *phase == "Running",
             started: pod.get::<PodStart>().start_time,
             ready: ready.status.map(|status| Ready { status, since: ready.last_transition_time }),
             demand: pod.get::<Shared<PodDemand>>().clone(),
         }
     }
 
-    /// Whether the pod is running and ready.
+    /// Whether the pod is running and ready. As upstream, a pod that is being deleted may be.
     pub(super) fn is_ready(&self) -> bool {
-        self.state == State::Running && self.ready.is_some_and(|ready| ready.status == ConditionStatus::True)
+        self.is_running && self.ready.is_some_and(|ready| ready.status == ConditionStatus::True)
     }
 
     /// Whether the processor usage of the pod does not count yet. `now` is the current time.

@@ -1,6 +1,6 @@
 //! How many replicas a metric calls for. The situations are those of upstream's tests of its replica calculator.
 
-use super::super::calculator::{Proposal, sum};
+use super::super::calculator::{Proposal, sum, sum_for_each};
 use super::super::pods::{Pod, State};
 use super::super::requests::requests;
 use super::super::tolerance::Tolerances;
@@ -189,7 +189,9 @@ fn a_value_for_the_whole_target() {
     let all = pods(&[OK; 5]);
     let one = pods(&[UNREADY, OK, UNREADY]);
     let exact = Tolerances { down: 0.1, up: 0.01 };
+    let leaving = pods(&[OK, OK, |pod| Pod { state: State::Ending, ..pod }, ENDING]);
     for (name, pods, wanted, usage, target, replicas) in [
+        ("pods that are being deleted count while they are ready", &leaving[..], 2, 20_000, 10_000, 6),
         ("grows by the pods", &all[..3], 3, 20_000, 15_000, 4),
         ("only ready pods count", &one[..], 3, 50_000, 10_000, 5),
         ("only ready pods count, few", &one[..], 3, 8_600, 4_400, 2),
@@ -223,10 +225,14 @@ fn a_value_for_each_pod() {
         ("has no pods and no work", 0, 0, 2_000, 0, 0),
         ("is huge", 1, i64::MAX, 1, i32::MAX, i64::MAX),
         ("is huge, and so is the goal", 1, i64::MAX, i64::MAX, 1, i64::MAX),
+        ("is huge, and divided", 4, i64::MAX, i64::MAX, 1, 1 << 61),
     ] {
         let found = scene(current, &[]).by_value_per_pod(usage, target);
         assert_eq!((found.replicas, found.usage), (replicas, average), "{name}");
     }
+    // Upstream divides a huge value of an object, but not a huge sum of an external metric's values.
+    assert_eq!(scene(4, &[]).by_sum_per_pod(i64::MAX, i64::MAX).usage, i64::MAX);
+    assert_eq!(scene(4, &[]).by_sum_per_pod(20_166, 5_000).usage, 5_042);
     let exact = Tolerances { down: 0.1, up: 0.01 };
     let scene = |current| super::super::calculator::Scene { tolerances: exact, ..scene(current, &[]) };
     assert_eq!(scene(4).by_value_per_pod(20_208, 5_000).replicas, 5);
@@ -238,6 +244,13 @@ fn the_values_of_series_are_added_without_overflow() {
     assert_eq!(sum(&[]), 0);
     assert_eq!(sum(&[8_600, -600]), 8_000);
     assert_eq!(sum(&[i64::MAX / 2 + 1, i64::MAX / 2 + 1]), i64::MAX);
+    // What follows an overflow does not count.
+    assert_eq!(sum(&[i64::MAX, 1, -5]), i64::MAX);
+    assert_eq!(sum(&[-5, 3]), -2);
+    assert_eq!(sum_for_each(&[8_600, -600]), 8_000);
+    assert_eq!(sum_for_each(&[i64::MAX, 1, 7]), i64::MAX);
+    // Upstream takes this for an overflow.
+    assert_eq!(sum_for_each(&[-5, 30]), i64::MAX);
     assert_eq!(scene(3, &pods(&[OK; 3])).by_value(i64::MAX, i64::MAX).unwrap().replicas, 3);
 }
 

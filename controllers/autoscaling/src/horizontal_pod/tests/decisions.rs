@@ -13,7 +13,7 @@ use steersman_kinds::horizontal_pod_autoscaler::{AutoscalerSpec, AutoscalerStatu
 use tokio::time::Instant;
 
 use super::super::decision::{Moment, Settings};
-use super::super::history::{Change, History};
+use super::super::history::{Change, History, Recommendation};
 use super::super::metrics_api::{ContainerUsage, PodUsage, Reading, Usages};
 use super::super::observed::{Autoscaler, Fetched, NoTarget, Observed, Target};
 use super::super::plan::{Outcome, Report, Step, action_of, plan};
@@ -246,6 +246,40 @@ fn an_autoscaler_that_removed_all_replicas_adds_them_again() {
     let ran = run(autoscaler, behavior, quick, Ok(target(1, 1)), &[Ok(Reading::Values(vec![0]))], Ok(()));
     // The first recommendation, of this very moment, still counts.
     assert_eq!(ran.rescaled, None);
+}
+
+#[test]
+fn a_condition_tells_whether_the_autoscaler_removed_all_replicas() {
+    let spec = |min: i32| json!({"minReplicas": min, "metrics": [queue("10")]});
+    let quick = Settings { window: Duration::ZERO, ..WITH_ZERO };
+    let long_ago = Instant::now();
+    let history =
+        History { recommendations: vec![Recommendation { replicas: 1, at: long_ago }], ..History::default() };
+    let zero = json!({"conditions": [{"type": "ScaledToZero", "status": "True", "reason": "ScaledToZero"}]});
+    let sync = |min, status: &Value, wanted: i32, value, settings| {
+        let target = target(wanted, usize::try_from(wanted).unwrap());
+        let reading = Ok(Reading::Values(vec![value]));
+        run(autoscaler(spec(min), status.clone()), history.clone(), settings, Ok(target), &[reading], Ok(()))
+    };
+    for (name, min, status, wanted, value, settings, rescaled, condition) in [
+        ("removes all", 0, json!({}), 1, 0, quick, Some(0), (TRUE, "ScaledToZero")),
+        ("removes some", 0, json!({}), 3, 3_000, quick, Some(1), (FALSE, "NotScaledToZero")),
+        ("adds the first", 0, zero.clone(), 0, 15_000, quick, Some(2), (FALSE, "NotScaledToZero")),
+        ("does nothing", 0, zero.clone(), 0, 0, quick, None, (TRUE, "ScaledToZero")),
+        (
+            "changes replicas while the gate is off",
+            1,
+            zero,
+            3,
+            3_000,
+            Settings { scale_to_zero: false, ..quick },
+            Some(1),
+            (ConditionStatus::Unknown, "missing"),
+        ),
+    ] {
+        let ran = sync(min, &status, wanted, value, settings);
+        assert_eq!((ran.rescaled, ran.condition("ScaledToZero")), (rescaled, condition), "{name}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 mod calculator;
 mod decisions;
+mod failures;
 mod groups;
 mod limits;
 mod requests;

@@ -40,6 +40,7 @@ pub(super) fn pod(name: &str) -> Pod {
     Pod {
         name: name.into(),
         state: State::Running,
+        is_running: true,
         started: Some(ago(240)),
         ready: Some(Ready { status: ConditionStatus::True, since: Some(ago(240)) }),
         demand: demand(json!({"containers": containers})),
@@ -70,7 +71,7 @@ impl Like for Pod {
     }
 
     fn is(self, state: State) -> Self {
-        Self { state, ..self }
+        Self { state, is_running: state == State::Running, ..self }
     }
 
     fn requests(self, cpu: &str) -> Self {
