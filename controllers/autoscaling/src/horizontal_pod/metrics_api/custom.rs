@@ -51,7 +51,7 @@ struct List {
 #[serde(rename_all = "camelCase")]
 struct Item {
     #[serde(default)]
-    described_object: Described,
+    described_object: Option<Described>,
     #[serde(default)]
     timestamp: Option<Timestamp>,
     /// Named `window` in `v1beta1`.
@@ -61,10 +61,10 @@ struct Item {
     value: Quantity,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct Described {
     #[serde(default)]
-    name: String,
+    name: Option<String>,
 }
 
 impl Version {
@@ -108,7 +108,8 @@ impl MetricsApi {
             let window = u64::try_from(item.window_seconds.unwrap_or(DEFAULT_WINDOW)).unwrap_or(0);
             let window = Duration::from_secs(window);
             let sample = Sample { at: item.timestamp, window, value: item.value.milli_value() };
-            (item.described_object.name.into(), sample)
+            let name = item.described_object.and_then(|described| described.name);
+            (name.unwrap_or_default().into(), sample)
         };
         Ok(items.into_iter().map(sample).collect())
     }

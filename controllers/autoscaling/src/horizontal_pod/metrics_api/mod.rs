@@ -49,7 +49,7 @@ pub(super) enum Reading {
 ///
 /// A tick is as long as the period of syncs, at most 15 seconds, counted from the start of the process: two syncs of the same
 /// autoscaler never get the same answer, unless the period is longer than a tick. Callers that ask at the same time wait for
-/// the same call. An error is not kept: the next caller tries again. What is kept of a tick is dropped in the next.
+/// the same call. An error is kept for [`ERROR_KEPT`] only. What is kept of a tick is dropped in the next.
 pub(super) struct MetricsApi {
     sender: Sender,
     mapper: Arc<RestMapper>,
@@ -62,10 +62,17 @@ pub(super) struct MetricsApi {
 struct Known {
     /// The number of the tick that the answers are from.
     tick: u128,
-    answers: HashMap<Query, Arc<OnceCell<Arc<Reading>>>>,
+    answers: HashMap<Query, Answer>,
     /// The version of `custom.metrics.k8s.io` to use.
     custom: Arc<OnceCell<custom::Version>>,
 }
+
+/// The answer of a call that is under way or has ended, and when it ended.
+type Answer = Arc<OnceCell<(Instant, Result<Arc<Reading>, String>)>>;
+
+/// How long an error is kept: the metrics of an autoscaler that ask the same, and autoscalers that are synced at the same time,
+/// share it. Otherwise each of them would wait for a metrics API that does not answer.
+const ERROR_KEPT: Duration = Duration::from_secs(1);
 
 /// The longest tick. Metrics-server scrapes nodes as often.
 const LONGEST_TICK: Duration = Duration::from_secs(15);
@@ -89,9 +96,19 @@ impl MetricsApi {
     pub(super) async fn read(&self, query: Query) -> Result<Arc<Reading>, String> {
         let answer = {
             let mut known = self.known();
-            Arc::clone(known.answers.entry(query.clone()).or_default())
+            let kept: &mut Answer = known.answers.entry(query.clone()).or_default();
+            let is_old_error =
+                |(at, read): &(Instant, Result<_, _>)| read.is_err() && at.elapsed() >= ERROR_KEPT;
+            if kept.get().is_some_and(is_old_error) {
+                *kept = Answer::default();
+            }
+            Arc::clone(kept)
         };
-        answer.get_or_try_init(|| async { self.ask(&query).await.map(Arc::new) }).await.cloned()
+        let ask = || async {
+            let read = self.ask(&query).await.map(Arc::new);
+            (Instant::now(), read)
+        };
+        answer.get_or_init(ask).await.1.clone()
     }
 
     /// What is known of the current tick.

@@ -74,7 +74,8 @@ struct List {
 
 #[derive(Deserialize)]
 struct Item {
-    metadata: Metadata,
+    #[serde(default)]
+    metadata: Option<Metadata>,
     #[serde(default)]
     timestamp: Option<Timestamp>,
     #[serde(default)]
@@ -86,7 +87,7 @@ struct Item {
 #[derive(Deserialize)]
 struct Metadata {
     #[serde(default)]
-    name: String,
+    name: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -110,7 +111,7 @@ impl From<Item> for PodUsage {
                 .collect(),
         };
         Self {
-            pod: item.metadata.name.into(),
+            pod: item.metadata.and_then(|metadata| metadata.name).unwrap_or_default().into(),
             at: item.timestamp,
             window: window.map_or(Duration::ZERO, |window| window.0),
             containers: item.containers.into_iter().flatten().map(container).collect(),
