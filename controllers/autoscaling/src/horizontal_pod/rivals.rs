@@ -16,8 +16,8 @@ pub(super) struct Rivals {
 struct Namespace {
     /// All autoscalers. `None`: the target has not been read yet, or has no valid selector.
     all: HashMap<ArcStr, Option<LabelSelector>>,
-    /// Those whose selector demands a label, by its key and its value.
-    by_label: HashMap<(ArcStr, ArcStr), BTreeSet<ArcStr>>,
+    /// Those whose selector demands a label, by its key and then by its value.
+    by_label: HashMap<ArcStr, HashMap<ArcStr, BTreeSet<ArcStr>>>,
     /// Those whose selector demands no label.
     others: BTreeSet<ArcStr>,
 }
@@ -62,19 +62,22 @@ impl Rivals {
         namespace: &ArcStr,
         pods: impl IntoIterator<Item = &'a Labels>,
     ) -> BTreeSet<ObjectKey> {
+        let Some(known) = self.namespaces.get(namespace) else { return BTreeSet::new() };
         let mut found = BTreeSet::new();
-        let Some(known) = self.namespaces.get(namespace) else { return found };
         for labels in pods {
-            let pairs = labels.iter().map(|(key, value)| (key.clone(), value.clone()));
-            let demanding = pairs.filter_map(|pair| known.by_label.get(&pair)).flatten();
-            for name in demanding.chain(&known.others) {
+            // Usually the first pod tells all: most namespaces have few autoscalers, and a target's pods have the same labels.
+            if found.len() == known.all.len() {
+                break;
+            }
+            let demanding = labels.iter().filter_map(|(key, value)| known.by_label.get(key)?.get(value));
+            for name in demanding.flatten().chain(&known.others) {
                 let selector = known.all.get(name).and_then(Option::as_ref);
-                if selector.is_some_and(|selector| selector.matches(labels)) {
-                    found.insert(ObjectKey::new(namespace.clone(), name.clone()));
+                if !found.contains(name) && selector.is_some_and(|selector| selector.matches(labels)) {
+                    found.insert(name);
                 }
             }
         }
-        found
+        found.into_iter().map(|name| ObjectKey::new(namespace.clone(), name.clone())).collect()
     }
 }
 
@@ -88,11 +91,14 @@ impl Namespace {
     /// Changes the entry of an index where autoscalers with this selector are.
     fn place(&mut self, selector: &LabelSelector, change: impl FnOnce(&mut BTreeSet<ArcStr>)) {
         let Some((key, value)) = selector.demanded_label() else { return change(&mut self.others) };
-        let label = (ArcStr::from(key), value.clone());
-        let names = self.by_label.entry(label.clone()).or_default();
+        let values = self.by_label.entry(key.into()).or_default();
+        let names = values.entry(value.clone()).or_default();
         change(names);
         if names.is_empty() {
-            self.by_label.remove(&label);
+            values.remove(value);
+            if values.is_empty() {
+                self.by_label.remove(key);
+            }
         }
     }
 }
