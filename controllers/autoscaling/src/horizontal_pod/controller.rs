@@ -20,7 +20,7 @@ use steersman_informer::{Index, IndexValue, Lister, View};
 use steersman_kinds::horizontal_pod_autoscaler::{AutoscalerSpec, AutoscalerStatus, HorizontalPodAutoscaler};
 use tokio::time::{Instant, sleep};
 
-use super::decision::{Moment, Settings};
+use super::decision::{Course, Moment, Settings};
 use super::history::History;
 use super::metrics::Metrics;
 use super::metrics_api::{MetricsApi, query};
@@ -79,18 +79,24 @@ impl Autoscaling {
         Moment { wall: self.clock.timestamp(), instant: Instant::now() }
     }
 
-    async fn read_target(&self, autoscaler: &Autoscaler) -> Result<Target, NoTarget> {
-        let (client, scale) = self.read_scale(autoscaler).await?;
+    /// Reads the scale of the target, and looks up its pods if metrics decide about it.
+    ///
+    /// # Errors
+    /// The cache has a pod of the target that can't be decoded.
+    async fn read_target(&self, autoscaler: &Autoscaler) -> Result<Result<Target, NoTarget>, SyncError> {
+        let (client, scale) = match self.read_scale(autoscaler).await {
+            Ok(read) => read,
+            Err(why) => return Ok(Err(why)),
+        };
         let key = &autoscaler.meta.key;
         let selector = scale.selector.clone();
-        let pods_selector = (!selector.is_empty()).then(|| selector.parse::<LabelSelector>());
+        // As upstream, an autoscaler that needs no metrics is no rival of others: of two targets with the same labels, one may
+        // have no replicas.
+        let decide = Course::of(autoscaler, scale.wanted, self.settings) == Course::Metrics;
+        let pods_selector = (decide && !selector.is_empty()).then(|| selector.parse::<LabelSelector>());
         let (mut pods, mut autoscalers) = (Vec::new(), Vec::new());
         if let Some(Ok(selector)) = &pods_selector {
-            let views = self.pods_of(&key.namespace, selector).map_err(|why| NoTarget {
-                why,
-                doing: "unable to get pods".to_owned(),
-                is_spec: false,
-            })?;
+            let views = self.pods_of(&key.namespace, selector)?;
             let mut rivals = self.rivals.lock();
             rivals.set(key, selector);
             let labels = views.iter().map(|pod| &pod.meta().labels);
@@ -100,10 +106,14 @@ impl Autoscaling {
         }
         let (wanted, current) = (scale.wanted, scale.current);
         self.scales.lock().insert(key.clone(), (client, scale));
-        Ok(Target { wanted, current, selector, pods_selector, pods, autoscalers })
+        Ok(Ok(Target { wanted, current, selector, pods_selector, pods, autoscalers }))
     }
 
-    fn pods_of(&self, namespace: &ArcStr, selector: &LabelSelector) -> Result<Vec<View<ScaledPod>>, String> {
+    fn pods_of(
+        &self,
+        namespace: &ArcStr,
+        selector: &LabelSelector,
+    ) -> Result<Vec<View<ScaledPod>>, SyncError> {
         let found = match selector.demanded_label() {
             Some((key, value)) => {
                 let value = IndexValue::Triple(namespace.clone(), key.into(), value.clone());
@@ -115,7 +125,7 @@ impl Autoscaling {
                     .by_index_where(&self.pods_by_namespace, &namespace, |pod| selector.matches(&pod.labels))
             }
         };
-        found.map_err(|error| format!("Pod {error}"))
+        found.map_err(|unreadable| SyncError::Unreadable(format!("Pod {unreadable}")))
     }
 
     async fn read_scale(&self, autoscaler: &Autoscaler) -> Result<(ResourceClient, Scale), NoTarget> {
@@ -318,7 +328,7 @@ impl Controller for Autoscaling {
 
     async fn act(&self, _: &ObjectKey, observed: &Observed, step: &Step) -> Result<Outcome, SyncError> {
         Ok(match step {
-            Step::ReadTarget => Outcome::Target(Box::new(self.read_target(&observed.autoscaler).await)),
+            Step::ReadTarget => Outcome::Target(Box::new(self.read_target(&observed.autoscaler).await?)),
             Step::ReadMetric(at) => Outcome::Metric(self.read_metric(observed, *at).await),
             Step::Decide(decision) => {
                 self.remember(&observed.autoscaler, &decision.history);

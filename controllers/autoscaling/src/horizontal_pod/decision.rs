@@ -13,7 +13,7 @@ use super::calculator::Scene;
 use super::history::{Change, History, Recommendation};
 use super::limits::{Limited, Range, with_behavior, without_behavior};
 use super::metric::{Setting, evaluate, kind};
-use super::observed::{Fetched, Notice, Observed, Target};
+use super::observed::{Autoscaler, Fetched, Notice, Observed, Target};
 use super::pods::StartUp;
 use super::status::{ABLE_TO_SCALE, SCALED_TO_ZERO, SCALING_ACTIVE, SCALING_LIMITED, Status, Verdict};
 use super::tolerance::Tolerances;
@@ -104,19 +104,18 @@ pub(super) enum Course {
 }
 
 impl Course {
-    /// What becomes of an autoscaler with this target.
-    pub(super) fn of(observed: &Observed, target: &Target, settings: Settings) -> Self {
-        let autoscaler = &observed.autoscaler;
+    /// What becomes of an autoscaler whose target has this wanted number of replicas.
+    pub(super) fn of(autoscaler: &Autoscaler, wanted: i32, settings: Settings) -> Self {
         let (min, max) = (autoscaler.min(), autoscaler.spec.max_replicas);
-        if target.wanted == 0 {
+        if wanted == 0 {
             let own = settings.scale_to_zero && autoscaler.status.holds(SCALED_TO_ZERO);
             let grows = own && (min != 0 || autoscaler.has_metrics_without_pods());
             return if grows { Self::Metrics } else { Self::Disabled };
         }
-        if target.wanted > max {
+        if wanted > max {
             return Self::Bound(max, "Current number of replicas above Spec.MaxReplicas");
         }
-        if target.wanted < min {
+        if wanted < min {
             return Self::Bound(min, "Current number of replicas below Spec.MinReplicas");
         }
         Self::Metrics
@@ -162,7 +161,8 @@ fn bad_selector(target: &Target) -> Option<BadSelector> {
 
 /// Whether the metrics must be read.
 pub(super) fn needs_metrics(observed: &Observed, target: &Target, settings: Settings) -> bool {
-    Course::of(observed, target, settings) == Course::Metrics && bad_selector(target).is_none()
+    Course::of(&observed.autoscaler, target.wanted, settings) == Course::Metrics
+        && bad_selector(target).is_none()
 }
 
 /// What the metrics call for.
@@ -186,7 +186,7 @@ pub(super) fn decide(observed: &Observed, target: &Target, settings: Settings, n
     let able = ("SucceededGetScale", "the HPA controller was able to get the target's current scale");
     let time = now.wall.into();
     decision.status.set(ABLE_TO_SCALE, Verdict::new(ConditionStatus::True, able), time);
-    match Course::of(observed, target, settings) {
+    match Course::of(&observed.autoscaler, target.wanted, settings) {
         Course::Disabled => {
             let disabled =
                 ("ScalingDisabled", "scaling is disabled since the replica count of the target is zero");

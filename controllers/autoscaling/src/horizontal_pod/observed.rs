@@ -55,11 +55,11 @@ pub(super) struct Target {
     pub current: i32,
     /// The selector as the scale has it.
     pub selector: ArcStr,
-    /// The selector; `None` if it is empty.
+    /// The selector; `None` if it is empty, and if the metrics don't decide.
     pub pods_selector: Option<Result<LabelSelector, InvalidSelector>>,
-    /// The pods that it selects.
+    /// The pods that it selects. Empty if the metrics don't decide.
     pub pods: Vec<Pod>,
-    /// The autoscalers that select any of these pods.
+    /// The autoscalers that select any of these pods. Empty if the metrics don't decide.
     pub autoscalers: Vec<ObjectKey>,
 }
 
