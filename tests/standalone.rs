@@ -8,6 +8,8 @@
 #[path = "standalone/claims.rs"]
 mod claims;
 mod support;
+#[path = "standalone/usage.rs"]
+mod usage;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;

@@ -10,10 +10,12 @@ mod kubeconfig;
 mod node;
 mod provisioner;
 mod scheduler;
+mod usage;
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
@@ -103,7 +105,11 @@ pub(crate) enum Error {
 pub(crate) async fn run(options: Standalone) -> Result<(), Error> {
     let signals = Signals::listen().map_err(Error::Signals)?;
     let server = Server::start(steersman_apiserver::Options {
-        settings: Settings { quota_backend_bytes: options.quota_backend_bytes, ..Settings::default() },
+        settings: Settings {
+            quota_backend_bytes: options.quota_backend_bytes,
+            usage: Some(Arc::new(usage::OfSimulated)),
+            ..Settings::default()
+        },
         data_folder: options.data_dir.clone(),
         address: options.https_address,
         names: Vec::new(),

@@ -32,8 +32,34 @@ pub(super) struct ContainerBehaviour {
     pub(super) log: Option<String>,
     pub(super) log_interval: Option<Duration>,
     pub(super) exec: Exec,
-    pub(super) cpu_millis: u64,
-    pub(super) memory_bytes: u64,
+    pub(super) usage: SimulatedUsage,
+}
+
+/// What a simulated container uses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SimulatedUsage {
+    /// Processors, in thousandths of a core.
+    pub cpu_millis: u64,
+    /// Memory, in bytes.
+    pub memory_bytes: u64,
+}
+
+impl SimulatedUsage {
+    /// The usage of a container that has been restarted `restarts` times, by the annotations of its pod.
+    ///
+    /// # Errors
+    /// An annotation is malformed.
+    pub fn of(annotations: &BTreeMap<String, String>, container: &str, restarts: usize) -> Result<Self> {
+        let own = BTreeMap::new();
+        Self::find(&Annotations { own: &own, shared: annotations, name: container, attempt: restarts })
+    }
+
+    fn find(found: &Annotations<'_>) -> Result<Self> {
+        Ok(Self {
+            cpu_millis: found.number("cpu-millis")?.unwrap_or(0),
+            memory_bytes: found.number("memory-bytes")?.unwrap_or(0),
+        })
+    }
 }
 
 /// How a command in a container ends.
@@ -76,8 +102,7 @@ impl ContainerBehaviour {
                 stdout: found.text("exec-stdout").unwrap_or_default(),
                 stderr: found.text("exec-stderr").unwrap_or_default(),
             },
-            cpu_millis: found.number("cpu-millis")?.unwrap_or(0),
-            memory_bytes: found.number("memory-bytes")?.unwrap_or(0),
+            usage: SimulatedUsage::find(&found)?,
         })
     }
 }
@@ -207,6 +232,16 @@ mod tests {
             (behaviour.exit_after.map(|after| after.as_millis()), behaviour.exit_code)
         });
         assert_eq!(lives, [(Some(1000), 7), (Some(250), 0), (None, 0), (None, 0)]);
+    }
+
+    #[test]
+    fn the_usage_of_a_container_is_that_of_its_annotations_and_attempt() {
+        let pod = annotations(&[("cpu-millis", "100,900"), ("memory-bytes.main", "4096")]);
+        let usage = |cpu_millis, memory_bytes| SimulatedUsage { cpu_millis, memory_bytes };
+        assert_eq!(SimulatedUsage::of(&pod, "main", 0).unwrap(), usage(100, 4096));
+        assert_eq!(SimulatedUsage::of(&pod, "side", 3).unwrap(), usage(900, 0));
+        let malformed = annotations(&[("cpu-millis", "much")]);
+        assert!(SimulatedUsage::of(&malformed, "main", 0).unwrap_err().message().contains("cpu-millis"));
     }
 
     #[test]

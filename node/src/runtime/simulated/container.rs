@@ -156,8 +156,8 @@ impl Container {
                 labels: self.config.labels.clone(),
                 annotations: self.config.annotations.clone(),
             }),
-            cpu: Some(usage::cpu(clock.nanos(now), ran, self.behaviour.cpu_millis)),
-            memory: Some(usage::memory(clock.nanos(now), self.behaviour.memory_bytes)),
+            cpu: Some(usage::cpu(clock.nanos(now), ran, self.behaviour.usage.cpu_millis)),
+            memory: Some(usage::memory(clock.nanos(now), self.behaviour.usage.memory_bytes)),
             writable_layer: Some(usage::file_system(clock.nanos(now), 0, 0)),
             ..Default::default()
         }

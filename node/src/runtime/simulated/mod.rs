@@ -30,6 +30,9 @@
 //! | `sandbox-exit-after` | duration or `never`, list | `never` | when the sandbox is no longer ready, by itself |
 //! | `sandbox-ip` | address or `none`, list | one of the range | the sandbox's address |
 //!
+//! The runtime reads annotations when it creates what they are for. `steersman standalone` serves `metrics.k8s.io` from the pods'
+//! annotations as they are ([`SimulatedUsage`]), so that the usage of a running container can be changed.
+//!
 //! A crash loop is `exit-after: 1s` and `exit-code: 1`; one that gets over it is `exit-after: 1s,1s,never`. Those of
 //! sandboxes go by the sandbox's attempt, and stand on the pod.
 //!
@@ -65,7 +68,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 pub use address_pool::PodCidr;
-pub use behaviour::PREFIX;
+pub use behaviour::{PREFIX, SimulatedUsage};
 pub use faults::Fault;
 pub use images::Pull;
 
@@ -77,6 +80,9 @@ use self::images::Images;
 use self::state::State;
 use super::{Calls, Deadline, Metrics, Operation, Result};
 use crate::cri::v1;
+
+/// The runtime's name in the ids of its containers, and in the versions that its nodes report.
+pub const NAME: &str = "simulated";
 
 /// Calls that [`SimulatedRuntime::calls`] remembers.
 const REMEMBERED: usize = 4096;

@@ -11,19 +11,19 @@ use tokio::time::{Instant, sleep, timeout as within};
 use super::behaviour::SandboxBehaviour;
 use super::container::Exit;
 use super::state::{State, unknown};
-use super::{SimulatedRuntime, pause, usage};
+use super::{NAME, SimulatedRuntime, pause, usage};
 use crate::cri::v1;
 use crate::runtime::{Code, ContainerEvents, Deadline, Error, Operation, Result, RuntimeService};
 
 /// The names under which pods may ask for this runtime.
-const HANDLERS: [&str; 2] = ["", "simulated"];
+const HANDLERS: [&str; 2] = ["", NAME];
 
 #[async_trait]
 impl RuntimeService for SimulatedRuntime {
     async fn version(&self, api_version: &str) -> Result<v1::VersionResponse> {
         let answer = v1::VersionResponse {
             version: api_version.into(),
-            runtime_name: "simulated".into(),
+            runtime_name: NAME.into(),
             runtime_version: env!("CARGO_PKG_VERSION").into(),
             runtime_api_version: "v1".into(),
         };
@@ -379,10 +379,10 @@ fn sandbox_stats(state: &State, id: &str, now: Instant) -> Result<v1::PodSandbox
     let containers: Vec<_> = running.iter().map(|container| container.stats(state.clock, now)).collect();
     let cpu_used =
         |stats: &v1::ContainerStats| stats.cpu.as_ref()?.usage_core_nano_seconds.map(|used| used.value);
-    let millis = running.iter().map(|container| container.behaviour.cpu_millis).sum();
+    let millis = running.iter().map(|container| container.behaviour.usage.cpu_millis).sum();
     let mut cpu = usage::cpu(stamp, Duration::ZERO, millis);
     cpu.usage_core_nano_seconds = usage::value(containers.iter().filter_map(cpu_used).sum());
-    let memory = running.iter().map(|container| container.behaviour.memory_bytes).sum();
+    let memory = running.iter().map(|container| container.behaviour.usage.memory_bytes).sum();
     let processes = u64::try_from(running.len()).unwrap_or(u64::MAX);
     Ok(v1::PodSandboxStats {
         attributes: Some(sandbox.attributes()),
