@@ -9,6 +9,8 @@
 
 #[path = "hand_over/attachments.rs"]
 mod attachments;
+#[path = "hand_over/autoscaling.rs"]
+mod autoscaling;
 #[path = "hand_over/cleaning.rs"]
 mod cleaning;
 #[path = "hand_over/garbage.rs"]
@@ -361,6 +363,13 @@ async fn runs_are_handed_over_and_back_without_a_second_job() {
 async fn kube_controller_manager_takes_runs_over_on_the_embedded_server_too() {
     let Some(assets) = assets() else { return };
     runs::there_and_back(&assets, Cluster::start_embedded().await).await;
+}
+
+#[tokio::test]
+async fn autoscalers_are_handed_over_and_back_with_their_windows() {
+    let Some(assets) = assets() else { return };
+    // The embedded API server has no APIServices, and so no metrics.
+    autoscaling::there_and_back(&assets, Cluster::start_own().await).await;
 }
 
 #[tokio::test]

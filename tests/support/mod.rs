@@ -12,6 +12,7 @@
 
 pub mod attachments;
 pub mod audit;
+pub mod autoscaling;
 pub mod budgets;
 pub mod claims;
 pub mod cron_jobs;
