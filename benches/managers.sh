@@ -1,6 +1,7 @@
 # What the scripts share that measure controller managers beside kube-controller-manager: each manager with the same
-# controllers, without client limits, on a real control plane. Source it after common.sh, with `controllers` set to the list
-# for --controllers, and `flags` to further flags of both managers, if any. STEERSMAN and LOAD name other builds.
+# controllers, without client limits (or with `qps` calls a second), on a real control plane. Source it after common.sh, with
+# `controllers` set to the list for --controllers, and `flags` to further flags of both managers, if any. STEERSMAN and LOAD
+# name other builds.
 # shellcheck shell=bash disable=SC2034,SC2154
 
 ours=${STEERSMAN:-$(build bin steersman)}
@@ -12,7 +13,7 @@ managers=(kube-controller-manager steersman)
 # start_manager NAME: in the background; `manager` is its process id, its log is in $state/NAME.log, and it serves HTTP at
 # `port`: the real one with TLS.
 start_manager() {
-  local all=(--leader-elect=false "--controllers=$controllers" --kube-api-qps=10000 --kube-api-burst=10000
+  local all=(--leader-elect=false "--controllers=$controllers" "--kube-api-qps=${qps:-10000}" "--kube-api-burst=${qps:-10000}"
     --kubeconfig "$KUBECONFIG" "${flags[@]}")
   port=$(free_port)
   case $1 in

@@ -3,9 +3,11 @@
 //! `nodes` plays scheduler and kubelet: it binds pods, reports them as running and ready, and removes pods that are deleted.
 //! The other commands create and change workloads, wait until their controllers have acted, and print how long that took.
 
+mod autoscalers;
 mod filled;
 mod garbage;
 mod jobs;
+mod metrics;
 mod nodes;
 mod services;
 mod waiting;
@@ -78,6 +80,19 @@ enum Command {
     },
     /// Deletes that namespace, and waits until it is gone
     Empty,
+    /// Serves resource, custom and external metrics through the API server until a signal ends it
+    Metrics,
+    /// Creates Deployments with running pods, and an autoscaler on four metrics for each
+    Autoscalers {
+        /// How many
+        count: usize,
+        /// Namespaces over which the objects are spread
+        #[arg(long, default_value_t = 20)]
+        namespaces: usize,
+        /// Wait until metrics decide about them, and create none
+        #[arg(long)]
+        wait: bool,
+    },
     /// Sets a label of all Deployments
     Label {
         /// The label's value
@@ -131,6 +146,8 @@ enum Error {
     Call(#[from] kube::Error),
     #[error("watch: {0}")]
     Watch(#[from] kube_runtime::watcher::Error),
+    #[error("serving: {0}")]
+    Serving(#[source] std::io::Error),
     #[error("signals: {0}")]
     Signals(#[from] std::io::Error),
 }
@@ -164,6 +181,13 @@ async fn run(command: Command) -> Result<(), Error> {
         Command::Fill { objects } => filled::fill(&client, objects).await,
         Command::Empty => filled::delete(&client).await,
         Command::Roll { image } => workloads::roll(&client, &image).await,
+        Command::Metrics => metrics::run(&client).await,
+        Command::Autoscalers { count, namespaces, wait: false } => {
+            autoscalers::create(&client, count, namespaces).await
+        }
+        Command::Autoscalers { count, namespaces, wait: true } => {
+            autoscalers::active(&client, count, namespaces).await
+        }
         Command::Label { value } => workloads::label(&client, &value).await,
         Command::Graph { sets, pods, maps, kinds, objects } => {
             garbage::graph(&client, &garbage::Numbers { sets, pods, maps, kinds, objects }).await
