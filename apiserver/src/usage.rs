@@ -136,20 +136,24 @@ pub(crate) fn of_pod(pod: &Object, usage: &dyn Usage, now: Timestamp) -> Option<
     Some(metrics(pod, now, [("containers", containers.into())]))
 }
 
-/// The sums of what the pods of each node use, by the nodes' names.
-pub(crate) fn by_node<'a>(
-    pods: impl IntoIterator<Item = &'a Object>,
-    usage: &dyn Usage,
-) -> HashMap<String, Amounts> {
-    let mut sums: HashMap<String, Amounts> = HashMap::new();
-    for pod in pods {
-        let Some(pod) = pod.read::<Pod>() else { continue };
-        let containers = pod.usage(usage).into_iter().flatten();
-        let total = containers.fold(Amounts::default(), |sum, (_, amounts)| sum.and(amounts));
-        let sum = sums.entry(pod.spec.node_name).or_default();
+/// What the pods of each node use together.
+#[derive(Default)]
+pub(crate) struct Sums(HashMap<String, Amounts>);
+
+impl Sums {
+    /// Adds the usage of a pod, if it is known.
+    pub(crate) fn add(&mut self, pod: &Object, usage: &dyn Usage) {
+        let Some(pod) = pod.read::<Pod>() else { return };
+        let Some(containers) = pod.usage(usage) else { return };
+        let total = containers.into_iter().fold(Amounts::default(), |sum, (_, amounts)| sum.and(amounts));
+        let sum = self.0.entry(pod.spec.node_name).or_default();
         *sum = sum.and(total);
     }
-    sums
+
+    /// The usage of a node's pods.
+    pub(crate) fn of(&self, node: &str) -> Amounts {
+        self.0.get(node).copied().unwrap_or_default()
+    }
 }
 
 /// The `NodeMetrics` of a node whose pods use `total`. `None` if `usage` does not cover the node.

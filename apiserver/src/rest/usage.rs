@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
-use serde_json::Value;
 use steersman_api::ObjectKey;
+use tokio::task::yield_now;
 
 use super::answer::shape_of;
 use super::body::ResponseBody;
@@ -16,7 +16,10 @@ use super::server::ApiServer;
 use crate::refusal::{Refusal, Result};
 use crate::registry::is_about_usage;
 use crate::store::Object;
-use crate::usage::{self, Usage};
+use crate::usage::{self, Sums, Usage};
+
+/// How many objects are read until other requests have their turn.
+const AT_ONCE: usize = 256;
 
 /// Whether a call asks what nodes or pods use.
 pub(super) fn asks_for_usage(call: &Call) -> bool {
@@ -35,7 +38,7 @@ impl ApiServer {
             let shape = shape_of(request, Answered::Object)?;
             let key = ObjectKey::new(call.namespace.as_str(), call.name.as_str());
             let object = self.store().get(&call.resource.plural, &key);
-            let told = self.usage_of(usage, call, object.into_iter().collect()).pop();
+            let told = self.usage_of(usage, call, object.into_iter().collect()).await.pop();
             let told = told.ok_or_else(|| Refusal::not_found(&call.resource, &key.to_string()))?;
             return self.object_answer(StatusCode::OK, &told, shape);
         }
@@ -44,7 +47,7 @@ impl ApiServer {
         let snapshot = snapshot.map_err(|_| Refusal::list_expired())?;
         let mut objects = snapshot.objects;
         objects.retain(|object| selection.matches(object));
-        let objects = self.usage_of(usage, call, objects);
+        let objects = self.usage_of(usage, call, objects).await;
         self.list_answer(
             request,
             Page { version: snapshot.version, objects, continue_from: None, remaining: None },
@@ -53,22 +56,32 @@ impl ApiServer {
     }
 
     /// The usage of those of these nodes or pods of which it is known.
-    fn usage_of(&self, usage: &dyn Usage, call: &Call, objects: Vec<Arc<Object>>) -> Vec<Arc<Object>> {
+    async fn usage_of(&self, usage: &dyn Usage, call: &Call, objects: Vec<Arc<Object>>) -> Vec<Arc<Object>> {
         let now = self.clock().now();
-        let shown = |object: &Object, metrics: Value| {
-            Arc::new(Object::unstored(Arc::clone(&call.resource), object.key.clone(), metrics))
-        };
-        if call.resource.namespaced() {
-            let told = objects.iter().filter_map(|pod| Some(shown(pod, usage::of_pod(pod, usage, now)?)));
-            return told.collect();
+        let sums = if call.resource.namespaced() { Sums::default() } else { self.sums(usage).await };
+        let mut told = Vec::new();
+        for some in objects.chunks(AT_ONCE) {
+            told.extend(some.iter().filter_map(|object| {
+                let metrics = if call.resource.namespaced() {
+                    usage::of_pod(object, usage, now)?
+                } else {
+                    usage::of_node(object, sums.of(&object.key.name), usage, now)?
+                };
+                Some(Arc::new(Object::unstored(Arc::clone(&call.resource), object.key.clone(), metrics)))
+            }));
+            yield_now().await;
         }
+        told
+    }
+
+    /// What the pods of each node use.
+    async fn sums(&self, usage: &dyn Usage) -> Sums {
         let pods = self.store().snapshot(&"pods".into(), "", None).map(|snapshot| snapshot.objects);
-        let pods = pods.unwrap_or_default();
-        let sums = usage::by_node(pods.iter().map(Arc::as_ref), usage);
-        let total = |node: &Object| sums.get(node.key.name.as_str()).copied().unwrap_or_default();
-        let told = objects
-            .iter()
-            .filter_map(|node| Some(shown(node, usage::of_node(node, total(node), usage, now)?)));
-        told.collect()
+        let mut sums = Sums::default();
+        for some in pods.unwrap_or_default().chunks(AT_ONCE) {
+            some.iter().for_each(|pod| sums.add(pod, usage));
+            yield_now().await;
+        }
+        sums
     }
 }
