@@ -1,4 +1,5 @@
 //! Tests of the horizontal pod autoscaler against the test server.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::time::Duration;
 

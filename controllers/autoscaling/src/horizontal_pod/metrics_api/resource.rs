@@ -135,3 +135,52 @@ impl MetricsApi {
         Ok(Usages(items.into_iter().map(PodUsage::from).collect()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn usages(list: Value) -> Usages {
+        let list: List = serde_json::from_value(list).unwrap();
+        Usages(list.items.unwrap_or_default().into_iter().map(PodUsage::from).collect())
+    }
+
+    #[test]
+    fn a_pod_has_a_usage_if_all_its_containers_have() {
+        let container = |name: &str, usage: Value| json!({"name": name, "usage": usage});
+        let pod = |name: &str, containers: Value| json!({"metadata": {"name": name}, "window": "15s", "containers": containers});
+        let found = usages(json!({"items": [
+            pod("both", json!([container("a", json!({"cpu": "100m", "memory": "1"})), container("b", json!({"cpu": "1500u"}))])),
+            pod("one", json!([container("a", json!({"memory": "2"}))])),
+            pod("none", json!([])),
+        ]}));
+        let values = |resource, container| {
+            let mut values: Vec<(String, i64)> = found
+                .samples(resource, container)
+                .into_iter()
+                .map(|(pod, sample)| (pod.to_string(), sample.value))
+                .collect();
+            values.sort();
+            values
+        };
+        let value = |pod: &str, value: i64| (pod.to_owned(), value);
+        assert_eq!(values("cpu", ""), [value("both", 102)]);
+        assert_eq!(values("memory", ""), [value("one", 2_000)]);
+        assert_eq!(values("memory", "a"), [value("both", 1_000), value("one", 2_000)]);
+        assert_eq!(values("cpu", "c"), []);
+    }
+
+    #[test]
+    fn what_go_reads_as_empty_is_empty() {
+        for list in [json!({}), json!({"items": null})] {
+            assert_eq!(usages(list), Usages(Vec::new()));
+        }
+        let odd = json!({"items": [
+            {}, {"metadata": null, "timestamp": null, "window": null, "containers": null},
+            {"metadata": {"name": null}, "containers": [{"name": "a", "usage": null}]},
+        ]});
+        assert_eq!(usages(odd).samples("cpu", ""), Samples::default());
+    }
+}
