@@ -8,6 +8,12 @@ projection! {
         /// `Some(false)` if the volumes need not be attached.
         pub required: Option<bool> = 1 "attachRequired",
     }
+
+    /// Whether the driver's volumes can be mounted with an SELinux label.
+    pub struct SelinuxMount {
+        /// Whether they can.
+        pub supported: bool = 8 "seLinuxMount",
+    }
 }
 
 impl Attaching {
@@ -21,5 +27,6 @@ kind! {
     /// A CSI driver that runs in the cluster. The object's name is the driver's.
     pub struct CSIDriver("storage.k8s.io", "v1", "csidrivers") {
         attaching: Attaching = 2 "spec",
+        selinux_mount: SelinuxMount = 2 "spec",
     }
 }

@@ -70,6 +70,11 @@ impl Consumer {
     pub fn is_pod(&self) -> bool {
         self.api_group.is_empty() && self.resource == "pods"
     }
+
+    /// Whether the consumer is a PodGroup.
+    pub fn is_pod_group(&self) -> bool {
+        self.api_group == "scheduling.k8s.io" && self.resource == "podgroups"
+    }
 }
 
 /// Whether a message is present, whatever it has.

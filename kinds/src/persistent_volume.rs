@@ -6,6 +6,7 @@ use steersman_informer::{Interned, kind, projection};
 use super::persistent_volume_claim::{BETA_STORAGE_CLASS, BOUND_BY_CONTROLLER, MIGRATED_TO};
 use super::resource_list::ResourceList;
 use super::selected_annotations::{Keys, SelectedAnnotations};
+use super::selinux::VolumeDisk;
 use super::shared::{Shared, pooled};
 use super::volume_source::VolumeSource;
 
@@ -94,5 +95,6 @@ kind! {
         source: VolumeSource = 2 "spec",
         phase: VolumePhase = 3 "status",
         annotations: VolumeAnnotations = 1 "metadata",
+        disk: VolumeDisk = 2 "spec",
     }
 }

@@ -10,12 +10,14 @@ use super::index_failures::IndexFailures;
 use super::ip::{FamilyOf, IpPair};
 use super::pod_device_claims::{DeviceClaimStatus, DeviceClaims};
 use super::pod_failure::PodFailure;
+use super::pod_group::Membership;
 use super::pod_resources::{PodAllotment, PodDemand};
 use super::pod_secrets::PodSecrets;
 use super::pod_start::PodStart;
 use super::pod_volumes::{PodVolumes, Running};
 use super::ports::{NamedPorts, SidecarPorts};
 use super::scheduling::PinnedNode;
+use super::selinux::SelinuxMounts;
 use super::shared::Shared;
 use super::tolerations::Tolerations;
 
@@ -151,5 +153,7 @@ kind! {
         device_claims: DeviceClaims = 2 "spec",
         device_claim_status: DeviceClaimStatus = 3 "status",
         start: PodStart = 3 "status",
+        membership: Membership = 2 "spec",
+        selinux: SelinuxMounts = 2 "spec",
     }
 }

@@ -18,6 +18,18 @@ projection! {
         pub devices: TaintedList = 6 "devices",
     }
 
+    /// The devices of a slice.
+    pub struct PublishedDevices {
+        /// The devices.
+        pub devices: Vec<PublishedDevice> = 6 "devices",
+    }
+
+    /// A device.
+    pub struct PublishedDevice {
+        /// The device's name in the pool.
+        pub name: Interned = 1 "name",
+    }
+
     /// The pool of a slice.
     #[derive(PartialEq, Eq)]
     pub struct Pool {
@@ -74,5 +86,6 @@ kind! {
     /// A part of a pool of devices, which its driver publishes.
     pub struct ResourceSlice("resource.k8s.io", "v1", "resourceslices") {
         tainted: TaintedDevices = 2 "spec",
+        published: PublishedDevices = 2 "spec",
     }
 }

@@ -66,6 +66,8 @@ use super::volume_source::{SOURCES, VolumeSource};
 mod attaching;
 
 mod devices;
+mod gated;
+mod selinux;
 
 /// The fields of all groups, decoded from an object's JSON and from its protobuf.
 fn kept<K: Kind>(object: &Value) -> [String; 2] {
