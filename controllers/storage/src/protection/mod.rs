@@ -7,19 +7,21 @@
 //!                                                                                              └─ none: remove the finalizer
 //! ```
 //!
-//! One engine (`engine`, `plan`, `finalizer`) serves three kinds. Each has a `Guard`, which knows the users:
+//! One engine (`engine`, `plan`, `finalizer`) serves four kinds. Each has a `Guard`, which knows the users:
 //!
 //! | guard | object | users |
 //! |---|---|---|
 //! | `claims` | PersistentVolumeClaim | pods that were scheduled |
 //! | `volumes` | PersistentVolume | the claim that it is bound to |
 //! | `attributes_classes` | VolumeAttributesClass | claims and volumes |
+//! | `pod_groups` | PodGroup | pods that have not ended |
 //!
 //! As upstream's, except that the API server is asked for users of a VolumeAttributesClass, too, and that an object whose user
 //! only the API server shows is looked at again a few seconds later: no change of the cache may ever tell of that user.
 
 pub mod attributes_classes;
 pub mod claims;
+pub mod pod_groups;
 pub mod volumes;
 
 mod engine;
