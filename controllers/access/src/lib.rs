@@ -8,6 +8,7 @@ pub mod legacy_token_cleaner;
 pub mod root_ca_publisher;
 pub mod service_account;
 pub mod service_account_token;
+pub mod trust_bundle_publisher;
 
 use steersman_controller::controller::SyncError;
 use steersman_informer::Unreadable;

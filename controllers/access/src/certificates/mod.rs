@@ -10,6 +10,7 @@
 
 pub mod approving;
 pub mod cleaner;
+pub mod pod_request_cleaner;
 pub mod signing;
 
 mod der;
