@@ -1,5 +1,6 @@
 //! Finds the ResourceClaim behind a claim in a pod's spec.
 
+use steersman_api::{Meta, OwnerReference};
 use steersman_informer::Interned;
 use steersman_kinds::pod_device_claims::{DeviceClaim, GeneratedClaim};
 
@@ -42,4 +43,14 @@ impl<'a> Named<'a> {
             Self::NotCreated | Self::Unneeded | Self::Unsupported => None,
         }
     }
+}
+
+/// Whether an owner is a PodGroup, of whatever version.
+pub(crate) fn is_pod_group(owner: &OwnerReference) -> bool {
+    owner.kind == "PodGroup" && owner.api_version.starts_with("scheduling.k8s.io/")
+}
+
+/// Whether a claim belongs to the PodGroup of this name. Upstream: `isForPodGroupByPod`.
+pub(crate) fn is_group_by_name(claim: &Meta, group: &str) -> bool {
+    claim.controller().is_some_and(|owner| is_pod_group(owner) && owner.name == group)
 }

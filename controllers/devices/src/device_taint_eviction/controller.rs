@@ -1,35 +1,28 @@
-//! Syncs of pods: where observations come from, and how steps are carried out.
+//! The controller's state, and which sync a key needs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde_json::json;
-use steersman_api::{Meta, ObjectKey, Time, Uid};
-use steersman_client::events::{EventType, Recorder};
-use steersman_controller::client::{Changed, Client, Delete, Deleted, Patch, event_reference};
+use steersman_api::{ObjectKey, Time, Uid};
+use steersman_client::events::Recorder;
+use steersman_controller::client::Client;
 use steersman_controller::context::{Clock, ControllerContext};
 use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
-use steersman_controller::plan::Plan;
-use steersman_informer::wire::{Group, Object};
-use steersman_informer::{Index, Lister, View};
-use steersman_kinds::device_allocation::{AllocatedDevice, AllocatedDevices, Reservations};
-use steersman_kinds::device_taint::DeviceTaint;
-use steersman_kinds::pod::{Disruption, DisruptionReason, Placement, Pod};
-use steersman_kinds::pod_device_claims::{DeviceClaimStatus, DeviceClaims};
-use steersman_kinds::resource_slice::TaintedDevices;
+use steersman_controller::plan::{Batch, Plan};
+use steersman_informer::work_queue::WorkQueue;
+use steersman_informer::{Index, Lister};
+use steersman_kinds::device_taint_rule::DeviceTaintRule;
+use steersman_kinds::pod::Pod;
 
-use super::eviction::{SliceOfPool, UsedClaim, eviction_time, taints_in};
+use super::eviction::RuleName;
+use super::key::Key;
 use super::metrics::Metrics;
-use super::plan::{Live, Observed, Step, plan};
-use super::{AllocatedClaim, ClaimingPod, EvictedPod, NAME, TaintedSlice, pool};
-use crate::pod_claim::Named;
-use crate::unreadable;
-
-/// The reason of the condition `DisruptionTarget`.
-const REASON: &str = "DeletionByDeviceTaintManager";
-const MESSAGE: &str = "Device Taint manager: deleting due to NoExecute taint";
-/// The reason of the controller's events.
-const EVENT: &str = "DeviceTaintManagerEviction";
+use super::plan::{Live, Planned, plan};
+use super::pod_syncs;
+use super::rule_syncs::{self, RuleObserved, Tell};
+use super::rules::Rules;
+use super::{AllocatedClaim, ClaimingPod, EvictedPod, NAME, PublishedSlice, TaintedSlice};
 
 /// The indexes of the caches.
 #[derive(Clone, Copy)]
@@ -38,189 +31,156 @@ pub(super) struct Indexes {
     pub claims_by_pool: Index<AllocatedClaim>,
     /// Slices by driver and pool.
     pub slices_by_pool: Index<TaintedSlice>,
+    /// Pods by the namespace and the name of their PodGroup. `None` without the gate of claims of PodGroups.
+    pub pods_by_group: Option<Index<ClaimingPod>>,
 }
 
-/// Evicts pods.
+/// The caches that the controller reads.
+pub(super) struct Caches {
+    pub pods: Lister<ClaimingPod>,
+    pub claims: Lister<AllocatedClaim>,
+    pub slices: Lister<TaintedSlice>,
+    /// `None` without the gate of DeviceTaintRules.
+    pub published: Option<Lister<PublishedSlice>>,
+    /// `None` without the gate of DeviceTaintRules.
+    pub rules: Option<Arc<Rules>>,
+}
+
+/// Evicts pods, and tells the status of DeviceTaintRules about it.
 pub(super) struct EvictionController {
-    pods: Lister<ClaimingPod>,
-    claims: Lister<AllocatedClaim>,
-    slices: Lister<TaintedSlice>,
-    indexes: Indexes,
-    client: Client<Pod>,
-    recorder: Recorder,
-    metrics: Metrics,
-    clock: Clock,
-    /// The pods whose eviction is planned, for the events about cancelled evictions. A sync of a pod that is gone removes it.
-    planned: Mutex<HashMap<ObjectKey, Uid>>,
+    pub(super) pods: Lister<ClaimingPod>,
+    pub(super) claims: Lister<AllocatedClaim>,
+    pub(super) slices: Lister<TaintedSlice>,
+    pub(super) published: Option<Lister<PublishedSlice>>,
+    pub(super) rules: Option<Arc<Rules>>,
+    pub(super) indexes: Indexes,
+    pub(super) queue: WorkQueue<Key>,
+    pub(super) client: Client<Pod>,
+    pub(super) rule_client: Client<DeviceTaintRule>,
+    pub(super) recorder: Recorder,
+    pub(super) metrics: Metrics,
+    pub(super) clock: Clock,
+    /// The pods whose eviction is planned, for the events about cancelled evictions and for the status of rules. A sync of a pod
+    /// that is gone removes it.
+    pub(super) planned: Mutex<HashMap<ObjectKey, PlannedEviction>>,
 }
 
-/// The result of a step.
+/// An eviction that this process has planned.
+#[derive(Clone, Debug)]
+pub(super) struct PlannedEviction {
+    /// The pod's uid.
+    pub uid: Uid,
+    /// The rules whose status tells of the eviction, or is about to.
+    pub rules: BTreeSet<RuleName>,
+}
+
+/// What a sync decides on.
 #[derive(Debug)]
-pub(super) enum Outcome {
-    Done,
-    Read(Live),
+pub(super) enum Observed {
+    Pod(super::plan::Observed),
+    Rule(RuleObserved),
+}
+
+/// A step of a sync.
+#[derive(Debug)]
+pub(super) enum Step {
+    Pod(super::plan::Step),
+    Rule(Tell),
 }
 
 impl EvictionController {
     pub(super) fn new(
         context: &ControllerContext,
-        (pods, claims, slices): (Lister<ClaimingPod>, Lister<AllocatedClaim>, Lister<TaintedSlice>),
+        caches: Caches,
         indexes: Indexes,
+        queue: WorkQueue<Key>,
         metrics: Metrics,
     ) -> Self {
+        let Caches { pods, claims, slices, published, rules } = caches;
+        let sender = context.client_for(NAME);
         Self {
             pods,
             claims,
             slices,
+            published,
+            rules,
             indexes,
-            client: Client::keeping::<EvictedPod>(context.client_for(NAME)),
+            queue,
+            client: Client::keeping::<EvictedPod>(sender.clone()),
+            rule_client: Client::new(sender),
             recorder: context.recorder(NAME),
             metrics,
             clock: context.clock.clone(),
             planned: Mutex::default(),
         }
     }
-
-    fn used_claims(&self, pod: &View<ClaimingPod>) -> Result<Vec<UsedClaim>, SyncError> {
-        let generated = pod.get::<DeviceClaimStatus>().generated();
-        let mut used = Vec::new();
-        for claim in pod.get::<DeviceClaims>().list() {
-            let named = Named::of(claim, generated);
-            let Some(name) = named.name() else { continue };
-            let key = ObjectKey { namespace: pod.meta().key.namespace.clone(), name: name.as_arc().clone() };
-            let Some(claim) = self.claims.get(&key).map_err(unreadable("ResourceClaim"))? else { continue };
-            let results = claim.get::<AllocatedDevices>().allocation.devices.results.iter();
-            let devices = results.map(|device| Ok((device.clone(), self.taints(device)?)));
-            used.push(UsedClaim {
-                is_generated: matches!(named, Named::Generated(_)),
-                meta: claim.meta().clone(),
-                reserved_for: claim.get::<Reservations>().reserved_for.clone(),
-                devices: devices.collect::<Result<_, SyncError>>()?,
-            });
-        }
-        Ok(used)
-    }
-
-    fn taints(&self, device: &AllocatedDevice) -> Result<Vec<DeviceTaint>, SyncError> {
-        let of = pool(&device.driver, &device.pool);
-        let slices =
-            self.slices.by_index(&self.indexes.slices_by_pool, &of).map_err(unreadable("ResourceSlice"))?;
-        let slices: Vec<_> = slices
-            .iter()
-            .map(|slice| {
-                let TaintedDevices { pool, devices, .. } = slice.get();
-                let tainted = devices.0.iter().find(|tainted| tainted.name == device.device);
-                let taints = tainted.map(|tainted| tainted.taints.as_slice());
-                SliceOfPool { generation: pool.generation, taints }
-            })
-            .collect();
-        Ok(taints_in(&slices).to_vec())
-    }
-
-    fn event(&self, key: &ObjectKey, uid: &Uid, message: &str) {
-        let meta = Meta { key: key.clone(), uid: uid.clone(), ..Meta::default() };
-        self.recorder.event(&event_reference::<Pod>(&meta), EventType::Normal, EVENT, message);
-    }
-
-    async fn read(&self, key: &ObjectKey, uid: &Uid) -> Result<Live, SyncError> {
-        let pod = self.client.get(key).await?;
-        Ok(match pod {
-            Some(pod) if pod.meta().uid == *uid && !pod.meta().is_deleting() => {
-                let groups = Disruption::of(&pod).zip(DisruptionReason::of(&pod));
-                let (disruption, reason) = groups.expect("the groups that the controller reads must be kept");
-                let is_disrupted = disruption.target.is_true();
-                let since = disruption.target.last_transition_time;
-                let is_own = reason.target.reason.as_deref() == Some(REASON);
-                Live::Runs {
-                    disrupted_since: since.filter(|_| is_disrupted),
-                    is_marked: is_disrupted && is_own,
-                }
-            }
-            _ => Live::Gone,
-        })
-    }
-
-    /// Marks and deletes a pod. Succeeds if the pod is gone, or another one has its name.
-    async fn evict(
-        &self,
-        key: &ObjectKey,
-        uid: &Uid,
-        due: Time,
-        mark: Option<Time>,
-    ) -> Result<(), SyncError> {
-        self.event(key, uid, "Marking for deletion");
-        if let Some(since) = mark {
-            let patch = Patch::Strategic(json!({"metadata": {"uid": uid}, "status": {"conditions": [{
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": REASON,
-                "message": MESSAGE,
-                "lastProbeTime": null,
-                "lastTransitionTime": since,
-            }]}}));
-            if !matches!(self.client.patch_status(key, &patch).await?, Changed::Now(_)) {
-                return Ok(());
-            }
-        }
-        if let Deleted::Now(..) = self.client.delete(key, &Delete::of(uid)).await? {
-            let late = self.clock.timestamp().duration_since(due.into());
-            tracing::info!(pod = %key, seconds = late.as_secs_f64(), "Evicted pod by deleting it");
-            self.metrics.deleted(late.as_secs_f64());
-        }
-        Ok(())
-    }
 }
 
 impl Controller for EvictionController {
-    type Key = ObjectKey;
+    type Key = Key;
     type Observed = Observed;
     type Step = Step;
-    type Outcome = Outcome;
+    type Outcome = pod_syncs::Outcome;
 
     fn term_begins(&self) {
         self.planned.lock().clear();
+        if let Some(rules) = &self.rules {
+            rules.evicted.lock().clear();
+        }
     }
 
-    async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
-        let pod = self.pods.get(key).map_err(unreadable("Pod"))?;
-        let Some(pod) = pod.filter(|pod| !pod.meta().is_deleting()) else {
-            // It goes anyway: no event says so.
-            self.planned.lock().remove(key);
-            return Ok(Observation::Nothing);
+    async fn observe(&self, key: &Key) -> Result<Observation<Observed>, SyncError> {
+        let observed = match key {
+            Key::Pod(pod) => self.observe_pod(pod)?.map(Observed::Pod),
+            Key::Rule(rule) => self.observe_rule(rule)?.map(Observed::Rule),
         };
-        let uid = pod.meta().uid.clone();
-        let is_scheduled = !pod.get::<Placement>().node.is_empty();
-        let eviction = if is_scheduled { eviction_time(&uid, &self.used_claims(&pod)?) } else { None };
-        let is_planned = self.planned.lock().get(key) == Some(&uid);
-        Ok(Observation::Ready(Observed { uid, eviction, is_planned, live: None }))
+        Ok(observed.map_or(Observation::Nothing, Observation::Ready))
     }
 
     fn plan(&self, observed: &Observed, _: Time) -> Plan<Step> {
-        // The rest of a toleration goes by fractions of a second.
-        plan(observed, self.clock.timestamp())
-    }
-
-    async fn act(&self, key: &ObjectKey, observed: &Observed, step: &Step) -> Result<Outcome, SyncError> {
-        match step {
-            Step::Remember => _ = self.planned.lock().insert(key.clone(), observed.uid.clone()),
-            Step::Forget => _ = self.planned.lock().remove(key),
-            Step::Cancel => {
-                self.planned.lock().remove(key);
-                self.event(key, &observed.uid, "Cancelling deletion");
-            }
-            Step::Read => return self.read(key, &observed.uid).await.map(Outcome::Read),
-            Step::Evict { uid, due, mark } => self.evict(key, uid, *due, *mark).await?,
+        match observed {
+            // The rest of a toleration goes by fractions of a second.
+            Observed::Pod(pod) => map(plan(pod, self.clock.timestamp()), Step::Pod),
+            Observed::Rule(rule) => map(rule_syncs::plan(rule), Step::Rule),
         }
-        Ok(Outcome::Done)
     }
 
-    fn absorb(&self, observed: &mut Observed, step: Step, result: StepResult<Outcome>) {
-        match (step, result) {
-            (Step::Remember, StepResult::Done(_)) => observed.is_planned = true,
-            (Step::Cancel | Step::Forget, StepResult::Done(_)) => observed.is_planned = false,
-            (Step::Read, StepResult::Done(Outcome::Read(live))) => observed.live = Some(live),
-            (Step::Evict { .. }, StepResult::Done(_)) => observed.live = Some(Live::Gone),
+    async fn act(
+        &self,
+        key: &Key,
+        observed: &Observed,
+        step: &Step,
+    ) -> Result<pod_syncs::Outcome, SyncError> {
+        match (key, observed, step) {
+            (Key::Pod(key), Observed::Pod(pod), Step::Pod(step)) => self.act_on_pod(key, pod, step).await,
+            (Key::Rule(_), Observed::Rule(rule), Step::Rule(Tell(condition))) => {
+                self.tell(&rule.meta, condition).await.map(|()| pod_syncs::Outcome::Done)
+            }
+            _ => unreachable!("a step must be of the kind of its key"),
+        }
+    }
+
+    fn absorb(&self, observed: &mut Observed, step: Step, result: StepResult<pod_syncs::Outcome>) {
+        use super::plan::Step as OfPod;
+        match (observed, step, result) {
+            (Observed::Pod(pod), Step::Pod(step), StepResult::Done(outcome)) => match (step, outcome) {
+                (OfPod::Remember, _) => pod.planned = Planned::Yes,
+                (OfPod::Cancel | OfPod::Forget, _) => pod.planned = Planned::No,
+                (OfPod::Read, pod_syncs::Outcome::Read(live)) => pod.live = Some(live),
+                (OfPod::Evict { .. }, _) => pod.live = Some(Live::Gone),
+                (OfPod::Read, pod_syncs::Outcome::Done) => {}
+            },
+            (Observed::Rule(rule), Step::Rule(_), _) => rule.condition = None,
             _ => {}
+        }
+    }
+}
+
+fn map<S, T>(plan: Plan<S>, step: fn(S) -> T) -> Plan<T> {
+    match plan {
+        Plan::Done { requeue_after } => Plan::Done { requeue_after },
+        Plan::Act(Batch { steps, pace, on_failure }) => {
+            Plan::Act(Batch { steps: steps.into_iter().map(step).collect(), pace, on_failure })
         }
     }
 }

@@ -1,22 +1,31 @@
-//! Which pods a change may concern.
+//! Which pods and DeviceTaintRules a change may concern.
 
-use steersman_api::ObjectKey;
+use std::sync::Arc;
+
 use steersman_informer::work_queue::WorkQueue;
 use steersman_informer::{Change, IndexValue, Lister, View};
-use steersman_kinds::device_allocation::Reservations;
+use steersman_kinds::device_allocation::AllocatedDevices;
+use steersman_kinds::device_taint::NO_EXECUTE;
+use steersman_kinds::device_taint_rule::TaintRule;
 use steersman_kinds::pod::Placement;
 use steersman_kinds::pod_device_claims::{DeviceClaimStatus, DeviceClaims};
 use steersman_kinds::resource_slice::TaintedDevices;
 
 use super::controller::Indexes;
-use super::{AllocatedClaim, ClaimingPod, TaintedSlice, pool, pools_of_claim};
+use super::key::Key;
+use super::pod_syncs::consumers;
+use super::rules::Rules;
+use super::{AllocatedClaim, CachedRule, ClaimingPod, TaintedSlice, pool, pools_of_claim};
 
-/// Queues pods.
+/// Queues pods and DeviceTaintRules.
 pub(super) struct Mapping {
+    pub pods: Lister<ClaimingPod>,
     pub claims: Lister<AllocatedClaim>,
     pub slices: Lister<TaintedSlice>,
+    /// `None` without the gate of DeviceTaintRules.
+    pub rules: Option<Arc<Rules>>,
     pub indexes: Indexes,
-    pub queue: WorkQueue<ObjectKey>,
+    pub queue: WorkQueue<Key>,
 }
 
 impl Mapping {
@@ -34,7 +43,37 @@ impl Mapping {
             _ => false,
         };
         if !is_same {
-            self.queue.add(change.key().clone());
+            self.queue.add(Key::Pod(change.key().clone()));
+        }
+    }
+
+    /// Queues the rule if its spec has changed, and the consumers of all claims with devices that it selects or selected, if it
+    /// ends or ended pods.
+    pub(super) fn rule_changed(&self, change: &Change<CachedRule>) {
+        let [old, new] = [change.old(), change.new()];
+        let gone = old.filter(|old| new.is_none_or(|new| new.meta().uid != old.meta().uid));
+        if let (Some(gone), Some(rules)) = (gone, &self.rules) {
+            rules.evicted.lock().remove(&gone.meta().uid);
+        }
+        let [old, new] = [old, new].map(|rule| rule.map(View::get::<TaintRule>));
+        if gone.is_none() && matches!(change, Change::Updated { .. }) && old == new {
+            return;
+        }
+        // The status is written before pods are evicted, if possible.
+        self.queue.add(Key::Rule(change.key().name.clone()));
+        let rules: Vec<_> =
+            old.into_iter().chain(new).filter(|rule| rule.taint.effect == NO_EXECUTE).collect();
+        if rules.is_empty() {
+            return;
+        }
+        for claim in self.claims.list_readable().0 {
+            let devices = &claim.get::<AllocatedDevices>().allocation.devices.results;
+            let is_concerned = devices.iter().any(|device| {
+                rules.iter().any(|rule| rule.taints(&device.driver, &device.pool, &device.device))
+            });
+            if is_concerned {
+                self.queue_consumers(&claim);
+            }
         }
     }
 
@@ -77,10 +116,13 @@ impl Mapping {
     }
 
     fn queue_consumers(&self, claim: &View<AllocatedClaim>) {
-        let namespace = &claim.meta().key.namespace;
-        let pods = claim.get::<Reservations>().reserved_for.iter().filter(|consumer| consumer.is_pod());
-        for pod in pods {
-            self.queue.add(ObjectKey { namespace: namespace.clone(), name: pod.name.clone() });
-        }
+        let members = |group: &IndexValue| {
+            let mut pods = Vec::new();
+            if let Some(index) = &self.indexes.pods_by_group {
+                self.pods.for_each_meta_by_index(index, group, |pod| pods.push(pod.key.clone()));
+            }
+            pods
+        };
+        consumers(claim, members).for_each(|pod| self.queue.add(Key::Pod(pod)));
     }
 }

@@ -8,40 +8,53 @@
 //! pool, their consumers
 //! ```
 //!
+//! With the feature gate `DRADeviceTaintRules`, the taints of DeviceTaintRules count as well. The status of a rule tells how many
+//! pods it is evicting, or would evict.
+//!
 //! A pod goes once the first taint of its devices is no longer tolerated, counted from the taint's `timeAdded`. So a failover
 //! restarts no timer. Nothing but events about cancelled evictions depends on what the process remembers.
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use steersman_controller::context::ControllerContext;
 use steersman_controller::options;
 use steersman_controller::options::Workers;
 use steersman_controller::rbac::Rule;
 use steersman_controller::registry::{BoxError, Construction, Descriptor};
 use steersman_controller::runner::{GiveUp, QueueLoop};
-use steersman_informer::{IndexValue, View, keep};
+use steersman_informer::{IndexValue, Informer, View, keep};
 use steersman_kinds::device_allocation::{AllocatedDevices, Reservations};
+use steersman_kinds::device_taint_rule::{DeviceTaintRule, RuleStatus, TaintRule};
 use steersman_kinds::pod::{Disruption, DisruptionReason, Placement, Pod};
 use steersman_kinds::pod_device_claims::{DeviceClaimStatus, DeviceClaims};
+use steersman_kinds::pod_group::Membership;
 use steersman_kinds::resource_claim::ResourceClaim;
-use steersman_kinds::resource_slice::{ResourceSlice, TaintedDevices};
+use steersman_kinds::resource_slice::{PublishedDevices, ResourceSlice, TaintedDevices};
 
-use self::controller::{EvictionController, Indexes};
+use self::controller::{Caches, EvictionController, Indexes};
 use self::mapping::Mapping;
 use self::metrics::Metrics;
+use self::rules::Rules;
+use crate::resource_claim::GROUPS;
 
 mod controller;
 mod eviction;
+mod key;
 mod mapping;
 mod metrics;
 mod plan;
+mod pod_syncs;
+mod rule;
+mod rule_syncs;
+mod rules;
 #[cfg(test)]
 mod tests;
 
 /// The registry's entry of the device taint eviction controller.
 pub const DESCRIPTOR: Descriptor = Descriptor::new(NAME, &[], construct)
     .options::<DeviceTaintEvictionOptions>()
-    .gates(&[RULES_GATE])
+    .gates(&[RULES_GATE, GROUPS])
     .rules(RULES);
 
 options! {
@@ -54,7 +67,7 @@ options! {
 
 /// The controller's name, its queue's, and the source of its events.
 const NAME: &str = "device-taint-eviction-controller";
-/// The gate of DeviceTaintRules, which this program does not have.
+/// The gate of DeviceTaintRules.
 const RULES_GATE: &str = "DRADeviceTaintRules";
 
 const READ: &[&str] = &["list", "watch"];
@@ -62,11 +75,14 @@ const RULES: &[Rule] = &[
     Rule::new(&[""], &["pods"], &["get", "list", "watch", "delete"]),
     Rule::new(&[""], &["pods/status"], &["patch"]),
     Rule::new(&["resource.k8s.io"], &["resourceclaims", "resourceslices"], READ),
+    Rule::new(&["resource.k8s.io"], &["devicetaintrules"], READ)
+        .because("For DeviceTaintRules, which need the feature gate of that name."),
+    Rule::new(&["resource.k8s.io"], &["devicetaintrules/status"], &["patch"]),
 ];
 
 keep! {
     /// What the controller reads of a cached pod.
-    pub struct ClaimingPod: Pod => Placement, DeviceClaims, DeviceClaimStatus
+    pub struct ClaimingPod: Pod => Placement, DeviceClaims, DeviceClaimStatus, Membership
 }
 keep! {
     /// What the controller reads of a pod before it evicts the pod.
@@ -80,29 +96,46 @@ keep! {
     /// What the controller reads of a slice.
     pub struct TaintedSlice: ResourceSlice => TaintedDevices
 }
+keep! {
+    /// What the controller reads of a slice for the status of DeviceTaintRules.
+    pub struct PublishedSlice: ResourceSlice => TaintedDevices, PublishedDevices
+}
+keep! {
+    /// What the controller reads of a DeviceTaintRule.
+    pub struct CachedRule: DeviceTaintRule => TaintRule, RuleStatus
+}
 
 /// Makes the controller.
 ///
 /// # Errors
 /// A cache runs already without the fields that the controller reads, or its metrics are registered already.
 pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> {
-    if context.gates.enabled(RULES_GATE) {
-        tracing::warn!(
-            gate = RULES_GATE,
-            "This version does not have the feature: it heeds the taints of ResourceSlices, not those of DeviceTaintRules"
-        );
-    }
     let pods = context.informers.informer::<ClaimingPod>()?;
     let claims = context.informers.informer::<AllocatedClaim>()?;
     let slices = context.informers.informer::<TaintedSlice>()?;
+    let with_rules = context.gates.enabled(RULES_GATE);
+    let rules = with_rules.then(|| context.informers.informer::<CachedRule>()).transpose()?;
+    let published = with_rules.then(|| context.informers.informer::<PublishedSlice>()).transpose()?;
     let metrics = Metrics::register(&context.metrics)?;
+    let with_groups = context.gates.enabled(GROUPS);
     let indexes = Indexes {
+        pods_by_group: with_groups.then(|| pods.add_index("podGroupPerPod", group_of_pod)),
         claims_by_pool: claims.add_index("devicePool", pools_of_claim),
         slices_by_pool: slices.add_index("devicePool", pool_of_slice),
     };
     let queue = context.queue(NAME);
-    let mapping =
-        Arc::new(Mapping { claims: claims.lister(), slices: slices.lister(), indexes, queue: queue.clone() });
+    let cached_rules = rules.as_ref().map(|rules| {
+        let (rules, evicted) = (rules.lister(), Mutex::default());
+        Arc::new(Rules { rules, evicted })
+    });
+    let mapping = Arc::new(Mapping {
+        pods: pods.lister(),
+        claims: claims.lister(),
+        slices: slices.lister(),
+        rules: cached_rules.clone(),
+        indexes,
+        queue: queue.clone(),
+    });
     pods.map({
         let mapping = Arc::clone(&mapping);
         move |change| mapping.pod_changed(change)
@@ -111,13 +144,32 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         let mapping = Arc::clone(&mapping);
         move |change| mapping.claim_changed(change)
     });
+    if let Some(rules) = &rules {
+        let mapping = Arc::clone(&mapping);
+        rules.map(move |change| mapping.rule_changed(change));
+    }
     slices.map(move |change| mapping.slice_changed(change));
-    let caches = [pods.any(), claims.any(), slices.any()];
-    let listers = (pods.lister(), claims.lister(), slices.lister());
-    let controller = EvictionController::new(context, listers, indexes, metrics);
+    let caches = Caches {
+        pods: pods.lister(),
+        claims: claims.lister(),
+        slices: slices.lister(),
+        published: published.as_ref().map(Informer::lister),
+        rules: cached_rules,
+    };
+    let controller = EvictionController::new(context, caches, indexes, queue.clone(), metrics);
+    let synced =
+        [pods.any(), claims.any(), slices.any()].into_iter().chain(rules.as_ref().map(Informer::any));
     let workers = context.options::<DeviceTaintEvictionOptions>().concurrent_syncs.0;
     let syncs = QueueLoop::new(Arc::new(controller), queue).workers(workers).give_up(GiveUp::Never);
-    Ok(Construction::new([syncs.into()], caches))
+    Ok(Construction::new([syncs.into()], synced))
+}
+
+/// The PodGroup of a pod with claims.
+fn group_of_pod(pod: &View<ClaimingPod>) -> Vec<IndexValue> {
+    let has_claims = !pod.get::<DeviceClaims>().list().is_empty();
+    let group = pod.get::<Membership>().group.name.as_ref().filter(|_| has_claims);
+    let namespace = &pod.meta().key.namespace;
+    group.map(|name| IndexValue::Pair(namespace.clone(), name.as_arc().clone())).into_iter().collect()
 }
 
 fn pools_of_claim(claim: &View<AllocatedClaim>) -> Vec<IndexValue> {

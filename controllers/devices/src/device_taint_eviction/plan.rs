@@ -6,17 +6,31 @@ use jiff::{SignedDuration, Timestamp};
 use steersman_api::{Time, Uid};
 use steersman_controller::plan::Plan;
 
+use super::eviction::Eviction;
+
 /// What a sync decides on.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Observed {
     /// The pod's uid.
     pub uid: Uid,
-    /// When the pod must go. `None` if it may stay.
-    pub eviction: Option<Time>,
-    /// Whether this process has planned the pod's eviction earlier.
-    pub is_planned: bool,
+    /// When and why the pod must go. `None` if it may stay.
+    pub eviction: Option<Eviction>,
+    /// What this process knows of the pod's eviction.
+    pub planned: Planned,
     /// The pod as the API server has it, once it was read.
     pub live: Option<Live>,
+}
+
+/// What this process knows of a pod's eviction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Planned {
+    /// Nothing: no eviction was planned.
+    #[default]
+    No,
+    /// An eviction was planned before some of its present reasons were known.
+    ForLess,
+    /// The eviction is planned, with all of its present reasons.
+    Yes,
 }
 
 /// A pod as the API server has it.
@@ -36,7 +50,7 @@ pub(super) enum Live {
 /// A step of a sync.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
-    /// Remember that the pod's eviction is planned.
+    /// Remember that the pod's eviction is planned, and tell the status of the rules among its reasons.
     Remember,
     /// Forget the planned eviction, and record an event about its end.
     Cancel,
@@ -58,14 +72,15 @@ pub(super) enum Step {
 
 /// Decides on the next step.
 pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan<Step> {
-    let Some(due) = observed.eviction else {
-        return if observed.is_planned { Plan::step(Step::Cancel) } else { Plan::done() };
+    let is_planned = observed.planned != Planned::No;
+    let Some(Eviction { due, .. }) = observed.eviction else {
+        return if is_planned { Plan::step(Step::Cancel) } else { Plan::done() };
     };
     let left = Timestamp::from(due).duration_since(now);
     match &observed.live {
-        Some(Live::Gone) if observed.is_planned => Plan::step(Step::Forget),
+        Some(Live::Gone) if is_planned => Plan::step(Step::Forget),
         Some(Live::Gone) => Plan::done(),
-        _ if !observed.is_planned => Plan::step(Step::Remember),
+        _ if observed.planned != Planned::Yes => Plan::step(Step::Remember),
         _ if left > SignedDuration::ZERO => {
             Plan::Done { requeue_after: Some(Duration::try_from(left).unwrap_or_default()) }
         }

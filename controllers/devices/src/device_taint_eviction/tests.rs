@@ -1,5 +1,6 @@
 //! When pods go, and what is done about it. Situations are those of upstream's tests.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,8 +9,12 @@ use steersman_controller::plan::Plan;
 use steersman_kinds::device_allocation::{AllocatedDevice, Consumer};
 use steersman_kinds::device_taint::{DeviceTaint, DeviceToleration, NO_EXECUTE};
 
-use super::eviction::{SliceOfPool, UsedClaim, eviction_time, taints_in};
-use super::plan::{Live, Observed, Step, plan};
+use super::eviction::{
+    Consumer as Pod, Eviction, FoundTaint, RuleName, SliceOfPool, UsedClaim, eviction, taints_in,
+};
+use super::plan::{Live, Observed, Planned, Step, plan};
+
+mod rules;
 
 fn at(seconds: i64) -> Time {
     Time::from_seconds(seconds)
@@ -33,6 +38,7 @@ fn toleration(key: &str, effect: &str, seconds: Option<i64>) -> DeviceToleration
 /// A claim that is reserved for the pod `p`, with devices that have these taints and tolerations.
 fn claim(devices: Vec<(Vec<DeviceTaint>, Vec<DeviceToleration>)>) -> UsedClaim {
     let device = |(taints, tolerations): (Vec<DeviceTaint>, Vec<DeviceToleration>)| {
+        let taints = taints.into_iter().map(|taint| FoundTaint { taint, rule: None }).collect();
         (AllocatedDevice { tolerations, ..AllocatedDevice::default() }, taints)
     };
     let consumer = Consumer { resource: "pods".into(), uid: "p".into(), ..Consumer::default() };
@@ -41,6 +47,12 @@ fn claim(devices: Vec<(Vec<DeviceTaint>, Vec<DeviceToleration>)>) -> UsedClaim {
         devices: devices.into_iter().map(device).collect(),
         ..UsedClaim::default()
     }
+}
+
+/// When the pod of this uid must go.
+fn eviction_time(pod: &str, claims: &[UsedClaim]) -> Option<Time> {
+    let pod = Pod { uid: pod.into(), group: None };
+    eviction(&pod, claims).map(|eviction| eviction.due)
 }
 
 #[test]
@@ -75,7 +87,7 @@ fn a_pod_goes_at_the_end_of_the_shortest_toleration() {
         ("undated", std::slice::from_ref(&undated), vec![], None),
     ] {
         let used = claim(vec![(taints.to_vec(), tolerations)]);
-        assert_eq!(eviction_time(&"p".into(), &[used]), expected.map(at), "{name}");
+        assert_eq!(eviction_time("p", &[used]), expected.map(at), "{name}");
     }
 }
 
@@ -84,23 +96,23 @@ fn the_first_end_of_all_devices_and_claims_counts() {
     let [early, late] = [10, 20].map(|added| (vec![taint("a", added)], vec![]));
     let sound = (vec![], vec![]);
     let devices = claim(vec![late.clone(), early.clone(), sound]);
-    assert_eq!(eviction_time(&"p".into(), &[devices]), Some(at(10)));
+    assert_eq!(eviction_time("p", &[devices]), Some(at(10)));
     let claims = [claim(vec![late]), claim(vec![early]), claim(vec![])];
-    assert_eq!(eviction_time(&"p".into(), &claims), Some(at(10)));
+    assert_eq!(eviction_time("p", &claims), Some(at(10)));
 }
 
 #[test]
 fn only_claims_that_the_pod_may_use_count() {
     let tainted = claim(vec![(vec![taint("a", 10)], vec![])]);
     let unreserved = UsedClaim { reserved_for: Vec::new(), ..tainted.clone() };
-    assert_eq!(eviction_time(&"p".into(), &[unreserved]), None, "not reserved");
-    assert_eq!(eviction_time(&"q".into(), std::slice::from_ref(&tainted)), None, "another pod of the name");
+    assert_eq!(eviction_time("p", &[unreserved]), None, "not reserved");
+    assert_eq!(eviction_time("q", std::slice::from_ref(&tainted)), None, "another pod of the name");
     let owned_by = |uid: &str| {
         let owners = [OwnerReference::controller("v1", "Pod", "p", uid.into())].into();
         UsedClaim { is_generated: true, meta: Meta { owners, ..Meta::default() }, ..tainted.clone() }
     };
-    assert_eq!(eviction_time(&"p".into(), &[owned_by("p")]), Some(at(10)));
-    assert_eq!(eviction_time(&"p".into(), &[owned_by("q")]), None, "made for another pod");
+    assert_eq!(eviction_time("p", &[owned_by("p")]), Some(at(10)));
+    assert_eq!(eviction_time("p", &[owned_by("q")]), None, "made for another pod");
 }
 
 #[test]
@@ -126,7 +138,9 @@ fn now() -> Timestamp {
 }
 
 fn observed(eviction: Option<i64>, is_planned: bool, live: Option<Live>) -> Observed {
-    Observed { uid: "p".into(), eviction: eviction.map(at), is_planned, live }
+    let eviction = eviction.map(|due| Eviction { due: at(due), rules: BTreeSet::new() });
+    let planned = if is_planned { Planned::Yes } else { Planned::No };
+    Observed { uid: "p".into(), eviction, planned, live }
 }
 
 #[test]
@@ -137,6 +151,16 @@ fn a_due_pod_is_read_marked_and_deleted() {
         ("no taint", observed(None, false, None), None),
         ("cancelled", observed(None, true, None), Some(Step::Cancel)),
         ("new", observed(Some(900), false, None), Some(Step::Remember)),
+        (
+            "for a further reason",
+            Observed { planned: Planned::ForLess, ..observed(Some(900), true, None) },
+            Some(Step::Remember),
+        ),
+        (
+            "cancelled, with fewer reasons",
+            Observed { planned: Planned::ForLess, ..observed(None, true, None) },
+            Some(Step::Cancel),
+        ),
         ("due", observed(Some(900), true, None), Some(Step::Read)),
         ("due now", observed(Some(NOW), true, None), Some(Step::Read)),
         ("runs", observed(Some(900), true, runs(None, false)), Some(evict(Some(NOW)))),

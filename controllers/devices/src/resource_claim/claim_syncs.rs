@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use steersman_api::{ObjectKey, Uid};
-use steersman_controller::client::{Changed, Delete, Patch, StatusChange, Wrote};
+use steersman_controller::client::{Changed, Delete, Patch, ResourceClient, StatusChange, Wrote};
 use steersman_controller::controller::SyncError;
 use steersman_informer::wire::Object;
 use steersman_kinds::device_allocation::Consumer;
@@ -13,7 +13,7 @@ use steersman_kinds::resource_claim::ResourceClaim;
 use super::beside;
 use super::claim_plan::{ClaimObserved, ClaimStep, ConsumerState, Owner};
 use super::controller::ClaimController;
-use super::facts::{ClaimFacts, FINALIZER, PodFacts, owning_pod};
+use super::facts::{ClaimFacts, Claimant, FINALIZER, owning_pod};
 use super::key::Key;
 use crate::unreadable;
 
@@ -55,17 +55,23 @@ impl ClaimController {
         Ok(ClaimObserved { claim, consumers, owner, has_released: false })
     }
 
-    fn cached_facts(&self, claim: &ObjectKey, pod: &str) -> Result<Option<PodFacts>, SyncError> {
+    fn cached_facts(&self, claim: &ObjectKey, pod: &str) -> Result<Option<Claimant>, SyncError> {
         let pod = self.pods.get(&beside(claim, pod)).map_err(unreadable("Pod"))?;
-        Ok(pod.map(|pod| PodFacts::of(pod.object())))
+        Ok(pod.map(|pod| Claimant::of_pod(pod.object(), self.with_groups())))
     }
 
     fn consumer(&self, claim: &ObjectKey, consumer: &Consumer) -> Result<ConsumerState, SyncError> {
-        if !consumer.is_pod() {
+        let is_group = consumer.is_pod_group() && self.groups.is_some();
+        if !consumer.is_pod() && !is_group {
             return Ok(ConsumerState::Uses);
         }
         if self.deleted.has(&consumer.uid) {
             return Ok(ConsumerState::Done);
+        }
+        if is_group {
+            let found = self.groups.as_ref().and_then(|groups| groups.meta(&beside(claim, &consumer.name)));
+            let is_it = found.is_some_and(|group| group.uid == consumer.uid);
+            return Ok(if is_it { ConsumerState::Uses } else { ConsumerState::Doubtful });
         }
         Ok(match self.cached_facts(claim, &consumer.name)? {
             Some(pod) if pod.uid == consumer.uid && pod.is_done() => ConsumerState::Done,
@@ -83,9 +89,15 @@ impl ClaimController {
         })
     }
 
-    /// Whether the API server has the pod of this name and uid.
-    async fn exists(&self, claim: &ObjectKey, pod: &str, uid: &Uid) -> Result<ClaimOutcome, SyncError> {
-        let found = self.pod_client.resource().get_meta(&beside(claim, pod)).await?;
+    /// Whether the API server has the object of this name and uid beside the claim.
+    async fn exists(
+        &self,
+        resource: &ResourceClient,
+        claim: &ObjectKey,
+        name: &str,
+        uid: &Uid,
+    ) -> Result<ClaimOutcome, SyncError> {
+        let found = resource.get_meta(&beside(claim, name)).await?;
         Ok(ClaimOutcome::Exists(found.is_some_and(|found| found.uid == *uid)))
     }
 
@@ -100,10 +112,14 @@ impl ClaimController {
         let was = if claim.is_allocated { allocated(was) } else { status(was) };
         match step {
             ClaimStep::ReadConsumer(consumer) => {
-                self.exists(&claim.meta.key, &consumer.name, &consumer.uid).await
+                let resource =
+                    if consumer.is_pod() { self.pod_client.resource() } else { self.group_client.resource() };
+                self.exists(resource, &claim.meta.key, &consumer.name, &consumer.uid).await
             }
             ClaimStep::ReadOwner => match owning_pod(&claim.meta) {
-                Some((name, uid)) => self.exists(&claim.meta.key, name, uid).await,
+                Some((name, uid)) => {
+                    self.exists(self.pod_client.resource(), &claim.meta.key, name, uid).await
+                }
                 None => Ok(ClaimOutcome::Exists(true)),
             },
             ClaimStep::Release(left) => {

@@ -1,4 +1,4 @@
-//! Syncs of pods and of claims: where observations come from, and how steps are carried out.
+//! Syncs of pods, PodGroups and claims: where observations come from, and how steps are carried out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use steersman_controller::own_writes::{Freshness, OwnWrites};
 use steersman_controller::plan::{Batch, Plan};
 use steersman_informer::{AnyInformer, Index, Informer, Lister};
 use steersman_kinds::pod::Pod;
+use steersman_kinds::pod_group::PodGroup;
 use steersman_kinds::resource_claim::ResourceClaim;
 
 use super::claim_plan::{self, ClaimObserved, ClaimStep};
@@ -22,7 +23,7 @@ use super::key::Key;
 use super::metrics::Metrics;
 use super::pod_plan::{self, PodObserved, PodStep};
 use super::pod_syncs::PodOutcome;
-use super::{ALTERNATIVES, CachedTemplate, ClaimingPod, NAME, SyncedClaim};
+use super::{ALTERNATIVES, CachedTemplate, ClaimingGroup, ClaimingPod, NAME, SyncedClaim, WithGroups};
 
 /// How long a sync waits for the caches to show the controller's own writes, before it reads from the API server.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,8 +35,8 @@ pub(super) struct Indexes {
     pub pods_by_claim: Index<ClaimingPod>,
     /// Pods by the namespace and the name of a template that they name.
     pub pods_by_template: Index<ClaimingPod>,
-    /// Claims by the uid of the pod that owns them.
-    pub claims_by_pod: Index<SyncedClaim>,
+    /// Claims by the uid of the pod or the PodGroup that owns them.
+    pub claims_by_owner: Index<SyncedClaim>,
 }
 
 /// Makes, reserves and releases claims.
@@ -43,9 +44,12 @@ pub(super) struct ClaimController {
     pub(super) pods: Lister<ClaimingPod>,
     pub(super) claims: Lister<SyncedClaim>,
     pub(super) templates: Lister<CachedTemplate>,
+    /// `None` without the gate of claims of PodGroups.
+    pub(super) groups: Option<Lister<ClaimingGroup>>,
     pub(super) indexes: Indexes,
     pub(super) deleted: Arc<DeletedPods>,
     pub(super) pod_client: Client<Pod>,
+    pub(super) group_client: Client<PodGroup>,
     pub(super) claim_client: Client<ResourceClaim>,
     pub(super) statuses: StatusWriter<ResourceClaim>,
     pub(super) own_writes: OwnWrites<Key>,
@@ -59,6 +63,7 @@ pub(super) struct ClaimController {
 /// What a sync decides on.
 #[derive(Debug)]
 pub(super) enum Observed {
+    /// A pod or a PodGroup.
     Pod(PodObserved),
     Claim(ClaimObserved),
 }
@@ -85,28 +90,40 @@ impl ClaimController {
             &Informer<SyncedClaim>,
             &Informer<CachedTemplate>,
         ),
+        groups: Option<&Informer<ClaimingGroup>>,
         indexes: Indexes,
         deleted: Arc<DeletedPods>,
         metrics: Metrics,
     ) -> Self {
         let sender = context.client_for("resource-claim-controller");
         let claim_client = Client::keeping::<SyncedClaim>(sender.clone());
+        let own_writes = OwnWrites::new(PATIENCE).over(&pods.any()).over(&claims.any());
+        if let Some(groups) = groups {
+            own_writes.watch(&groups.any());
+        }
         Self {
             pods: pods.lister(),
             claims: claims.lister(),
             templates: templates.lister(),
+            groups: groups.map(Informer::lister),
             indexes,
             deleted,
-            pod_client: Client::keeping::<ClaimingPod>(sender),
+            pod_client: Client::keeping::<ClaimingPod>(sender.clone()),
+            group_client: Client::keeping::<ClaimingGroup>(sender),
             statuses: StatusWriter::new(claim_client.clone()),
             claim_client,
-            own_writes: OwnWrites::new(PATIENCE).over(&pods.any()).over(&claims.any()),
+            own_writes,
             first_looks: context.first_looks.clone(),
             claim_cache: claims.any(),
             recorder: context.recorder(NAME),
             metrics,
             allows_alternatives: context.gates.enabled(ALTERNATIVES),
         }
+    }
+
+    /// Whether PodGroups may have claims.
+    pub(super) fn with_groups(&self) -> WithGroups {
+        if self.groups.is_some() { WithGroups::Yes } else { WithGroups::No }
     }
 }
 
@@ -129,6 +146,8 @@ impl Controller for ClaimController {
         let observed = match key {
             Key::Pod(pod) if is_doubtful => self.read_pod(key, pod).await?.map(Observed::Pod),
             Key::Pod(pod) => self.cached_pod(pod)?.map(Observed::Pod),
+            Key::Group(group) if is_doubtful => self.read_group(key, group).await?.map(Observed::Pod),
+            Key::Group(group) => self.cached_group(group)?.map(Observed::Pod),
             Key::Claim(claim) if is_doubtful => self.read_claim(key, claim).await?.map(Observed::Claim),
             Key::Claim(claim) => self.cached_claim(claim)?.map(Observed::Claim),
         };

@@ -1,8 +1,8 @@
 //! Makes claims from templates, without decoding the templates as a whole.
 
 use serde_json::{Value, json};
+use steersman_api::OwnerReference;
 use steersman_api::wire::{Reader, WireError, Writer, wrap};
-use steersman_api::{ObjectKey, Uid};
 use steersman_controller::call::{Content, JSON, PROTOBUF};
 use steersman_informer::wire::Opaque;
 use steersman_kinds::resource_claim::POD_CLAIM_NAME;
@@ -16,11 +16,9 @@ const LONGEST_PREFIX: usize = 57;
 /// this program survive.
 #[derive(Clone, Debug)]
 pub(super) struct ClaimDraft<'a> {
-    /// The pod that will own the claim.
-    pub pod: &'a ObjectKey,
-    /// The pod's uid.
-    pub uid: &'a Uid,
-    /// The claim's name in the pod's spec.
+    /// The pod or the PodGroup that will own the claim.
+    pub owner: OwnerReference,
+    /// The claim's name in the owner's spec.
     pub claim: &'a str,
 }
 
@@ -64,10 +62,10 @@ impl ClaimDraft<'_> {
         metadata.text(2, &self.prefix());
         metadata.entry(12, POD_CLAIM_NAME, self.claim);
         metadata.message(13, |owner| {
-            owner.text(1, "Pod");
-            owner.text(3, &self.pod.name);
-            owner.text(4, &self.uid.to_string());
-            owner.text(5, "v1");
+            owner.text(1, &self.owner.kind);
+            owner.text(3, &self.owner.name);
+            owner.text(4, &self.owner.uid.to_string());
+            owner.text(5, &self.owner.api_version);
             owner.bool(6, true);
         });
         let mut claim = Writer::new();
@@ -88,8 +86,8 @@ impl ClaimDraft<'_> {
                 "labels": template["metadata"]["labels"],
                 "annotations": annotations,
                 "ownerReferences": [{
-                    "apiVersion": "v1", "kind": "Pod", "name": self.pod.name.as_str(), "uid": self.uid,
-                    "controller": true,
+                    "apiVersion": self.owner.api_version.as_str(), "kind": self.owner.kind.as_str(),
+                    "name": self.owner.name.as_str(), "uid": self.owner.uid, "controller": true,
                 }],
             },
             "spec": template["spec"],
@@ -97,10 +95,10 @@ impl ClaimDraft<'_> {
         Ok(Content::json(JSON, &claim))
     }
 
-    /// The prefix of the claim's name. If it is too long, the names of the pod and of its claim are cut in proportion to their
+    /// The prefix of the claim's name. If it is too long, the names of the owner and of its claim are cut in proportion to their
     /// lengths, so that something of both is left.
     fn prefix(&self) -> String {
-        let pod = self.pod.name.as_str();
+        let pod = self.owner.name.as_str();
         let prefix = format!("{pod}-{}-", self.claim);
         if prefix.len() <= LONGEST_PREFIX {
             return prefix;
@@ -125,8 +123,8 @@ mod tests {
 
     use super::*;
 
-    fn draft<'a>(pod: &'a ObjectKey, uid: &'a Uid, claim: &'a str) -> ClaimDraft<'a> {
-        ClaimDraft { pod, uid, claim }
+    fn draft<'a>(pod: &str, claim: &'a str) -> ClaimDraft<'a> {
+        ClaimDraft { owner: OwnerReference::controller("v1", "Pod", pod, "u".into()), claim }
     }
 
     #[test]
@@ -138,8 +136,7 @@ mod tests {
             ("p".repeat(63), "c".repeat(63), format!("{}-{}", "p".repeat(28), "c".repeat(28))),
             ("p".repeat(253), "c".repeat(63), format!("{}-{}", "p".repeat(45), "c".repeat(11))),
         ] {
-            let (key, uid) = (ObjectKey::new("ns", pod), Uid::default());
-            assert_eq!(draft(&key, &uid, &claim).prefix(), prefix);
+            assert_eq!(draft(&pod, &claim).prefix(), prefix);
         }
     }
 
@@ -151,12 +148,11 @@ mod tests {
         }});
         let kind = |name| schema::table().kind("resource.k8s.io", "v1", name).unwrap();
         let encoded = schema::to_protobuf(kind("ResourceClaimTemplate"), &template).unwrap();
-        let (key, uid) = (ObjectKey::new("ns", "p"), Uid::from("u"));
         for (body, encoding) in
             [(template.to_string().into(), Encoding::Json), (encoded.into(), Encoding::Protobuf)]
         {
             let decoded = ResourceClaimTemplate::decode(&body, encoding, u64::MAX).unwrap();
-            let content = draft(&key, &uid, "gpu").fill_in(&ClaimTemplate::of(&decoded).unwrap().0).unwrap();
+            let content = draft("p", "gpu").fill_in(&ClaimTemplate::of(&decoded).unwrap().0).unwrap();
             let claim: Value = match content.media_type {
                 PROTOBUF => {
                     let bare = steersman_api::wire::unwrap(&content.bytes).unwrap();

@@ -1,22 +1,25 @@
-//! The facts about pods and claims that decisions rest on.
+//! The facts about pods, PodGroups and claims that decisions rest on.
 
 use steersman_api::{ArcStr, Meta, ObjectKey, Uid};
-use steersman_informer::wire::{Group, Object};
+use steersman_informer::wire::{Group, Kind, Object};
 use steersman_kinds::device_allocation::{Consumer, Reservations};
 use steersman_kinds::pod::{Phase, Placement, Pod};
 use steersman_kinds::pod_device_claims::{DeviceClaim, DeviceClaimStatus, DeviceClaims, GeneratedClaim};
+use steersman_kinds::pod_group::{GroupClaimStatus, GroupClaims, Membership, PodGroup};
 use steersman_kinds::resource_claim::{Origin, ResourceClaim};
 
-use crate::pod_claim::Named;
+use super::WithGroups;
+use crate::pod_claim::{Named, is_group_by_name, is_pod_group};
 
 /// The finalizer of allocated claims.
 pub(super) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
 const KEPT: &str = "the groups that the controller reads must be kept";
 
-/// A pod that uses claims.
+/// A pod or a PodGroup that uses claims.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct PodFacts {
+pub(super) struct Claimant {
+    pub kind: ClaimantKind,
     pub key: ObjectKey,
     pub uid: Uid,
     pub is_deleting: bool,
@@ -24,18 +27,41 @@ pub(super) struct PodFacts {
     pub is_scheduled: bool,
     /// Whether the pod has succeeded or failed.
     pub is_terminal: bool,
+    /// The PodGroup of the pod. `None` without the gate of claims of PodGroups.
+    pub group: Option<ArcStr>,
     /// The claims of the spec.
     pub claims: Vec<DeviceClaim>,
     /// The claims of the status that were made from templates.
     pub generated: Vec<GeneratedClaim>,
 }
 
-impl PodFacts {
+/// The kind of a claimant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ClaimantKind {
+    #[default]
+    Pod,
+    PodGroup,
+}
+
+impl ClaimantKind {
+    /// The kind's name.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Pod => "Pod",
+            Self::PodGroup => "PodGroup",
+        }
+    }
+}
+
+impl Claimant {
     /// # Panics
     /// If the pod lacks a group that the controller reads.
-    pub(super) fn of(pod: &Pod) -> Self {
+    pub(super) fn of_pod(pod: &Pod, groups: WithGroups) -> Self {
         let meta = pod.meta();
+        let group = || Membership::of(pod).expect(KEPT).group.name.as_ref().map(|name| name.as_arc().clone());
         Self {
+            kind: ClaimantKind::Pod,
+            group: if groups == WithGroups::Yes { group() } else { None },
             key: meta.key.clone(),
             uid: meta.uid.clone(),
             is_deleting: meta.is_deleting(),
@@ -43,6 +69,21 @@ impl PodFacts {
             is_terminal: Phase::of(pod).expect(KEPT).is_terminal(),
             claims: DeviceClaims::of(pod).expect(KEPT).list().to_vec(),
             generated: DeviceClaimStatus::of(pod).expect(KEPT).generated().to_vec(),
+        }
+    }
+
+    /// # Panics
+    /// If the PodGroup lacks a group of fields that the controller reads.
+    pub(super) fn of_group(group: &PodGroup) -> Self {
+        let meta = group.meta();
+        Self {
+            kind: ClaimantKind::PodGroup,
+            key: meta.key.clone(),
+            uid: meta.uid.clone(),
+            is_deleting: meta.is_deleting(),
+            claims: GroupClaims::of(group).expect(KEPT).list().collect(),
+            generated: GroupClaimStatus::of(group).expect(KEPT).generated.clone(),
+            ..Self::default()
         }
     }
 
@@ -54,6 +95,16 @@ impl PodFacts {
     /// The ResourceClaim of a claim in the spec.
     pub(super) fn named<'a>(&'a self, claim: &'a DeviceClaim) -> Named<'a> {
         Named::of(claim, &self.generated)
+    }
+
+    /// The claimant as a consumer of claims.
+    pub(super) fn consumer(&self) -> Consumer {
+        let (api_group, resource) = match self.kind {
+            ClaimantKind::Pod => ("", "pods"),
+            ClaimantKind::PodGroup => (PodGroup::GROUP, PodGroup::RESOURCE),
+        };
+        let (name, uid) = (self.key.name.clone(), self.uid.clone());
+        Consumer { api_group: api_group.into(), resource: resource.into(), name, uid }
     }
 }
 
@@ -80,18 +131,33 @@ impl ClaimFacts {
         }
     }
 
-    /// Whether the claim was made for the pod of this uid.
-    pub(super) fn is_for(&self, pod: &Uid) -> bool {
-        self.meta.is_controlled_by(pod)
+    /// Whether the claim was made for the claimant of this uid, or for its PodGroup. A pod knows only the name of its group.
+    /// Upstream: `IsForPod`.
+    pub(super) fn is_for(&self, claimant: &Claimant) -> bool {
+        self.meta.is_controlled_by(&claimant.uid)
+            || claimant.group.as_deref().is_some_and(|group| is_group_by_name(&self.meta, group))
     }
 
-    pub(super) fn is_reserved_for(&self, pod: &Uid) -> bool {
-        self.reserved_for.iter().any(|consumer| consumer.uid == *pod)
+    /// Whether the claim is reserved for the claimant, or for its PodGroup. Upstream: `IsReservedForPod`.
+    pub(super) fn is_reserved_for(&self, claimant: &Claimant) -> bool {
+        self.reserved_for.iter().any(|consumer| {
+            consumer.uid == claimant.uid
+                || (consumer.is_pod_group() && claimant.group.as_ref() == Some(&consumer.name))
+        })
     }
 
     pub(super) fn has_finalizer(&self) -> bool {
         self.meta.has_finalizer(FINALIZER)
     }
+}
+
+/// The kind, the name and the uid of the claimant that owns a claim as its controller.
+pub(super) fn owner(claim: &Meta) -> Option<(ClaimantKind, &ArcStr, &Uid)> {
+    if let Some((name, uid)) = owning_pod(claim) {
+        return Some((ClaimantKind::Pod, name, uid));
+    }
+    let owner = claim.controller().filter(|owner| is_pod_group(owner))?;
+    Some((ClaimantKind::PodGroup, &owner.name, &owner.uid))
 }
 
 /// The name and the uid of the pod that owns a claim as its controller.

@@ -17,7 +17,8 @@ pub(super) struct Metrics {
 /// Counts the claims of the cache at each scrape.
 struct ClaimCollector {
     claims: Lister<SyncedClaim>,
-    gauge: IntGaugeVec,
+    /// Describes the metric.
+    described: IntGaugeVec,
 }
 
 /// `true` or `false`, as the value of a label.
@@ -39,16 +40,7 @@ impl Metrics {
             &["status", "admin_access"],
         )?;
         registry.register(Box::new(creates.clone()))?;
-        let gauge = IntGaugeVec::new(
-            Opts::new(
-                "resourceclaim_controller_resource_claims",
-                "[ALPHA] Number of ResourceClaims, categorized by allocation status, admin access, and source. Source can \
-                 be 'resource_claim_template' (created from a template), 'extended_resource' (extended resources), or \
-                 empty (manually created by a user).",
-            ),
-            &["allocated", "admin_access", "source"],
-        )?;
-        registry.register(Box::new(ClaimCollector { claims, gauge }))?;
+        registry.register(Box::new(ClaimCollector { claims, described: gauge() }))?;
         Ok(Self { creates })
     }
 
@@ -59,13 +51,25 @@ impl Metrics {
     }
 }
 
+fn gauge() -> IntGaugeVec {
+    let opts = Opts::new(
+        "resourceclaim_controller_resource_claims",
+        "[ALPHA] Number of ResourceClaims, categorized by allocation status, admin access, and source. Source can be \
+         'resource_claim_template' (created from a template), 'extended_resource' (extended resources), or empty (manually \
+         created by a user).",
+    );
+    let labels = ["allocated", "admin_access", "source"];
+    IntGaugeVec::new(opts, &labels).expect("a constant metric description must be valid")
+}
+
 impl Collector for ClaimCollector {
     fn desc(&self) -> Vec<&Desc> {
-        self.gauge.desc()
+        self.described.desc()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        self.gauge.reset();
+        // Scrapes may overlap, so each has its own gauge.
+        let gauge = gauge();
         for claim in self.claims.list_readable().0 {
             let source = if claim.get::<ExtendedResources>().mark.0 {
                 "extended_resource"
@@ -76,8 +80,8 @@ impl Collector for ClaimCollector {
             };
             let allocated = claim.get::<Reservations>().allocation.0;
             let admin_access = claim.get::<ClaimRequests>().requests.admin_access;
-            self.gauge.with_label_values(&[label(allocated), label(admin_access), source]).inc();
+            gauge.with_label_values(&[label(allocated), label(admin_access), source]).inc();
         }
-        self.gauge.collect()
+        gauge.collect()
     }
 }

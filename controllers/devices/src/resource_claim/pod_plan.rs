@@ -1,21 +1,24 @@
-//! What to do for a pod: make its claims from templates, say so in its status, reserve them.
+//! What to do for a pod or a PodGroup: make its claims from templates, say so in its status, reserve them.
 
 use std::collections::BTreeMap;
 
 use steersman_api::ArcStr;
 use steersman_controller::plan::{Batch, OnFailure, Pace, Plan};
 use steersman_informer::Interned;
+use steersman_kinds::device_allocation::Consumer;
 use steersman_kinds::device_requests::RequestFacts;
 use steersman_kinds::pod_device_claims::{DeviceClaim, GeneratedClaim};
 
-use super::facts::{ClaimFacts, PodFacts};
+use super::facts::{ClaimFacts, Claimant, ClaimantKind};
 use crate::pod_claim::Named;
 
-/// What a sync of a pod decides on.
+/// What a sync of a pod or a PodGroup decides on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct PodObserved {
-    pub pod: PodFacts,
-    /// The existing claims that the pod names or owns, by name.
+    pub pod: Claimant,
+    /// The PodGroup of the pod, if it has one and the cache shows it.
+    pub group: Option<Claimant>,
+    /// The existing claims that the pod names or owns, and those that its group owns, by name.
     pub claims: BTreeMap<ArcStr, ClaimFacts>,
     /// What the existing templates that the pod names ask for, by name.
     pub templates: BTreeMap<ArcStr, RequestFacts>,
@@ -38,8 +41,8 @@ pub(super) enum PodStep {
     Refuse(Interned, String),
     /// Set the claims in the pod's status, by server-side apply.
     ApplyStatus(Vec<GeneratedClaim>),
-    /// Reserve this claim for the pod.
-    Reserve(ArcStr),
+    /// Reserve this claim for the pod, or for its group.
+    Reserve(ArcStr, Consumer),
 }
 
 /// What the controller does about one claim of a pod.
@@ -57,6 +60,10 @@ pub(super) fn plan(observed: &PodObserved) -> Plan<PodStep> {
     // A pod that has ended gets no claims any more: its generated claims are deleted, and its reservations dropped. Upstream
     // makes both again, and again.
     if pod.is_deleting || pod.is_terminal || !observed.needs_work() {
+        return Plan::done();
+    }
+    if pod.group.is_some() && observed.group.is_none() {
+        // The appearance of the group queues its pods.
         return Plan::done();
     }
     let mut steps = Vec::new();
@@ -87,7 +94,7 @@ pub(super) fn plan(observed: &PodObserved) -> Plan<PodStep> {
     }
     match observed.unreserved() {
         // kube-scheduler reserves the claims of pods that it schedules.
-        Some(claim) if pod.is_scheduled => Plan::step(PodStep::Reserve(claim)),
+        Some((claim, consumer)) if pod.is_scheduled => Plan::step(PodStep::Reserve(claim, consumer)),
         _ => Plan::done(),
     }
 }
@@ -105,26 +112,38 @@ impl PodObserved {
                 Named::Generated(name) => (name, true),
             };
             match self.claims.get(name.as_arc()) {
-                None => claim.template.is_some(),
-                Some(found) if is_generated && !found.is_for(&pod.uid) => false,
-                Some(found) => pod.is_scheduled && found.is_allocated && !found.is_reserved_for(&pod.uid),
+                // The claim of a group is made for the group.
+                None => claim.template.is_some() && self.holder(claim).uid == pod.uid,
+                Some(found) if is_generated && !found.is_for(pod) => false,
+                Some(found) => pod.is_scheduled && found.is_allocated && !found.is_reserved_for(pod),
             }
         })
+    }
+
+    /// The claimant that a claim of the pod belongs to: the pod's group, if the group has the same claim. Upstream: `BindTo`.
+    fn holder(&self, claim: &DeviceClaim) -> &Claimant {
+        self.group.as_ref().filter(|group| group.claims.contains(claim)).unwrap_or(&self.pod)
     }
 
     fn handling(&self, claim: &DeviceClaim) -> Handling<'_> {
         let pod = &self.pod;
         match pod.named(claim) {
             Named::Unsupported => {
+                let whose = match pod.kind {
+                    ClaimantKind::Pod => {
+                        format!("pod \"{}\", spec.resourceClaim {:?}", pod.key, &*claim.name)
+                    }
+                    ClaimantKind::PodGroup => {
+                        format!("PodGroup {}, spec.resourceClaim {}", pod.key, &*claim.name)
+                    }
+                };
                 return Handling::Refuse(format!(
-                    "checking for claim before creating it: pod \"{}\", spec.resourceClaim {:?}: none of the supported \
-                     fields are set",
-                    pod.key, &*claim.name
+                    "checking for claim before creating it: {whose}: none of the supported fields are set"
                 ));
             }
             Named::Unneeded | Named::Shared(_) => return Handling::Nothing,
             Named::Generated(name)
-                if self.claims.get(name.as_arc()).is_some_and(|found| found.is_for(&pod.uid)) =>
+                if self.claims.get(name.as_arc()).is_some_and(|found| found.is_for(pod)) =>
             {
                 return Handling::Nothing;
             }
@@ -135,10 +154,16 @@ impl PodObserved {
         if let Some(created) = self.created.get(&claim.name) {
             return Handling::Record(created);
         }
-        let is_it =
-            |found: &&ClaimFacts| found.is_for(&pod.uid) && found.pod_claim.as_deref() == Some(&*claim.name);
+        let holder = self.holder(claim);
+        let is_it = |found: &&ClaimFacts| {
+            found.meta.is_controlled_by(&holder.uid) && found.pod_claim.as_deref() == Some(&*claim.name)
+        };
         if let Some(found) = self.claims.values().find(is_it) {
             return Handling::Record(&found.meta.key.name);
+        }
+        if holder.uid != pod.uid {
+            // The appearance of the group's claim, or of its name in the group's status, queues the pod.
+            return Handling::Nothing;
         }
         match self.templates.get(template.as_arc()) {
             None => Handling::Refuse(format!(
@@ -152,15 +177,22 @@ impl PodObserved {
         }
     }
 
-    /// The first claim of the pod that must be reserved for it. A claim that does not exist yet holds up those after it, as
-    /// upstream.
-    fn unreserved(&self) -> Option<ArcStr> {
+    /// The first claim of the pod that must be reserved for it, and the consumer to reserve it for. A claim that does not exist
+    /// yet, or that was made for another pod, holds up those after it, as upstream.
+    fn unreserved(&self) -> Option<(ArcStr, Consumer)> {
         let pod = &self.pod;
         for claim in &pod.claims {
-            let Some(name) = pod.named(claim).name() else { continue };
+            let (name, is_generated) = match pod.named(claim) {
+                Named::Shared(name) => (name, false),
+                Named::Generated(name) => (name, true),
+                Named::NotCreated | Named::Unneeded | Named::Unsupported => continue,
+            };
             let found = self.claims.get(name.as_arc())?;
-            if found.is_allocated && !found.is_reserved_for(&pod.uid) {
-                return Some(name.as_arc().clone());
+            if is_generated && !found.is_for(pod) {
+                return None;
+            }
+            if found.is_allocated && !found.is_reserved_for(pod) {
+                return Some((name.as_arc().clone(), self.holder(claim).consumer()));
             }
         }
         None

@@ -6,7 +6,7 @@ use steersman_kinds::device_allocation::Consumer;
 use steersman_kinds::device_requests::RequestFacts;
 use steersman_kinds::pod_device_claims::{DeviceClaim, GeneratedClaim};
 
-use super::super::facts::{ClaimFacts, PodFacts};
+use super::super::facts::{ClaimFacts, Claimant, ClaimantKind};
 use super::super::pod_plan::{PodObserved, PodStep, plan};
 use super::super::pod_syncs::PodOutcome;
 
@@ -43,12 +43,12 @@ fn allocated(claim: ClaimFacts, consumers: &[&str]) -> ClaimFacts {
 /// The pod `web`, with the template `t`.
 fn observed(claims: &[DeviceClaim], generated: &[GeneratedClaim], existing: Vec<ClaimFacts>) -> PodObserved {
     PodObserved {
-        pod: PodFacts {
+        pod: Claimant {
             key: ObjectKey::new("ns", "web"),
             uid: "web".into(),
             claims: claims.to_vec(),
             generated: generated.to_vec(),
-            ..PodFacts::default()
+            ..Claimant::default()
         },
         claims: existing.into_iter().map(|claim| (claim.meta.key.name.clone(), claim)).collect(),
         templates: [("t".into(), RequestFacts::default())].into(),
@@ -171,7 +171,7 @@ fn alternatives_need_their_feature_gate() {
 
 #[test]
 fn pods_that_end_get_no_claims() {
-    for change in [|pod: &mut PodFacts| pod.is_deleting = true, |pod: &mut PodFacts| pod.is_terminal = true] {
+    for change in [|pod: &mut Claimant| pod.is_deleting = true, |pod: &mut Claimant| pod.is_terminal = true] {
         let mut ends = on_node(observed(
             &[templated("gpu", "t"), shared("nic", "c")],
             &[],
@@ -184,7 +184,8 @@ fn pods_that_end_get_no_claims() {
 
 #[test]
 fn allocated_claims_are_reserved_for_pods_on_nodes() {
-    let reserve = |name: &str| vec![PodStep::Reserve(name.into())];
+    let web = || Claimant { key: ObjectKey::new("ns", "web"), uid: "web".into(), ..Claimant::default() };
+    let reserve = |name: &str| vec![PodStep::Reserve(name.into(), web().consumer())];
     let both = [shared("gpu", "a"), shared("nic", "b")];
     for (name, claims, existing, expected) in [
         ("allocated", &both[..1], vec![allocated(claim("a"), &[])], reserve("a")),
@@ -231,6 +232,94 @@ fn claims_are_created_recorded_and_reserved_in_one_sync() {
     assert_eq!(steps(&observed), []);
 }
 
+/// The PodGroup `g` with these claims, and the claims that it owns.
+fn group(claims: &[DeviceClaim], generated: &[GeneratedClaim]) -> Claimant {
+    Claimant {
+        kind: ClaimantKind::PodGroup,
+        key: ObjectKey::new("ns", "g"),
+        uid: "g".into(),
+        claims: claims.to_vec(),
+        generated: generated.to_vec(),
+        ..Claimant::default()
+    }
+}
+
+fn made_for_group(pod_claim: &str, name: &str) -> ClaimFacts {
+    let mut claim = made_for("g", pod_claim, name);
+    claim.meta.owners =
+        [OwnerReference::controller("scheduling.k8s.io/v1alpha2", "PodGroup", "g", "g".into())].into();
+    claim
+}
+
+fn member(mut observed: PodObserved, group: Option<Claimant>) -> PodObserved {
+    observed.pod.group = Some("g".into());
+    PodObserved { group, ..observed }
+}
+
+#[test]
+fn a_pod_shares_the_claims_of_its_group() {
+    let t = || templated("gpu", "t");
+    let both = || Some(group(&[t()], &[]));
+    let reserve = |name: &str| vec![PodStep::Reserve(name.into(), group(&[], &[]).consumer())];
+    let recorded = |existing| observed(&[t()], &[generated("gpu", "a")], existing);
+    for (name, observed, expected) in [
+        ("the group is not there yet", member(observed(&[t()], &[], vec![]), None), vec![]),
+        ("the group's claim is not there yet", member(observed(&[t()], &[], vec![]), both()), vec![]),
+        (
+            "the group's claim is recorded",
+            member(observed(&[t()], &[], vec![made_for_group("gpu", "a")]), both()),
+            vec![PodStep::ApplyStatus(vec![generated("gpu", "a")])],
+        ),
+        (
+            "the group has another claim of the name",
+            member(observed(&[t()], &[], vec![]), Some(group(&[templated("gpu", "u")], &[]))),
+            vec![PodStep::Create(t())],
+        ),
+        ("recorded", member(recorded(vec![made_for_group("gpu", "a")]), both()), vec![]),
+        ("recorded, and gone: the group makes it", member(recorded(vec![]), both()), vec![]),
+        (
+            "allocated, on a node",
+            on_node(member(recorded(vec![allocated(made_for_group("gpu", "a"), &[])]), both())),
+            reserve("a"),
+        ),
+        (
+            "without the gate it is another's",
+            on_node(recorded(vec![allocated(made_for_group("gpu", "a"), &[])])),
+            vec![],
+        ),
+    ] {
+        assert_eq!(steps(&observed), expected, "{name}");
+    }
+    let mut reserved = allocated(made_for_group("gpu", "a"), &[]);
+    reserved.reserved_for = vec![group(&[], &[]).consumer()];
+    assert_eq!(steps(&on_node(member(recorded(vec![reserved]), both()))), [], "reserved for the group");
+}
+
+#[test]
+fn a_group_gets_its_claims_as_a_pod_does() {
+    let t = || templated("gpu", "t");
+    let of_group = |generated: &[GeneratedClaim], existing: Vec<ClaimFacts>| PodObserved {
+        pod: group(&[t()], generated),
+        ..observed(&[], &[], existing)
+    };
+    for (name, observed, expected) in [
+        ("create", of_group(&[], vec![]), vec![PodStep::Create(t())]),
+        (
+            "record",
+            of_group(&[], vec![made_for_group("gpu", "a")]),
+            vec![PodStep::ApplyStatus(vec![generated("gpu", "a")])],
+        ),
+        ("recorded", of_group(&[generated("gpu", "a")], vec![made_for_group("gpu", "a")]), vec![]),
+        (
+            "never reserve",
+            of_group(&[generated("gpu", "a")], vec![allocated(made_for_group("gpu", "a"), &[])]),
+            vec![],
+        ),
+    ] {
+        assert_eq!(steps(&observed), expected, "{name}");
+    }
+}
+
 #[test]
 fn a_pod_that_is_gone_ends_the_sync() {
     let mut observed = observed(&[templated("gpu", "t")], &[], vec![made_for("web", "gpu", "a")]);
@@ -249,7 +338,7 @@ fn a_pod_is_done_once_no_container_will_run() {
         (true, false, true, true),
     ] {
         let pod =
-            PodFacts { is_terminal, is_deleting, is_scheduled, uid: Uid::default(), ..PodFacts::default() };
+            Claimant { is_terminal, is_deleting, is_scheduled, uid: Uid::default(), ..Claimant::default() };
         assert_eq!(pod.is_done(), is_done, "{pod:?}");
     }
 }
