@@ -11,7 +11,8 @@
 mod support;
 
 use serde_json::{Value, json};
-use steersman_api::Time;
+use steersman_api::{Status, Time};
+use steersman_apiserver::{Calls, Failure, Verb};
 use support::devices::{Devices, consumer, shared};
 use support::managed::Managed;
 use support::manager::Manager;
@@ -151,6 +152,24 @@ async fn only_taints_that_end_pods_and_only_slices_of_the_newest_generation_coun
     goes(&devices, "web").await;
     stays(&devices, "unscheduled").await;
     devices.withdraw("a").await;
+}
+
+#[tokio::test]
+async fn a_pod_goes_though_the_api_server_answers_with_conflicts() {
+    let cluster = Cluster::start_embedded().await;
+    let devices = Devices::of(&cluster.client(), &cluster.namespace);
+    let faults = cluster.embedded().faults();
+    let _manager = Manager::start(&cluster.kubeconfig(), FLAGS);
+    devices.publish("a", 1, Value::Null).await;
+    user(&devices, "web", Value::Null).await;
+    // The API server gives up a patch after it has lost several races.
+    let conflict =
+        || Failure::Status(Status::failure(409, "Conflict", "the object has been modified").into());
+    faults.fail(2, Calls::to("pods").subresource("status").verb(Verb::Patch), conflict());
+    faults.fail(1, Calls::to("pods").verb(Verb::Delete), conflict());
+    devices.publish("a", 1, taint("NoExecute", ago(9))).await;
+    goes(&devices, "web").await;
+    assert_eq!(faults.pending(), 0);
 }
 
 #[tokio::test]

@@ -11,6 +11,8 @@
 mod attachments;
 #[path = "hand_over/autoscaling.rs"]
 mod autoscaling;
+#[path = "hand_over/claims.rs"]
+mod claims;
 #[path = "hand_over/cleaning.rs"]
 mod cleaning;
 #[path = "hand_over/garbage.rs"]
@@ -376,6 +378,16 @@ async fn autoscalers_are_handed_over_and_back_with_their_windows() {
 async fn attached_volumes_are_handed_over_and_back_and_none_is_attached_or_detached_without_cause() {
     let Some(assets) = assets() else { return };
     attachments::there_and_back(&assets, Cluster::start_own().await).await;
+}
+
+#[tokio::test]
+async fn claims_of_devices_are_handed_over_and_back_without_a_write() {
+    let Some(assets) = assets() else { return };
+    let ours = |kubeconfig: &Path, flags: &[&str]| Manager::start(kubeconfig, flags);
+    let upstream = |kubeconfig: &Path, flags: &[&str]| Manager::start_upstream(&assets, kubeconfig, flags);
+    claims::hand_over(&Cluster::start_own().await, &ours, &upstream).await;
+    claims::hand_over(&Cluster::start_own().await, &upstream, &ours).await;
+    claims::hand_over(&Cluster::start_embedded().await, &ours, &upstream).await;
 }
 
 #[tokio::test]

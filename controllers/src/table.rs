@@ -2,10 +2,10 @@
 
 use steersman_controller::registry::{Descriptor, Registry};
 use steersman_controllers_access::bootstrap::{signer, token_cleaner};
-use steersman_controllers_access::certificates::{approving, cleaner, signing};
+use steersman_controllers_access::certificates::{approving, cleaner, pod_request_cleaner, signing};
 use steersman_controllers_access::cluster_role_aggregation;
 use steersman_controllers_access::{
-    legacy_token_cleaner, root_ca_publisher, service_account, service_account_token,
+    legacy_token_cleaner, root_ca_publisher, service_account, service_account_token, trust_bundle_publisher,
 };
 use steersman_controllers_autoscaling::horizontal_pod;
 use steersman_controllers_batch::{cron_job, job, ttl_after_finished};
@@ -13,8 +13,8 @@ use steersman_controllers_cluster::{garbage_collector, namespace, resource_quota
 use steersman_controllers_devices::{device_taint_eviction, resource_claim};
 use steersman_controllers_network::{endpoint_slice, endpoint_slice_mirroring, endpoints, service_cidr};
 use steersman_controllers_nodes::{node_ipam, node_lifecycle, pod_gc, taint_eviction, ttl};
-use steersman_controllers_storage::protection::{attributes_classes, claims, volumes};
-use steersman_controllers_storage::{attach_detach, binder, ephemeral_volume, expander};
+use steersman_controllers_storage::protection::{attributes_classes, claims, pod_groups, volumes};
+use steersman_controllers_storage::{attach_detach, binder, ephemeral_volume, expander, selinux_warning};
 use steersman_controllers_workloads::{daemon_set, deployment, disruption, replica_set, stateful_set};
 
 /// The registry with all controllers of kube-controller-manager.
@@ -34,7 +34,7 @@ pub fn builtin() -> Registry {
         garbage_collector::DESCRIPTOR,
         daemon_set::DESCRIPTOR,
         job::DESCRIPTOR,
-        row("podgroup-protection-controller", &[]),
+        pod_groups::DESCRIPTOR,
         deployment::DESCRIPTOR,
         replica_set::REPLICA_SETS,
         horizontal_pod::DESCRIPTOR,
@@ -44,7 +44,7 @@ pub fn builtin() -> Registry {
         signing::DESCRIPTOR,
         approving::DESCRIPTOR,
         cleaner::DESCRIPTOR,
-        row("podcertificaterequest-cleaner-controller", &[]),
+        pod_request_cleaner::DESCRIPTOR,
         ttl::DESCRIPTOR,
         signer::DESCRIPTOR,
         token_cleaner::DESCRIPTOR,
@@ -62,7 +62,7 @@ pub fn builtin() -> Registry {
         attributes_classes::DESCRIPTOR,
         ttl_after_finished::DESCRIPTOR,
         root_ca_publisher::DESCRIPTOR,
-        row("kube-apiserver-serving-clustertrustbundle-publisher-controller", &[]),
+        trust_bundle_publisher::DESCRIPTOR,
         ephemeral_volume::DESCRIPTOR,
         row("storageversion-garbage-collector-controller", &["storage-version-gc"]),
         resource_claim::DESCRIPTOR,
@@ -73,6 +73,6 @@ pub fn builtin() -> Registry {
         taint_eviction::DESCRIPTOR,
         service_cidr::DESCRIPTOR,
         row("storage-version-migrator-controller", &["svm"]),
-        row("selinux-warning-controller", &[]).off_by_default(),
+        selinux_warning::DESCRIPTOR,
     ])
 }

@@ -1,4 +1,4 @@
-use steersman_controller::feature_gates;
+use steersman_controller::feature_gates::{self, FeatureGates};
 use steersman_controller::registry::{ByDefault, Selection};
 use steersman_controller::runner::Metrics;
 use steersman_controller::testing;
@@ -52,15 +52,19 @@ fn each_row_has_upstreams_account_gates_and_provider() {
 #[tokio::test]
 async fn all_controllers_of_the_table_are_built_over_shared_caches() {
     let server = steersman_apiserver::TestServer::start().await;
-    let (registry, all) =
-        (builtin(), Selection::parse(&["*", "bootstrapsigner", "tokencleaner"], &builtin()).unwrap());
+    let names = ["*", "bootstrapsigner", "tokencleaner", "selinux-warning-controller"];
+    let (registry, all) = (builtin(), Selection::parse(&names, &builtin()).unwrap());
     let mut options = registry.options();
     let key = "access/src/service_account_token/testdata/ec256-pkcs8.pem";
     let key = format!("{}/{key}", env!("CARGO_MANIFEST_DIR"));
     options.set("service-account-private-key-file", &key).unwrap();
     options.set("allocate-node-cidrs", "true").unwrap();
     options.set("cluster-cidr", "10.244.0.0/16").unwrap();
-    let (context, _writer) = testing::context(&server, options);
+    let (mut context, _writer) = testing::context(&server, options);
+    let required = registry.rows().iter().filter(|row| row.is_here()).flat_map(|row| row.required_gates());
+    let parts = ["DRAWorkloadResourceClaims", "DRADeviceTaintRules"];
+    let on: Vec<String> = required.chain(&parts).map(|gate| format!("{gate}=true")).collect();
+    context.gates = FeatureGates::parse(on.iter().map(String::as_str)).unwrap().into();
     let built = registry.build(&all, &context, &Metrics::new()).unwrap();
     // Without the files of an authority there is nothing to sign with.
     let unused = "certificatesigningrequest-signing-controller";

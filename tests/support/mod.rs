@@ -103,7 +103,12 @@ impl Cluster {
 
     /// A real server that nobody else uses, and that logs each request. `None` if the environment names none.
     pub async fn start_audited() -> Option<Self> {
-        let server = real::RealServer::start_audited(&real::assets()?).await;
+        Self::start_audited_with(&[]).await
+    }
+
+    /// As [`start_audited`](Self::start_audited), with these further flags of the API server.
+    pub async fn start_audited_with(flags: &'static [&'static str]) -> Option<Self> {
+        let server = real::RealServer::start_audited(&real::assets()?, flags).await;
         Some(Self::on(Server::Real(Arc::new(server))).await)
     }
 

@@ -60,6 +60,8 @@ pub struct RealServer {
     etcd_port: u16,
     for_nodes: bool,
     audited: bool,
+    /// Further flags of the API server.
+    flags: &'static [&'static str],
     etcd: Mutex<Option<Child>>,
     api_server: Mutex<Option<Child>>,
 }
@@ -70,7 +72,7 @@ impl RealServer {
     /// # Panics
     /// When they do not come up [in time](patience); the message holds the end of the log.
     pub async fn start(assets: &Path) -> Self {
-        Self::start_as(assets, false, false).await
+        Self::start_as(assets, false, false, &[]).await
     }
 
     /// One that nodes may join: it knows clients by certificates of its own authority ([`certificate`](Self::certificate)),
@@ -79,18 +81,18 @@ impl RealServer {
     /// # Panics
     /// As [`start`](Self::start).
     pub async fn start_for_nodes(assets: &Path) -> Self {
-        Self::start_as(assets, true, false).await
+        Self::start_as(assets, true, false, &[]).await
     }
 
-    /// One that logs each request; see [`audit_log`](Self::audit_log).
+    /// One that logs each request; see [`audit_log`](Self::audit_log). It has these further flags.
     ///
     /// # Panics
     /// As [`start`](Self::start).
-    pub async fn start_audited(assets: &Path) -> Self {
-        Self::start_as(assets, false, true).await
+    pub async fn start_audited(assets: &Path, flags: &'static [&'static str]) -> Self {
+        Self::start_as(assets, false, true, flags).await
     }
 
-    async fn start_as(assets: &Path, for_nodes: bool, audited: bool) -> Self {
+    async fn start_as(assets: &Path, for_nodes: bool, audited: bool, flags: &'static [&'static str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder must be had");
         let [port, etcd_port, peer_port] = free_ports();
         let write = |name: &str, text: &str| {
@@ -116,6 +118,7 @@ impl RealServer {
             etcd_port,
             for_nodes,
             audited,
+            flags,
             etcd: Mutex::new(None),
             api_server: Mutex::new(None),
             folder,
@@ -205,6 +208,7 @@ impl RealServer {
         if self.audited {
             flags.extend(["--audit-policy-file=audit.yaml", "--audit-log-path=audit.log"].map(str::to_owned));
         }
+        flags.extend(self.flags.iter().map(|&flag| flag.to_owned()));
         let child = self.spawn("kube-apiserver", &flags);
         *self.api_server.lock() = Some(child);
         let client = kube::Client::try_from(self.config()).expect("the configuration must make a client");
