@@ -40,8 +40,6 @@ pub mod server;
 pub mod startup_latency;
 pub mod status_manager;
 pub mod sync_loop;
-#[cfg(test)]
-mod testing;
 pub mod tree;
 mod unverified;
 pub mod volumes;
