@@ -436,7 +436,7 @@ mod tests {
             reserved(&two(NO_PROVISIONER), &[large.clone(), small.clone()]).unwrap(),
             [pair("small", "wants-small"), pair("large", "wants-large")]
         );
-        assert_eq!(reserved(&two(NO_PROVISIONER), &[small.clone()]), None);
+        assert_eq!(reserved(&two(NO_PROVISIONER), std::slice::from_ref(&small)), None);
         assert_eq!(
             reserved(&two("example.com/disks"), &[small]).unwrap(),
             [pair("small", "wants-small"), pair("to be made", "wants-large")]
