@@ -142,24 +142,12 @@ impl Mounting<'_> {
         if policy == Some("OnRootMismatch") && is_given(dir, group, Access::ReadWrite) {
             return Ok(());
         }
-        let below = dir.strip_prefix(self.root.pods()).unwrap_or(dir).display();
-        let (began, mut changed, mut tell_after) = (Instant::now(), 0_u64, FIRST_PROGRESS);
+        let below = dir.strip_prefix(self.root.pods()).unwrap_or(dir);
+        let (began, mut progress) = (Instant::now(), Progress::new(below));
         give_all_to_group(dir, group, Access::ReadWrite, &mut || {
-            changed += 1;
-            if began.elapsed() < tell_after {
-                return;
+            if let Some(message) = progress.changed(began.elapsed()) {
+                self.warn("VolumePermissionChangeInProgress", &message);
             }
-            let message = if tell_after == FIRST_PROGRESS {
-                format!(
-                    "Setting volume ownership for {below} is taking longer than expected, consider using \
-                     OnRootMismatch - https://kubernetes.io/docs/tasks/configure-pod-container/security-context/\
-                     #configure-volume-permission-and-ownership-change-policy-for-pods"
-                )
-            } else {
-                format!("Setting volume ownership for {below}, processed {changed} files.")
-            };
-            self.warn("VolumePermissionChangeInProgress", &message);
-            tell_after = began.elapsed() + NEXT_PROGRESS;
         })
     }
 
@@ -179,6 +167,41 @@ impl Mounting<'_> {
 
     fn warn(&self, reason: &'static str, message: &str) {
         self.events.event(&pod_reference(self.pod), EventType::Warning, reason, message);
+    }
+}
+
+/// How far the change of a volume's group is, and when that is told next.
+struct Progress<'a> {
+    /// The pod's folder of the volume, below the folder of all pods.
+    folder: &'a Path,
+    /// Files and folders that were changed.
+    changed: u64,
+    tell_after: Duration,
+}
+
+impl<'a> Progress<'a> {
+    fn new(folder: &'a Path) -> Self {
+        Self { folder, changed: 0, tell_after: FIRST_PROGRESS }
+    }
+
+    /// Counts a file or folder that was changed after `elapsed`. Returns the message of an event if one is due.
+    fn changed(&mut self, elapsed: Duration) -> Option<String> {
+        self.changed += 1;
+        if elapsed < self.tell_after {
+            return None;
+        }
+        let is_first = self.tell_after == FIRST_PROGRESS;
+        self.tell_after = elapsed + NEXT_PROGRESS;
+        let folder = self.folder.display();
+        Some(if is_first {
+            format!(
+                "Setting volume ownership for {folder} is taking longer than expected, consider using OnRootMismatch - \
+                 https://kubernetes.io/docs/tasks/configure-pod-container/security-context/\
+                 #configure-volume-permission-and-ownership-change-policy-for-pods"
+            )
+        } else {
+            format!("Setting volume ownership for {folder}, processed {} files.", self.changed)
+        })
     }
 }
 
@@ -246,4 +269,34 @@ fn mounted_of_pods(root: &RootDir) -> Result<Vec<MountOfPod>, DiskError> {
         (*folder == plugin).then_some(MountOfPod { pod, volume, path })
     };
     Ok(mounts::below(&pods)?.into_iter().filter_map(of_pod).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_group_that_takes_long_is_told_of_after_half_a_minute_and_then_each_minute() {
+        let mut progress = Progress::new(Path::new("u-1/volumes/kubernetes.io~local-volume/pv"));
+        let first = "Setting volume ownership for u-1/volumes/kubernetes.io~local-volume/pv is taking longer than expected, \
+                     consider using OnRootMismatch - https://kubernetes.io/docs/tasks/configure-pod-container/\
+                     security-context/#configure-volume-permission-and-ownership-change-policy-for-pods";
+        let later = |files: u64| {
+            format!(
+                "Setting volume ownership for u-1/volumes/kubernetes.io~local-volume/pv, processed {files} files."
+            )
+        };
+        for (seconds, expected) in [
+            (0, None),
+            (29, None),
+            (31, Some(first.to_owned())),
+            (32, None),
+            (90, None),
+            (91, Some(later(6))),
+            (150, None),
+            (200, Some(later(8))),
+        ] {
+            assert_eq!(progress.changed(Duration::from_secs(seconds)), expected, "{seconds}");
+        }
+    }
 }
