@@ -88,7 +88,7 @@ manager() { # manager ATTACK ARGUMENTS...
   port=$(free_port)
   # As many descriptors as most services get.
   start "$name" bash -c 'ulimit -n 1024 && exec "$@"' - "$STEERSMAN" controller-manager --kubeconfig "$KUBECONFIG" \
-    --http-address "127.0.0.1:$port"
+    --http-address "127.0.0.1:$port" --secure-port 0
   answering "http://127.0.0.1:$port/healthz"
   attack "$name" "$port" /healthz --plain "$@"
 }

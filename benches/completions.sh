@@ -25,7 +25,7 @@ kubectl cordon idle >&2
 started+=("$!")
 timeout 60 bash -c "until grep -q ready '$state/nodes.log'; do sleep 0.1; done"
 "$ours" controller-manager --leader-elect=false --controllers=job-controller --kube-api-qps=10000 --kube-api-burst=10000 \
-  --http-address "127.0.0.1:$http" --kubeconfig "$KUBECONFIG" >"$state/manager.log" 2>&1 </dev/null &
+  --http-address "127.0.0.1:$http" --secure-port 0 --kubeconfig "$KUBECONFIG" >"$state/manager.log" 2>&1 </dev/null &
 manager=$!
 started+=("$manager")
 settle "$manager"

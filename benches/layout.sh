@@ -82,7 +82,8 @@ YAML
 
 controller_manager() {
   cluster_with 100
-  profile manager controller-manager --kubeconfig "$KUBECONFIG" --controllers='*' --leader-elect-resource-name steersman
+  profile manager controller-manager --kubeconfig "$KUBECONFIG" --controllers='*' --secure-port 0 \
+    --leader-elect-resource-name steersman
   timeout 600 "$state/peers" jobs 5 10 >&2
   timeout 600 "$state/peers" endpoints 20 >&2
   kubectl create namespace team >&2

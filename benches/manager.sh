@@ -20,7 +20,8 @@ common=(--leader-elect=false --controllers=job-controller,endpoints-controller,p
 start_manager() {
   case $1 in
     steersman)
-      "$ours" controller-manager "${common[@]}" --kubeconfig "$KUBECONFIG" >"$state/$1.log" 2>&1 </dev/null & ;;
+      "$ours" controller-manager "${common[@]}" --kubeconfig "$KUBECONFIG" --secure-port "$(free_port)" \
+        >"$state/$1.log" 2>&1 </dev/null & ;;
     kube-controller-manager)
       "$KUBEBUILDER_ASSETS/kube-controller-manager" "${common[@]}" --kubeconfig "$KUBECONFIG" \
         --cert-dir "$state/certificates" --secure-port "$(free_port)" >"$state/$1.log" 2>&1 </dev/null & ;;

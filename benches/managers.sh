@@ -17,7 +17,7 @@ start_manager() {
     --kubeconfig "$KUBECONFIG" "${flags[@]}")
   port=$(free_port)
   case $1 in
-    steersman) "$ours" controller-manager "${all[@]}" --http-address "127.0.0.1:$port" \
+    steersman) "$ours" controller-manager "${all[@]}" --http-address "127.0.0.1:$port" --secure-port 0 \
       >"$state/$1.log" 2>&1 </dev/null & ;;
     *) "$KUBEBUILDER_ASSETS/$1" "${all[@]}" --cert-dir "$state/certificates" --secure-port "$port" \
       >"$state/$1.log" 2>&1 </dev/null & ;;

@@ -57,6 +57,11 @@ pub(crate) fn info() -> Info {
     }
 }
 
+/// The version of Kubernetes whose behaviour this is, such as `1.36.3`.
+pub(crate) fn kubernetes() -> String {
+    KUBERNETES.join(".")
+}
+
 /// One line for people.
 pub(crate) fn line() -> String {
     let [major, minor, patch] = KUBERNETES;

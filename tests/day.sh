@@ -60,7 +60,7 @@ flags=(--kubeconfig "$KUBECONFIG" --leader-elect=false --use-service-account-cre
   --terminated-pod-gc-threshold 200 --kube-api-qps 200 --kube-api-burst 400)
 case $(basename "$manager") in
   kube-controller-manager) "$manager" "${flags[@]}" --secure-port 0 --cert-dir "$state" ;;
-  *) "$manager" controller-manager "${flags[@]}" ;;
+  *) "$manager" controller-manager "${flags[@]}" --secure-port 0 ;;
 esac >"$state/manager.log" 2>&1 </dev/null &
 running=$!
 

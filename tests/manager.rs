@@ -103,7 +103,13 @@ fn help_and_version_go_to_standard_output() {
 fn an_address_that_is_taken_ends_the_start() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let output = steersman(&["controller-manager", "--master=127.0.0.1:1", "--http-address", &address]);
+    let output = steersman(&[
+        "controller-manager",
+        "--master=127.0.0.1:1",
+        "--secure-port=0",
+        "--http-address",
+        &address,
+    ]);
     assert_eq!(output.status.code(), Some(1));
     let log = String::from_utf8(output.stderr).unwrap();
     assert!(log.contains(&format!("serving at {address}: Address already in use")), "{log}");
@@ -334,12 +340,12 @@ async fn the_log_says_why_a_controller_does_not_run() {
 
 #[tokio::test]
 async fn strict_flags_end_the_start_and_disabled_metrics_are_not_shown() {
-    let output = steersman(&["controller-manager", "--strict-flags", "--profiling"]);
+    let output = steersman(&["controller-manager", "--strict-flags", "--contention-profiling"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         String::from_utf8(output.stderr).unwrap(),
         "Error: --strict-flags: Flags without effect in this version: \
-         --profiling would serve profiles of a Go program on the secure port\n"
+         --contention-profiling would measure where threads wait for locks\n"
     );
     let cluster = Cluster::start().await;
     let flags = ["--controllers=job", "--disabled-metrics=kubernetes_build_info,workqueue_depth"];

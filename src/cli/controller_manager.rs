@@ -1,6 +1,6 @@
 //! The flags of `steersman controller-manager`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use steersman_controller::runner::Timing;
 use steersman_node::configuration::GoDuration;
 
 use super::pflag::Refusal;
+use super::secure_port::{self, SecurePort};
 use super::values::{Address, boolean, items};
 use super::{configz, feature_gates};
 use crate::logging::{Format, Logging, VModule};
@@ -47,6 +48,10 @@ pub(crate) struct ControllerManager {
     pub election: Option<leader_election::Config>,
     /// `--http-address`.
     pub http_address: Option<Address>,
+    /// The secure port; `None` if there is none.
+    pub secure_port: Option<SecurePort>,
+    /// All flags and their values, those with defaults included.
+    pub flags: BTreeMap<String, String>,
     /// The names of the metrics that are not shown.
     pub disabled_metrics: BTreeSet<String>,
     /// The contents of `/configz`.
@@ -116,7 +121,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "name", default_value = "kube-system", help_heading = "Leader election")]
     pub leader_elect_resource_namespace: String,
 
-    /// Address of plain HTTP for metrics and health, such as 127.0.0.1:10252 or :10252; without it, there is none
+    #[command(flatten)]
+    pub secure_port: secure_port::Flags,
+
+    /// Address of plain HTTP for metrics and health, without credentials, such as 127.0.0.1:10252 or :10252; without it, there is none
     #[arg(long, value_name = "host:port", value_parser = Address::parse, help_heading = "Serving")]
     pub http_address: Option<Address>,
     /// Metrics that are not shown, by their full names
@@ -176,12 +184,17 @@ pub(super) fn log_format(text: &str) -> Result<Format, String> {
 }
 
 impl Flags {
-    /// Checks the flags, each by itself and together. `options` are the controllers' options, and `missed` says what each of
-    /// upstream's flags that have no effect would have changed.
+    /// Checks the flags, each by itself and together. `options` are the controllers' options, `missed` says what each of
+    /// upstream's flags that have no effect would have changed, and `flags` are the flags and their values as given.
     ///
     /// # Errors
     /// If a value is invalid.
-    pub(crate) fn check(self, options: OptionSet, missed: Vec<String>) -> Result<ControllerManager, Refusal> {
+    pub(crate) fn check(
+        self,
+        options: OptionSet,
+        missed: Vec<String>,
+        flags: BTreeMap<String, String>,
+    ) -> Result<ControllerManager, Refusal> {
         let feature_gates::Parsed { gates, notes, idle } = feature_gates::parse(&self.feature_gates)
             .map_err(|why| Refusal::of_value("--feature-gates", &self.feature_gates.join(","), why))?;
         let of_flags = (!missed.is_empty())
@@ -193,6 +206,7 @@ impl Flags {
         if self.logging_format != Format::Text && !self.vmodule.is_empty() {
             return Err(Refusal::new("--vmodule: Only supported for text log format"));
         }
+        let (secure_port, notes_of_port) = self.secure_port.check()?;
         let controllers: Vec<&str> = items(&self.controllers).collect();
         let selection = Selection::parse(&controllers, &steersman_controllers::builtin())
             .map_err(|why| Refusal::of_value("--controllers", &controllers.join(","), why))?;
@@ -202,7 +216,7 @@ impl Flags {
                 vmodule: self.vmodule.clone(),
                 format: self.logging_format,
             },
-            warnings: without_effect.into_iter().chain(notes).collect(),
+            warnings: without_effect.into_iter().chain(notes).chain(notes_of_port).collect(),
             disabled_metrics: items(&self.disabled_metrics).map(str::to_owned).collect(),
             gates,
             limits: self.limits(),
@@ -219,6 +233,8 @@ impl Flags {
             kubeconfig: self.kubeconfig.filter(|path| !path.as_os_str().is_empty()),
             master: self.master,
             http_address: self.http_address,
+            secure_port,
+            flags,
         })
     }
 
@@ -269,6 +285,17 @@ pub(super) fn flags_of_controllers() -> impl Iterator<Item = Arg> {
             arg
         }
     })
+}
+
+/// All flags on the command line and those with defaults, with their values as given.
+pub(super) fn values_of_flags(command: &Command, matches: &ArgMatches) -> BTreeMap<String, String> {
+    let names = command.get_arguments().filter_map(|flag| Some((flag.get_long()?, flag.get_id().as_str())));
+    let values = names.filter_map(|(name, id)| {
+        let values = matches.try_get_raw(id).ok()??;
+        let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
+        Some((name.to_owned(), values.join(",")))
+    });
+    values.collect()
 }
 
 /// The controllers' options from the command line.

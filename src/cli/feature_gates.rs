@@ -10,6 +10,9 @@ use super::values::items;
 /// The gate for releasing the lease at shutdown. This program always releases it.
 const RELEASE_ON_EXIT: &str = "ControllerManagerReleaseLeaderElectionLockOnExit";
 
+/// The gates of the secure port's pages.
+const PAGES: [&str; 2] = ["ComponentFlagz", "ComponentStatusz"];
+
 /// The parsed flag.
 pub(crate) struct Parsed {
     /// Which gates are on.
@@ -29,6 +32,7 @@ pub(crate) fn parse(lists: &[String]) -> Result<Parsed, Error> {
     let registry = steersman_controllers::builtin();
     let mut read: BTreeSet<_> = registry.rows().iter().flat_map(|row| row.gates).copied().collect();
     read.insert(RELEASE_ON_EXIT);
+    read.extend(PAGES);
     // The gates that switch whole controllers on and off.
     let (here, elsewhere): (Vec<&Descriptor>, Vec<&Descriptor>) =
         registry.rows().iter().partition(|row| row.is_here());

@@ -1,6 +1,7 @@
 //! The command line: upstream's flags, parsed as Go's pflag parses them.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -14,6 +15,7 @@ mod feature_gates;
 mod flags_table;
 mod node;
 mod pflag;
+pub(crate) mod secure_port;
 mod standalone;
 #[cfg(test)]
 mod tests;
@@ -89,7 +91,8 @@ impl VersionWish {
 /// # Errors
 /// It can't be obeyed; the error is one line that says which part, and why.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
-    let read = command().try_get_matches_from(args.into_iter().map(pflag::normalized));
+    let command = command();
+    let read = command.clone().try_get_matches_from(with_command(args).map(pflag::normalized));
     let matches = match read {
         Ok(matches) => matches,
         Err(error) => return pflag::help_or_refusal(&error).map(Invocation::Print),
@@ -101,7 +104,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         (VersionWish::None, Some(Command::ControllerManager(flags))) => {
             let unheeded = upstream::CONTROLLER_MANAGER.missed(of_command(&matches));
             let options = controller_manager::options_of_controllers(of_command(&matches))?;
-            Ok(Invocation::ControllerManager(Box::new(flags.check(options, unheeded)?)))
+            let manager = command.find_subcommand("controller-manager").expect("the command must exist");
+            let values = controller_manager::values_of_flags(manager, of_command(&matches));
+            Ok(Invocation::ControllerManager(Box::new(flags.check(options, unheeded, values)?)))
         }
         (VersionWish::None, Some(Command::Node(flags))) => {
             Ok(Invocation::Node(Box::new(flags.check(of_command(&matches))?)))
@@ -111,6 +116,15 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         }
         (VersionWish::None, None) => Err(Refusal::new("a command is required: see steersman --help")),
     }
+}
+
+/// Adds the command if the program was started as `kube-controller-manager`, by a link of that name.
+fn with_command(args: impl IntoIterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    let mut args = args.into_iter();
+    let program = args.next();
+    let name = program.as_ref().and_then(|program| Path::new(program).file_name());
+    let command = name.filter(|name| *name == "kube-controller-manager").map(|_| "controller-manager".into());
+    program.into_iter().chain(command).chain(args)
 }
 
 /// The command line's grammar.

@@ -183,13 +183,34 @@ fn the_manifest_that_kubeadm_writes_starts_and_warns_of_what_has_no_effect() {
          --service-cluster-ip-range=10.96.0.0/12 --use-service-account-credentials=true",
     );
     assert_eq!(manager.kubeconfig.as_deref(), Some("/etc/kubernetes/controller-manager.conf".as_ref()));
-    let [warning] = manager.warnings.as_slice() else { panic!("{:?}", manager.warnings) };
-    let bind_address =
-        "--bind-address would choose the secure port's address; plain HTTP is at --http-address";
-    assert!(warning.starts_with("Flags without effect in this version: "), "{warning}");
-    assert!(warning.contains(bind_address), "{warning}");
-    assert!(!warning.contains("--cluster-name"), "upstream does nothing with it either: {warning}");
+    assert_eq!(manager.warnings, [""; 0]);
+    let port = manager.secure_port.unwrap();
+    assert_eq!((port.address.to_string(), port.port), ("127.0.0.1".to_owned(), 10257));
     assert!(manager.service_account_credentials);
+}
+
+#[test]
+fn started_as_kube_controller_manager_it_is_the_controller_manager() {
+    let started = |args: &[&str]| parse(args.iter().map(OsString::from));
+    let program = "/usr/local/bin/kube-controller-manager";
+    assert!(matches!(started(&[program, "--v=2"]), Ok(Invocation::ControllerManager(_))));
+    assert!(matches!(started(&["kube-controller-manager"]), Ok(Invocation::ControllerManager(_))));
+    assert!(started(&["steersman", "--v=2"]).is_err());
+}
+
+#[test]
+fn the_flags_page_has_each_flag_with_its_value() {
+    let flags = manager("--leader-elect=false --controllers=*,-job --controllers=podgc --profiling").flags;
+    for (flag, value) in [
+        ("leader-elect", "false"),
+        ("controllers", "*,-job,podgc"),
+        ("profiling", "true"),
+        ("secure-port", "10257"),
+        ("concurrent-job-syncs", "5"),
+        ("min-resync-period", "12h"),
+    ] {
+        assert_eq!(flags.get(flag).map(String::as_str), Some(value), "{flag}");
+    }
 }
 
 #[test]
@@ -197,8 +218,8 @@ fn a_flag_that_asks_for_what_happens_anyway_causes_no_warning() {
     for flags in [
         "--profiling=false --secure-port=0 --cluster-name=mine --log-flush-frequency=1s --cloud-provider=external",
         "--emulated-version=kube=1.36 --kube-api-content-type application/vnd.kubernetes.protobuf",
-        "--profiling=true --profiling=false",
-        "--strict-flags --profiling=false",
+        "--contention-profiling=true --contention-profiling=false",
+        "--strict-flags --contention-profiling=false",
         "--strict-flags --feature-gates=JobManagedBy=true",
     ] {
         let warnings = manager(flags).warnings;
@@ -209,14 +230,14 @@ fn a_flag_that_asks_for_what_happens_anyway_causes_no_warning() {
 #[test]
 fn strict_flags_make_an_error_of_what_has_no_effect() {
     assert_eq!(
-        refused("--strict-flags --profiling --tls-min-version=VersionTLS13"),
+        refused("--strict-flags --contention-profiling --tls-curve-preferences=23"),
         "--strict-flags: Flags without effect in this version: \
-         --profiling would serve profiles of a Go program on the secure port; \
-         --tls-min-version would set the least version of TLS at the secure port"
+         --contention-profiling would measure where threads wait for locks; \
+         --tls-curve-preferences would choose the key exchanges of the secure port"
     );
     let gate = refused("--strict-flags --feature-gates=NativeHistograms=true");
     assert!(gate.starts_with("--strict-flags: feature gate NativeHistograms=true has no effect"), "{gate}");
-    assert_eq!(manager("--strict-flags=false --profiling").warnings.len(), 1);
+    assert_eq!(manager("--strict-flags=false --contention-profiling").warnings.len(), 1);
 }
 
 #[test]
@@ -251,7 +272,7 @@ fn help_is_grouped_and_names_the_controllers() {
     for part in parts.into_iter().chain(["--concurrent-job-syncs <int>", "[default: 12500]"]) {
         assert!(help.contains(part), "{part} in {help}");
     }
-    assert!(!help.contains("--bind-address"), "{help}");
+    assert!(!help.contains("--cloud-config"), "{help}");
     assert!(printed(&["steersman", "--help"]).contains("controller-manager"));
 }
 

@@ -32,14 +32,17 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::cli::{Address, ControllerManager};
+use crate::serve::slis::Slis;
 use crate::serve::{self, Served, process};
 use crate::signals::Signals;
 use crate::version;
 
 mod checks;
 mod leading;
+mod secure_port;
 
 use leading::Leadership;
+use secure_port::Port;
 
 /// The component of the manager's own events.
 const COMPONENT: &str = "kube-controller-manager";
@@ -85,6 +88,9 @@ pub(crate) enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// The secure port can't be opened.
+    #[error(transparent)]
+    SecurePort(#[from] secure_port::Error),
     /// Syncs did not end within the shutdown timeout.
     #[error(transparent)]
     Shutdown(#[from] ShutdownTimeout),
@@ -100,6 +106,15 @@ pub(crate) async fn run(options: ControllerManager) -> Result<(), Error> {
     let signals = Signals::listen().map_err(Error::Signals)?;
     let foundation = connect(&options)?;
     let clients = foundation.clients.clone();
+    let secure_port = match &options.secure_port {
+        Some(port) => {
+            // Reviews go to the server that their kubeconfig names, even if --master names another one.
+            let own = options.kubeconfig.as_deref();
+            let own = own.filter(|_| options.master.as_deref().unwrap_or_default().is_empty());
+            Some(Port::open(port, own, &clients).await?)
+        }
+        None => None,
+    };
     let work = Work {
         selection: &options.selection,
         timing: options.timing,
@@ -112,8 +127,13 @@ pub(crate) async fn run(options: ControllerManager) -> Result<(), Error> {
     let stop = CancellationToken::new();
     let mut background = JoinSet::new();
     background.spawn(signals.watch(stop.clone()));
+    let served = manager.served(options.configz, options.disabled_metrics)?;
     if let Some(address) = &options.http_address {
-        manager.serve(address, options.configz.clone(), options.disabled_metrics.clone()).await?;
+        manager.serve(address, served.clone()).await?;
+    }
+    if let (Some(port), Some(settings)) = (secure_port, options.secure_port) {
+        let component = secure_port::component(options.flags, &options.gates);
+        port.serve(settings, served, component, &mut manager.last, &manager.told);
     }
     let ended = manager.run(&stop).await;
     clients.close().await;
@@ -253,27 +273,30 @@ impl Manager {
         Ok(Self { writers, informers, controllers, leadership, metrics, debug, server_version, told, last })
     }
 
-    /// Serves metrics, but those that are disabled, and health over HTTP, until [`run`](Self::run) ends.
+    /// The pages of both ports, without the metrics that are disabled.
+    ///
+    /// # Errors
+    /// If a metric's description is invalid.
+    pub(crate) fn served(&self, configz: Value, disabled_metrics: BTreeSet<String>) -> Result<Served, Error> {
+        Ok(Served {
+            metrics: self.metrics.clone(),
+            disabled_metrics: Arc::new(disabled_metrics),
+            live: Arc::new(checks::live(&self.informers)),
+            ready: Arc::new(checks::ready(&self.informers, &self.controllers)),
+            slis: Slis::new()?,
+            configz,
+            debug: self.debug.clone(),
+        })
+    }
+
+    /// Serves pages over plain HTTP, until [`run`](Self::run) ends.
     ///
     /// # Errors
     /// If the address can't be bound.
-    pub(crate) async fn serve(
-        &mut self,
-        address: &Address,
-        configz: Value,
-        disabled_metrics: BTreeSet<String>,
-    ) -> Result<(), Error> {
+    pub(crate) async fn serve(&mut self, address: &Address, served: Served) -> Result<(), Error> {
         let failed = |source| Error::Serve { address: address.clone(), source };
         let listener = serve::bind(address).await.map_err(failed)?;
         tracing::info!(address = %listener.local_addr().map_err(failed)?, "Serving HTTP");
-        let served = Served {
-            metrics: self.metrics.clone(),
-            disabled_metrics,
-            live: checks::live(&self.informers),
-            ready: checks::ready(&self.informers, &self.controllers),
-            configz,
-            debug: self.debug.clone(),
-        };
         let serving = serve::serve(listener, served, self.told.clone());
         self.last.spawn(serving.instrument(tracing::info_span!("http")));
         Ok(())

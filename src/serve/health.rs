@@ -9,6 +9,8 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+use super::slis::Slis;
+
 /// A named health check.
 pub(crate) struct Check {
     /// The check's name, in one word: its path below `/readyz`.
@@ -37,15 +39,25 @@ impl Checks {
     }
 
     /// Runs all checks but the `excluded` ones. Returns the report, and whether all passed.
-    fn report(&self, name: &str, excluded: &[&str]) -> (String, bool) {
+    fn report(&self, name: &str, excluded: &[&str], reasons: Reasons, slis: &Slis) -> (String, bool) {
         let (mut report, mut well) = (String::new(), true);
+        let endpoint = name;
         for Check { name, check } in &self.0 {
-            // Writing to a string does not fail.
-            let _ = match check() {
-                _ if excluded.contains(&&**name) => writeln!(report, "[+]{name} excluded: ok"),
+            if excluded.contains(&&**name) {
+                // Writing to a string does not fail.
+                let _ = writeln!(report, "[+]{name} excluded: ok");
+                continue;
+            }
+            let result = check();
+            slis.observe(name, endpoint, &result);
+            let _ = match result {
                 Ok(()) => writeln!(report, "[+]{name} ok"),
                 Err(why) => {
                     well = false;
+                    let why = match reasons {
+                        Reasons::Shown => &*why,
+                        Reasons::Withheld => "reason withheld",
+                    };
                     writeln!(report, "[-]{name} failed: {why}")
                 }
             };
@@ -59,14 +71,23 @@ impl Checks {
     }
 }
 
+/// Whether the report of all checks has the reasons of those that fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reasons {
+    /// The report has the reasons.
+    Shown,
+    /// As upstream: any client may read the report, and reasons name objects. The path of a single check has its reason.
+    Withheld,
+}
+
 /// The routes `/name`, with `?verbose` and `?exclude=check`, and `/name/check` for each check.
-pub(crate) fn routes(name: &'static str, checks: Arc<Checks>) -> Router {
+pub(crate) fn routes(name: &'static str, checks: Arc<Checks>, reasons: Reasons, slis: Slis) -> Router {
     let all = get(move |State(checks): State<Arc<Checks>>, RawQuery(query): RawQuery| async move {
         let query = query.unwrap_or_default();
         let parts: Vec<_> = query.split('&').map(|part| part.split_once('=').unwrap_or((part, ""))).collect();
         let excluded: Vec<_> =
             parts.iter().filter(|(key, _)| *key == "exclude").map(|(_, name)| *name).collect();
-        let (report, well) = checks.report(name, &excluded);
+        let (report, well) = checks.report(name, &excluded, reasons, &slis);
         match (well, parts.iter().any(|(key, _)| *key == "verbose")) {
             (false, _) => answer(StatusCode::INTERNAL_SERVER_ERROR, report),
             (true, true) => answer(StatusCode::OK, report),
@@ -100,10 +121,15 @@ mod tests {
     use super::*;
 
     async fn asked(path: &str) -> (u16, String) {
+        asked_of(path, Reasons::Shown).await
+    }
+
+    async fn asked_of(path: &str, reasons: Reasons) -> (u16, String) {
         let sick = || Err("worker 2 of job has been on ns/pi for 70s".to_owned());
         let checks = Checks::new([Check::new("caches", || Ok(())), Check::new("job-controller", sick)]);
         let request = axum::http::Request::get(path).body(Body::empty()).unwrap();
-        let response = routes("readyz", Arc::new(checks)).oneshot(request).await.unwrap();
+        let response =
+            routes("readyz", Arc::new(checks), reasons, Slis::new().unwrap()).oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(body.to_vec()).unwrap())
@@ -115,6 +141,14 @@ mod tests {
                       readyz check failed\n";
         assert_eq!(asked("/readyz").await, (500, report.to_owned()));
         assert_eq!(asked("/readyz?verbose").await, (500, report.to_owned()));
+    }
+
+    #[tokio::test]
+    async fn reasons_can_be_withheld() {
+        let report =
+            "[+]ping ok\n[+]caches ok\n[-]job-controller failed: reason withheld\nreadyz check failed\n";
+        assert_eq!(asked_of("/readyz", Reasons::Withheld).await, (500, report.to_owned()));
+        assert!(asked_of("/readyz/job-controller", Reasons::Withheld).await.1.contains("on ns/pi for 70s"));
     }
 
     #[tokio::test]

@@ -1,11 +1,12 @@
-//! The HTTP port of the controller manager and of standalone: metrics, health, settings, version.
+//! The ports of the controller manager and of standalone: metrics, health, settings, version. Plain HTTP asks for no
+//! credentials; HTTPS authorizes each request.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -25,26 +26,33 @@ pub(crate) mod health;
 mod limits;
 mod listen;
 pub(crate) mod process;
+pub(crate) mod secure;
+pub(crate) mod slis;
 #[cfg(test)]
 mod tests;
+pub(crate) mod zpages;
 
-use health::Checks;
+use health::{Checks, Reasons};
 use limits::Limits;
+use slis::Slis;
 
-/// The contents of the port's pages.
+/// The contents of the pages of both ports.
+#[derive(Clone)]
 pub(crate) struct Served {
     /// The families that `/metrics` shows.
     pub metrics: Registry,
     /// The names of the families that it does not show.
-    pub disabled_metrics: BTreeSet<String>,
+    pub disabled_metrics: Arc<BTreeSet<String>>,
     /// The checks of `/livez`, and of `/healthz`, which the manifests of the Go components probe. If one fails, a
     /// restart may help.
-    pub live: Checks,
+    pub live: Arc<Checks>,
     /// The checks of `/readyz`. One fails while the process does not do its work.
-    pub ready: Checks,
+    pub ready: Arc<Checks>,
+    /// The results of the checks.
+    pub slis: Slis,
     /// The settings that `/configz` shows.
     pub configz: Value,
-    /// The pages under `/debug/controllers`, for clients on this machine only.
+    /// The pages under `/debug/controllers`.
     pub debug: DebugPages,
 }
 
@@ -63,23 +71,38 @@ pub(crate) async fn bind(address: &Address) -> io::Result<TcpListener> {
     Err(refused)
 }
 
-/// Serves until `stop` is cancelled and the answers under way are sent, at most a second later. [`Limits`] bound the
-/// number of connections and their time.
+/// Serves plain HTTP until `stop` is cancelled and the answers under way are sent, at most a second later. [`Limits`] bound
+/// the number of connections and their time.
 pub(crate) async fn serve(listener: TcpListener, served: Served, stop: CancellationToken) {
-    listen::serve(listener, router(served), Limits::of_process(), stop).await;
+    let limits = Limits::of_process();
+    listen::serve(listener, plain(served), limits, stop).await;
 }
 
-fn router(served: Served) -> Router {
-    let Served { metrics, disabled_metrics, live, ready, configz, debug } = served;
-    let live = Arc::new(live);
+/// The pages of plain HTTP, which asks for no credentials.
+fn plain(served: Served) -> Router {
+    let debug = get(local_debug_page).with_state(served.debug.clone());
+    common(served, Reasons::Shown).route("/debug/controllers/{controller}/{page}", debug).fallback(not_found)
+}
+
+/// The pages that both ports have.
+fn common(served: Served, reasons: Reasons) -> Router {
+    let Served { metrics, disabled_metrics, live, ready, slis, configz, debug: _ } = served;
+    let page = slis.clone();
     Router::new()
-        .route("/metrics", get(gather).with_state((metrics, Arc::new(disabled_metrics))))
-        .merge(health::routes("healthz", Arc::clone(&live)))
-        .merge(health::routes("livez", live))
-        .merge(health::routes("readyz", Arc::new(ready)))
+        .route("/metrics", get(gather).with_state((metrics, disabled_metrics)))
+        .route("/metrics/slis", get(move || std::future::ready(page.page())))
+        .merge(health::routes("healthz", Arc::clone(&live), reasons, slis.clone()))
+        .merge(health::routes("livez", live, reasons, slis.clone()))
+        .merge(health::routes("readyz", ready, reasons, slis))
         .route("/configz", get(move || std::future::ready(json(&configz))))
-        .route("/debug/controllers/{controller}/{page}", get(debug_page).with_state(debug))
         .route("/version", get(async || json(&version::info())))
+}
+
+/// Go's answer to a path that leads nowhere.
+async fn not_found() -> Response {
+    let headers =
+        [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    (StatusCode::NOT_FOUND, headers, "404 page not found\n").into_response()
 }
 
 async fn gather(State((registry, disabled)): State<(Registry, Arc<BTreeSet<String>>)>) -> Response {
@@ -92,18 +115,27 @@ async fn gather(State((registry, disabled)): State<(Registry, Arc<BTreeSet<Strin
     }
 }
 
-/// A debugging page of a controller. The port asks for no credentials, and such pages show names of any object, so only
-/// clients on the same machine get them. (Upstream serves them on its secure port.)
-async fn debug_page(
-    State(pages): State<DebugPages>,
-    Path((controller, page)): Path<(String, String)>,
-    query: axum::extract::Query<Vec<(String, String)>>,
+/// A debugging page of a controller, over plain HTTP. Such pages show names of any object, so only clients on the same
+/// machine get them there.
+async fn local_debug_page(
+    pages: State<DebugPages>,
+    path: Path<(String, String)>,
+    query: Query<Vec<(String, String)>>,
     peer: Option<Extension<SocketAddr>>,
 ) -> Response {
     if !peer.is_some_and(|Extension(peer)| peer.ip().to_canonical().is_loopback()) {
         return StatusCode::FORBIDDEN.into_response();
     }
-    match pages.show(&controller, &page, &debug::Query(query.0)) {
+    debug_page(pages, path, query).await
+}
+
+/// A debugging page of a controller.
+async fn debug_page(
+    State(pages): State<DebugPages>,
+    Path((controller, page)): Path<(String, String)>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Response {
+    match pages.show(&controller, &page, &debug::Query(query)) {
         Some(debug::Page { media_type, text }) => {
             let headers = [(header::CONTENT_TYPE, media_type), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
             (headers, text).into_response()

@@ -30,14 +30,15 @@ impl Port {
         let address = listener.local_addr().unwrap();
         let served = Served {
             metrics: Registry::new(),
-            disabled_metrics: ["secret_total".to_owned()].into(),
-            live: Checks::new([]),
-            ready: Checks::new([]),
+            disabled_metrics: Arc::new(["secret_total".to_owned()].into()),
+            live: Arc::new(Checks::new([])),
+            ready: Arc::new(Checks::new([])),
+            slis: Slis::new().unwrap(),
             configz: Value::Null,
             debug: DebugPages::default(),
         };
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
-        tasks.spawn(listen::serve(listener, router(served), limits, stop.clone()));
+        tasks.spawn(listen::serve(listener, plain(served), limits, stop.clone()));
         Self { address, stop, tasks }
     }
 

@@ -171,7 +171,8 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     let foundation = Foundation { clients, root_ca, metrics, event_metrics: event_metrics.clone() };
     let mut manager = Manager::build(foundation, work)?;
     if let Some(address) = &options.http_address {
-        manager.serve(address, Value::Object(Default::default()), BTreeSet::new()).await?;
+        let served = manager.served(Value::Object(Default::default()), BTreeSet::new())?;
+        manager.serve(address, served).await?;
     }
     let clients = as_user("system:kube-scheduler");
     let (broadcaster, writers) = events::broadcaster(&clients, event_metrics);

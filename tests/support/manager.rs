@@ -30,7 +30,7 @@ impl Program {
         match self {
             Self::Steersman => {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_steersman"));
-                command.args(["controller-manager", "--http-address", address]);
+                command.args(["controller-manager", "--http-address", address, "--secure-port=0"]);
                 command
             }
             Self::Upstream(path) => {

@@ -10,7 +10,7 @@ use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::api::told;
 use super::client_ca::ClientCa;
@@ -21,6 +21,8 @@ const NAME: &str = "extension-apiserver-authentication";
 /// Pauses between two attempts to read the ConfigMap, doubled from the first to the last (client-go: `Backoff` of reflectors).
 const FIRST_PAUSE: Duration = Duration::from_millis(800);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
+/// How long the API server may take to return the ConfigMap at the start.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one watch lasts, in seconds. Less than the most that kube accepts.
 const WATCH: u32 = 270;
 
@@ -71,7 +73,9 @@ impl ClusterSettings {
     /// # Errors
     /// If it can't be read or is invalid.
     pub async fn look_up(&self) -> Result<(), LookupError> {
-        let found = self.api.get_opt(NAME).await.map_err(|error| LookupError::Read(told(&error)))?;
+        let found = timeout(PATIENCE, self.api.get_opt(NAME)).await;
+        let found = found.map_err(|_| LookupError::Read(format!("no answer in {PATIENCE:?}")))?;
+        let found = found.map_err(|error| LookupError::Read(told(&error)))?;
         found.map_or(Ok(()), |found| self.apply(&found))
     }
 
