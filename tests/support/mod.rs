@@ -20,6 +20,7 @@ pub mod daemons;
 pub mod deployments;
 pub mod devices;
 pub mod history;
+pub mod https;
 pub mod identities;
 pub mod jobs;
 pub mod kubectl;
