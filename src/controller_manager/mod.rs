@@ -1,7 +1,7 @@
 //! Wires `steersman controller-manager`: clients, caches, controllers, leadership, HTTP.
 //!
 //! ```text
-//! start    configuration ─> clients ─> candidate and its fence ─> caches ─> all controllers are built
+//! start    configuration ─> clients ─> secure port ─> candidate and its fence ─> caches ─> all controllers are built
 //! run      caches fill at once, leading or not; controllers run while this process leads
 //! stop     controllers ─> lease ─> caches ─> events ─> HTTP ─> connections
 //! ```
@@ -103,7 +103,8 @@ pub(crate) enum Error {
 pub(crate) async fn run(options: ControllerManager) -> Result<(), Error> {
     tracing::info!(version = version::STEERSMAN, kubernetes = version::info().git_version, "Starting");
     options.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    let signals = Signals::listen().map_err(Error::Signals)?;
+    let (stop, mut background) = (CancellationToken::new(), JoinSet::new());
+    background.spawn(Signals::listen().map_err(Error::Signals)?.watch(stop.clone()));
     let foundation = connect(&options)?;
     let clients = foundation.clients.clone();
     let secure_port = match &options.secure_port {
@@ -111,7 +112,13 @@ pub(crate) async fn run(options: ControllerManager) -> Result<(), Error> {
             // Reviews go to the server that their kubeconfig names, even if --master names another one.
             let own = options.kubeconfig.as_deref();
             let own = own.filter(|_| options.master.as_deref().unwrap_or_default().is_empty());
-            Some(Port::open(port, own, &clients).await?)
+            match stop.run_until_cancelled(Port::open(port, own, &clients)).await {
+                Some(opened) => Some(opened?),
+                None => {
+                    clients.close().await;
+                    return Ok(());
+                }
+            }
         }
         None => None,
     };
@@ -124,9 +131,6 @@ pub(crate) async fn run(options: ControllerManager) -> Result<(), Error> {
         election: options.election.as_ref(),
     };
     let mut manager = Manager::build(foundation, work)?;
-    let stop = CancellationToken::new();
-    let mut background = JoinSet::new();
-    background.spawn(signals.watch(stop.clone()));
     let served = manager.served(options.configz, options.disabled_metrics)?;
     if let Some(address) = &options.http_address {
         manager.serve(address, served.clone()).await?;
