@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     fn kept(name: &str, version: u64, length: usize) -> Kept {
-        let body = format!("{:1$}", "{}", length).into();
+        let body = ["{}", &" ".repeat(length - 2)].concat().into();
         Kept { key: ObjectKey::cluster(name), uid: "u".into(), version: ResourceVersion(version), body }
     }
 

@@ -16,7 +16,8 @@
 //! no other node may have it ─> create the VolumeAttachment ─> wait for the external attacher ─> list it
 //! ```
 //!
-//! A disk that nodes reach by themselves needs only the list: it is unlisted in the same write that finds it unused.
+//! The write that unlists a volume is refused if the kubelet has begun to use the volume. A disk that nodes reach by themselves
+//! needs no more than that.
 //!
 //! The one way around the consent of a kubelet is force: see [`force`].
 
@@ -152,7 +153,8 @@ fn detach(observed: &Observed, site: &Site) -> Next {
             Ok(reason) if observed.volume.is_disk() && !memory.forced => {
                 return Next::Do(Action::Force(reason));
             }
-            Err(_) if observed.volume.is_disk() => Action::UnlistUnused,
+            // The cache may not show yet that the kubelet uses it.
+            Err(_) if !is_going => Action::UnlistUnused,
             _ => Action::Unlist,
         };
         return memory.listing.until(observed.now).map_or(Next::Do(unlist), |at| Next::Wait(Some(at)));

@@ -214,14 +214,14 @@ fn the_steps_of_one_node() {
         ("the node is gone with an attachment, its pods are not", wanted().gone().attached().in_use(), &[]),
         // Detaching.
         ("it is still mounted", site().attached().listed().in_use(), &[]),
-        ("it is unmounted", site().attached().listed(), &["unlist n", "checkuse n", "delete(va) n"]),
+        ("it is unmounted", site().attached().listed(), &["unlistunused n", "checkuse n", "delete(va) n"]),
         ("it was never attached", site().attachment(|_| {}), &["checkuse n", "delete(va) n"]),
         (
             "it was not attached",
             site().attachment(|one| one.attach_error = error("no")),
             &["checkuse n", "delete(va) n"],
         ),
-        ("only the node lists it", site().listed(), &["unlist n"]),
+        ("only the node lists it", site().listed(), &["unlistunused n"]),
         ("it is going", site().attachment(|one| one.deleting = true), &[]),
         ("it can't go", site().attachment(|one| (one.deleting, one.detach_error) = (true, error("no"))), &[]),
         (
@@ -307,7 +307,7 @@ fn a_volume_for_one_node_waits_until_no_other_node_has_it() {
         (
             "it is unmounted there",
             site().attached().listed(),
-            &["unlist there", "checkuse there", "delete(va) there"],
+            &["unlistunused there", "checkuse there", "delete(va) there"],
         ),
         ("it is going", going(), &[]),
         ("it is going by force", Site { memory: forced(), ..going().not_ready() }, &["create(pv) here"]),
@@ -394,7 +394,7 @@ fn a_list_that_the_cache_does_not_show_is_cleared_first() {
         }
         _ => works(step),
     };
-    let expected = ["checkuse n", "unlist n", "checkuse n", "delete(va) n"];
+    let expected = ["checkuse n", "unlistunused n", "checkuse n", "delete(va) n"];
     assert_eq!(run(&mut observed, answer), expected);
 }
 
@@ -405,15 +405,24 @@ fn a_kubelet_that_uses_the_volume_after_all_keeps_it() {
         Action::CheckUse => StepResult::Done(Outcome::Use { in_use: true, listed: false }),
         _ => works(step),
     };
-    assert_eq!(run(&mut observed, in_use), ["unlist n", "checkuse n"]);
+    assert_eq!(run(&mut observed, in_use), ["unlistunused n", "checkuse n"]);
     assert_eq!(plan(&observed), Plan::done(), "the node's next status tells");
+
+    // The cache does not show yet that the kubelet uses it.
+    let mut observed = self::observed([("n", site().attached().listed())]);
+    let in_use = |step: &Step| match step.action {
+        Action::UnlistUnused => StepResult::Done(Outcome::Use { in_use: true, listed: true }),
+        _ => works(step),
+    };
+    assert_eq!(run(&mut observed, in_use), ["unlistunused n"]);
+    assert!(observed.sites["n"].is_listed());
 }
 
 #[test]
 fn what_fails_is_tried_again_after_a_wait_that_doubles() {
     for (name, site, first) in [
         ("creating", site().wanted_by(&["ns/p"]), "create(pv) n"),
-        ("unlisting", site().attached().listed(), "unlist n"),
+        ("unlisting", site().attached().listed(), "unlistunused n"),
         ("deleting", site().attached(), "checkuse n"),
     ] {
         let mut observed = observed([("n", site)]);
@@ -444,7 +453,7 @@ fn the_time_of_an_attachment_ends_when_pods_are_told_and_of_a_detachment_when_it
 
     observed.sites.get_mut("n").unwrap().users.clear();
     observed.settle();
-    assert_eq!(run(&mut observed, works), ["unlist n", "checkuse n", "delete(va) n"]);
+    assert_eq!(run(&mut observed, works), ["unlistunused n", "checkuse n", "delete(va) n"]);
     assert_eq!(observed.take_detached(), [], "the external attacher has not let it go");
     observed.now += MINUTE;
     observed.settle();
