@@ -84,6 +84,14 @@ async fn deployment(cluster: &Cluster, name: &str, app: &str, replicas: usize) {
     }
 }
 
+async fn set_replicas(cluster: &Cluster, name: &str, replicas: i32) {
+    let kind = GroupVersionKind::gvk("apps", "v1", "Deployment");
+    let client = cluster.server.in_memory_client();
+    let api = Api::<DynamicObject>::default_namespaced_with(client, &ApiResource::from_gvk(&kind));
+    let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+    api.patch(name, &PatchParams::default(), &patch).await.unwrap();
+}
+
 fn target(percent: i32) -> Value {
     json!({"type": "Utilization", "averageUtilization": percent})
 }
@@ -174,5 +182,10 @@ async fn a_target_without_replicas_is_no_rival_of_another_with_the_same_pods() {
     has_reason(&cluster, "green", "ScalingActive", "ValidMetricFound").await;
     sleep(PERIOD * 3).await;
     assert_eq!(reason(&cluster, "green", "ScalingActive"), "ValidMetricFound");
+    // Blue takes over, and then green again.
+    set_replicas(&cluster, "blue", 2).await;
+    has_reason(&cluster, "green", "ScalingActive", "AmbiguousSelector").await;
+    set_replicas(&cluster, "blue", 0).await;
+    has_reason(&cluster, "green", "ScalingActive", "ValidMetricFound").await;
     controller.stop().await;
 }

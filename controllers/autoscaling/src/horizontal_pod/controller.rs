@@ -90,9 +90,12 @@ impl Autoscaling {
         };
         let key = &autoscaler.meta.key;
         let selector = scale.selector.clone();
-        // As upstream, an autoscaler that needs no metrics is no rival of others: of two targets with the same labels, one may
-        // have no replicas.
-        let decide = Course::of(autoscaler, scale.wanted, self.settings) == Course::Metrics;
+        let course = Course::of(autoscaler, scale.wanted, self.settings);
+        // Of two targets with the same labels, one may have no replicas. Unlike upstream, also if it once had some.
+        if course == Course::Disabled {
+            self.rivals.lock().unset(key);
+        }
+        let decide = course == Course::Metrics;
         let pods_selector = (decide && !selector.is_empty()).then(|| selector.parse::<LabelSelector>());
         let (mut pods, mut autoscalers) = (Vec::new(), Vec::new());
         if let Some(Ok(selector)) = &pods_selector {

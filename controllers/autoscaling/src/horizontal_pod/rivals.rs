@@ -14,7 +14,7 @@ pub(super) struct Rivals {
 /// The autoscalers of one namespace, by their names. Each that has a selector is in one of the two indexes.
 #[derive(Debug, Default)]
 struct Namespace {
-    /// All autoscalers. `None`: the target has not been read yet, or has no valid selector.
+    /// All autoscalers. `None`: the target has not been read yet, has no valid selector, or was scaled to zero.
     all: HashMap<ArcStr, Option<LabelSelector>>,
     /// Those whose selector demands a label, by its key and then by its value.
     by_label: HashMap<ArcStr, HashMap<ArcStr, BTreeSet<ArcStr>>>,
@@ -43,6 +43,15 @@ impl Rivals {
         }
         namespace.all.insert(key.name.clone(), Some(selector.clone()));
         namespace.place(selector, |names| _ = names.insert(key.name.clone()));
+    }
+
+    /// Forgets the selector of an autoscaler.
+    pub(super) fn unset(&mut self, key: &ObjectKey) {
+        let Some(namespace) = self.namespaces.get_mut(&key.namespace) else { return };
+        namespace.unindex(&key.name);
+        if let Some(selector) = namespace.all.get_mut(&key.name) {
+            *selector = None;
+        }
     }
 
     /// Removes an autoscaler. Returns whether it existed.

@@ -35,4 +35,12 @@ fn autoscalers_that_select_the_same_pods_are_found() {
     rivals.set(&key("web"), &"app=other".parse().unwrap());
     assert_eq!(selecting(&rivals, &[web.clone(), front]), ["tier"]);
     assert!(rivals.selecting(&"elsewhere".into(), [&web]).is_empty());
+    // An autoscaler whose target was scaled to zero, and to some replicas again.
+    rivals.set(&key("web"), &"app=web".parse().unwrap());
+    assert_eq!(selecting(&rivals, std::slice::from_ref(&web)), ["web"]);
+    rivals.unset(&key("web"));
+    rivals.unset(&key("unknown"));
+    assert!(selecting(&rivals, std::slice::from_ref(&web)).is_empty());
+    rivals.set(&key("web"), &"app=web".parse().unwrap());
+    assert_eq!(selecting(&rivals, &[web]), ["web"]);
 }
