@@ -11,6 +11,7 @@
 //! As upstream's controller, except that
 //! - pods that succeeded don't count, as those that failed don't;
 //! - a metric is read once in a sync period for all autoscalers that ask for it, and the usage of pods once for all resources;
+//! - an autoscaler whose target is scaled to zero is no rival of others that select the same pods;
 //! - after a failover the last change of replicas counts in windows and rates as far as the status tells of it;
 //! - numbers of replicas that don't fit 32 bits become the greatest number. In Go they become negative on some processors.
 
