@@ -94,7 +94,12 @@ impl Mapping {
         match owner(claim) {
             Some((ClaimantKind::Pod, pod, _)) => self.queue.wake(&Key::Pod(beside(&claim.key, pod))),
             Some((ClaimantKind::PodGroup, group, _)) => {
-                self.queue.wake(&Key::Group(beside(&claim.key, group)));
+                let group = beside(&claim.key, group);
+                self.queue.wake(&Key::Group(group.clone()));
+                // The cache of PodGroups may have shown the claim's name to them earlier than this cache shows the claim.
+                if let Some(groups) = &self.groups {
+                    self.queue_pods(&groups.pods, &group);
+                }
             }
             None => {}
         }
