@@ -138,7 +138,8 @@ impl Controller for SelinuxWarning {
     type Key = ObjectKey;
     type Observed = Observed;
     type Step = Step;
-    type Outcome = ();
+    /// How the pod uses volumes now.
+    type Outcome = Uses;
 
     fn term_begins(&self) {
         // The caches queue all pods again.
@@ -160,15 +161,24 @@ impl Controller for SelinuxWarning {
         }
     }
 
-    async fn act(&self, key: &ObjectKey, observed: &Observed, _: &Step) -> Result<(), SyncError> {
-        match &observed.pod {
-            Some((pod, uses)) => self.note(pod, uses),
-            None => self.used.lock().remove(key),
-        }
-        Ok(())
+    async fn act(&self, key: &ObjectKey, observed: &Observed, _: &Step) -> Result<Uses, SyncError> {
+        let Some((pod, uses)) = &observed.pod else {
+            self.used.lock().remove(key);
+            return Ok(Uses::default());
+        };
+        self.note(pod, uses);
+        // A driver that has changed meanwhile queued the pods that were noted until then.
+        let now = self.pods.get(key).map_err(unreadable("Pod"))?.filter(|now| now.meta().uid == pod.uid);
+        Ok(now.map_or_else(|| uses.clone(), |now| self.uses(&now)))
     }
 
-    fn absorb(&self, observed: &mut Observed, _: Step, _: StepResult<()>) {
+    fn absorb(&self, observed: &mut Observed, _: Step, result: StepResult<Uses>) {
         observed.is_done = true;
+        if let (Some((_, uses)), StepResult::Done(now)) = (&mut observed.pod, result)
+            && uses.shared != now.shared
+        {
+            *uses = Uses { shared: now.shared, torn: Vec::new() };
+            observed.is_done = false;
+        }
     }
 }
