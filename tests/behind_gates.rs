@@ -210,7 +210,7 @@ async fn the_pods_of_a_group_share_its_claims() {
         "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": "g", "uid": uid, "controller": true,
     });
     assert_eq!(claim["metadata"]["ownerReferences"], json!([owner]));
-    assert_eq!(devices.names().await, [name.clone()], "the pods have no claims of their own");
+    assert_eq!(devices.names().await, std::slice::from_ref(&name), "the pods have no claims of their own");
 
     // The pods have nodes already, so that the claim is reserved for the group as soon as it is allocated.
     devices.allocate(&name, "gpu-0", Value::Null, &[]).await;
