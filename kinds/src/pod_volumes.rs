@@ -107,13 +107,17 @@ pub enum VolumeUse {
     },
 }
 
+/// The name of the claim for a generic ephemeral volume of a pod. Upstream: `VolumeClaimName`.
+pub fn ephemeral_claim(pod: &str, volume: &str) -> ArcStr {
+    format!("{pod}-{volume}").into()
+}
+
 impl VolumeUse {
-    /// The name of the volume's claim, for a pod of this name. `None` if the volume is no claim. The claim of an ephemeral
-    /// volume is called as upstream's `VolumeClaimName` says.
+    /// The name of the volume's claim, for a pod of this name. `None` if the volume is no claim.
     pub fn claim_name(&self, pod: &str) -> Option<ArcStr> {
         match self {
             Self::Claim { claim, .. } => Some(claim.clone()),
-            Self::Ephemeral(volume) => Some(format!("{pod}-{volume}").into()),
+            Self::Ephemeral(volume) => Some(ephemeral_claim(pod, volume)),
             Self::Inline(_) | Self::Disk { .. } => None,
         }
     }

@@ -13,6 +13,7 @@ use steersman_kinds::csi_driver::SelinuxMount;
 use steersman_kinds::persistent_volume::VolumeClaimRef;
 use steersman_kinds::persistent_volume_claim::{Binding, ClaimedVolume};
 use steersman_kinds::pod::{Phase, Pod};
+use steersman_kinds::pod_volumes::ephemeral_claim;
 use steersman_kinds::selinux::{MountSource, MountableVolume, SelinuxMounts, VolumeDisk};
 use steersman_kinds::volume_source::{CSI_PLUGIN, VolumeSource};
 
@@ -20,7 +21,6 @@ use super::conflict::Conflict;
 use super::uses::{Lookup, SharedVolume, Uses, uses};
 use super::volumes::Volumes;
 use super::{LabelledPod, MountedClaim, MountedVolume, MountingDriver};
-use crate::claiming_pod::claim_name;
 
 /// Warns of conflicts.
 pub(super) struct SelinuxWarning {
@@ -71,7 +71,7 @@ impl SelinuxWarning {
                 self.bound(&claim, |_| true).unwrap_or(Lookup::Unknown)
             }
             MountSource::Ephemeral => {
-                let name = claim_name(&pod.key.name, &volume.name);
+                let name = ephemeral_claim(&pod.key.name, &volume.name);
                 let claim = ObjectKey::new(pod.key.namespace.clone(), name);
                 self.bound(&claim, |claim| claim.is_controlled_by(&pod.uid)).unwrap_or(Lookup::Unknown)
             }

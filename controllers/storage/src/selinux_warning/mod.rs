@@ -32,13 +32,13 @@ use steersman_kinds::csi_driver::{CSIDriver, SelinuxMount};
 use steersman_kinds::persistent_volume::{PersistentVolume, VolumeClaimRef};
 use steersman_kinds::persistent_volume_claim::{Binding, ClaimedVolume, PersistentVolumeClaim};
 use steersman_kinds::pod::{Phase, Pod};
+use steersman_kinds::pod_volumes::ephemeral_claim;
 use steersman_kinds::selinux::{MountSource, SelinuxMounts, VolumeDisk};
 use steersman_kinds::volume_source::VolumeSource;
 
 use self::controller::SelinuxWarning;
 use self::mapping::Mapping;
 use self::volumes::Volumes;
-use crate::claiming_pod::claim_name;
 
 const READ: &[&str] = &["list", "watch"];
 
@@ -121,7 +121,7 @@ fn claims_of(pod: &View<LabelledPod>) -> Vec<IndexValue> {
     let volumes = pod.get::<SelinuxMounts>().volumes.0.iter();
     let names = volumes.filter_map(|volume| match &volume.source {
         MountSource::Claim(name) => Some(name.clone()),
-        MountSource::Ephemeral => Some(claim_name(&meta.key.name, &volume.name)),
+        MountSource::Ephemeral => Some(ephemeral_claim(&meta.key.name, &volume.name)),
         MountSource::Disk(_) | MountSource::Other => None,
     });
     let mut claims: Vec<_> = names.map(|name| IndexValue::Pair(meta.key.namespace.clone(), name)).collect();
