@@ -75,7 +75,9 @@ gone() {
   local step=$1 out end=$((SECONDS + DEADLINE))
   shift
   while true; do
-    if out=$(k get "$@" --ignore-not-found --output name 2>&1) && [ -z "$out" ]; then passed "$step"; return; fi
+    # Of deprecated kinds kubectl says so on the standard error.
+    if out=$(k get "$@" --ignore-not-found --output name 2>"$state/refusal") && [ -z "$out" ]; then passed "$step"; return; fi
+    [ -n "$out" ] || out=$(<"$state/refusal")
     if [ "$SECONDS" -ge "$end" ]; then failed "$step" "still there: $out"; return; fi
     sleep 0.5
   done
