@@ -48,6 +48,7 @@ struct Seen {
     /// Since when the node has a taint with the effect `NoExecute`.
     tainted: Option<Instant>,
     had_pod: bool,
+    was_ready: bool,
     was_unknown: bool,
 }
 
@@ -65,6 +66,7 @@ impl Referee {
                 has_settled && disrupted.into_iter().flatten().any(|since| since.elapsed() > SETTLED);
             let seen = self.nodes.entry(name.clone()).or_default();
             let silent_for = kubelet.renewed.elapsed();
+            let is_ready = world.ready(name) == "True";
             let is_unknown = world.ready(name) == "Unknown";
             if is_unknown && !seen.was_unknown {
                 self.counts.marks += 1;
@@ -77,7 +79,8 @@ impl Referee {
             self.counts.withheld += usize::from(is_spared && is_unknown && !is_tainted);
             if is_tainted && seen.tainted.is_none() {
                 self.counts.taints += 1;
-                assert!(world.ready(name) != "True", "{name} was tainted while ready; {at}");
+                // A kubelet may have reported at the end of this second.
+                assert!(!(seen.was_ready && is_ready), "{name} was tainted while ready; {at}");
                 assert!(!is_spared, "{name} was tainted though its zone, or all, are disrupted; {at}");
                 self.taints.entry(kubelet.zone).or_default().push(now);
             }
@@ -97,7 +100,7 @@ impl Referee {
                 );
             }
             seen.tainted = is_tainted.then(|| seen.tainted.unwrap_or(now));
-            (seen.had_pod, seen.was_unknown) = (has_pod, is_unknown);
+            (seen.had_pod, seen.was_ready, seen.was_unknown) = (has_pod, is_ready, is_unknown);
         }
         // One node in ten seconds and zone; each term may begin with one.
         for (zone, taints) in &self.taints {
