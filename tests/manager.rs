@@ -311,7 +311,7 @@ async fn the_log_says_why_a_controller_does_not_run() {
     let flags = [
         "--controllers=*,-job-controller",
         "--feature-gates=StorageVersionMigrator=true",
-        "--profiling=true",
+        "--contention-profiling=true",
     ];
     let manager = Manager::start(&cluster.kubeconfig(), &flags);
     ready(&manager).await;
@@ -327,7 +327,7 @@ async fn the_log_says_why_a_controller_does_not_run() {
         ],
         ["\"Controller is disabled by a feature gate\"", "DRAResourcePoolStatus"],
         ["\"Controller is disabled by a feature gate\"", "StorageVersionAPI"],
-        ["Flags without effect in this version: --profiling would serve", "W"],
+        ["Flags without effect in this version: --contention-profiling would measure", "W"],
         [
             "feature gate StorageVersionMigrator=true has no effect: this version does not have the controller",
             "storage-version-migrator-controller",
