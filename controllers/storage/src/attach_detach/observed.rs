@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::backoff::Backoff;
 use super::names::VolumeName;
+use super::plan::ATTACHER_TIMEOUT;
 
 /// What is known of a volume.
 #[derive(Clone, Debug)]
@@ -148,6 +149,12 @@ impl Site {
     /// Whether the volume is attached to the node, as far as is known.
     pub(super) fn is_attached(&self) -> bool {
         self.attachment.as_ref().is_some_and(|attachment| attachment.attached) || self.is_listed()
+    }
+
+    /// Whether the external attacher has failed to detach the volume: it says so, or takes longer than upstream waits for it.
+    pub(super) fn has_failed_to_detach(&self, now: Instant) -> bool {
+        self.attachment.as_ref().is_some_and(|attachment| attachment.detach_error.is_some())
+            || self.memory.detaching_since.is_some_and(|since| since + ATTACHER_TIMEOUT <= now)
     }
 
     /// Brings the memory up to date with what is observed.

@@ -31,7 +31,7 @@ use super::names::VolumeName;
 use super::observed::{Observed, Site, User};
 
 /// How long the external attacher may take before the controller reports a failure, as upstream.
-const ATTACHER_TIMEOUT: Duration = Duration::from_secs(120);
+pub(super) const ATTACHER_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum number of calls at a time for one volume.
 const CALLS: usize = 8;
 
@@ -192,11 +192,11 @@ fn attach(observed: &Observed, name: &ArcStr, site: &Site) -> Next {
         };
     };
     if attachment.deleting {
-        return match &attachment.detach_error {
-            Some(_) if !node.listed => {
-                after(&memory.attaching, Action::Fail("volume attachment is being deleted".to_owned()))
-            }
-            _ => NOTHING,
+        let due = memory.detaching_since.map(|since| since + ATTACHER_TIMEOUT);
+        return match site.has_failed_to_detach(now) {
+            true if node.listed => NOTHING,
+            true => after(&memory.attaching, Action::Fail("volume attachment is being deleted".to_owned())),
+            false => Next::Wait(due),
         };
     }
     if attachment.attached {
@@ -244,11 +244,12 @@ fn turn(observed: &Observed, name: &ArcStr, site: &Site) -> Option<Next> {
     let others = || observed.sites.iter().filter(|(other, _)| *other != name);
     let mut blocking = others().filter(|(_, other)| other.blocks()).peekable();
     if blocking.peek().is_some() {
-        // A node that is about to lose the volume is no reason to complain.
+        // A node that is about to lose the volume is no reason to complain, unless that fails.
         let mut keeps = blocking.filter(|(_, other)| {
-            let is_leaving = other.users.is_empty()
-                && (other.attachment.as_ref().is_some_and(|one| one.deleting)
-                    || matches!(detach(observed, other), Next::Do(_)));
+            let is_going = other.attachment.as_ref().is_some_and(|one| one.deleting)
+                && !other.has_failed_to_detach(observed.now);
+            let is_leaving =
+                other.users.is_empty() && (is_going || matches!(detach(observed, other), Next::Do(_)));
             other.is_attached() && !is_leaving
         });
         let is_kept = keeps.next().is_some();

@@ -203,6 +203,22 @@ fn the_steps_of_one_node() {
             wanted().attached().attachment(|one| (one.deleting, one.detach_error) = (true, error("busy"))),
             &["fail(volume attachment is being deleted) n"],
         ),
+        (
+            "it takes too long to be detached, and a pod wants it",
+            Site {
+                memory: detaching_for(3 * MINUTE),
+                ..wanted().attached().attachment(|one| one.deleting = true)
+            },
+            &["fail(volume attachment is being deleted) n"],
+        ),
+        (
+            "it is being detached, and a pod wants it",
+            Site {
+                memory: detaching_for(MINUTE),
+                ..wanted().attached().attachment(|one| one.deleting = true)
+            },
+            &[],
+        ),
         ("the attachment is gone", wanted().listed().in_use(), &["probe n", "unlist n", "create(pv) n"]),
         (
             "the driver lost it",
@@ -274,6 +290,10 @@ fn the_steps_of_one_node() {
     }
 }
 
+fn detaching_for(time: Duration) -> super::observed::Memory {
+    super::observed::Memory { detaching_since: Some(start() - time), ..Default::default() }
+}
+
 fn waiting_for(time: Duration) -> super::observed::Memory {
     super::observed::Memory { attaching_since: Some(start() - time), ..Default::default() }
 }
@@ -310,6 +330,12 @@ fn a_volume_for_one_node_waits_until_no_other_node_has_it() {
             &["unlistunused there", "checkuse there", "delete(va) there"],
         ),
         ("it is going", going(), &[]),
+        ("it is going for long", Site { memory: detaching_for(3 * MINUTE), ..going().attached() }, &[sorry]),
+        (
+            "it can't go",
+            going().attached().attachment(|one| one.detach_error = Some("busy".into())),
+            &[sorry],
+        ),
         ("it is going by force", Site { memory: forced(), ..going().not_ready() }, &["create(pv) here"]),
         ("it is being attached there", site().wanted_by(&["ns/old"]).attachment(|_| {}), &[]),
         ("both want it, and the first name wins", site().wanted_by(&["ns/old"]), &["create(pv) here"]),
