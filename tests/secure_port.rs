@@ -178,6 +178,9 @@ async fn users_are_served_what_they_may_request() {
     assert!(refused.text.starts_with(r#"{"kind":"Status","apiVersion":"v1","metadata":{},"#), "{refused:?}");
     assert_eq!(refused.headers["content-type"], "application/json");
     assert_eq!(refused.headers["x-content-type-options"], "nosniff");
+    assert_eq!(refused.headers["content-length"], refused.text.len().to_string());
+    let head = anyone.send("HEAD", "/metrics", "").await;
+    assert_eq!((head.status, &*head.text), (403, ""));
     let nowhere = anyone.get("/a%20b?x=1").await;
     assert!(nowhere.text.contains(r#"cannot get path \"/a b\""#), "{nowhere:?}");
     let for_people = anyone.header("user-agent", "curl/8").get("/metrics").await;

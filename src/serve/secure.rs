@@ -8,7 +8,7 @@ use axum::response::IntoResponse;
 use axum::routing::{any, get};
 use http::{HeaderValue, Method, Request, StatusCode, Version, header};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use steersman_serving::answers::{self, Answer};
@@ -100,7 +100,7 @@ impl Secure {
 
 impl Service for Secure {
     async fn answer(&self, peer: &Peer, request: Request<Incoming>) -> Answer {
-        let under_way = peer.activity.begin();
+        let (under_way, is_head) = (peer.activity.begin(), request.method() == Method::HEAD);
         let path = percent_decode_str(request.uri().path()).decode_utf8_lossy().into_owned();
         let mut answer = match self.admit(peer, &request, &path).await {
             Ok(()) => self.serve(request).await,
@@ -108,6 +108,11 @@ impl Service for Secure {
         };
         let cache_control = HeaderValue::from_static("no-cache, private");
         answer.headers_mut().insert(header::CACHE_CONTROL, cache_control);
+        if let Some(length) = answer.body().size_hint().exact() {
+            answer.headers_mut().entry(header::CONTENT_LENGTH).or_insert(length.into());
+        }
+        // Over HTTP/2, hyper would send the body all the same.
+        let answer = if is_head { answer.map(|_| answers::empty()) } else { answer };
         answers::keeping(answer, under_way)
     }
 }
