@@ -7,6 +7,7 @@
 
 mod greeting;
 mod kubeconfig;
+mod metrics;
 mod node;
 mod provisioner;
 mod scheduler;
@@ -42,6 +43,7 @@ use crate::version;
 
 use greeting::Greeting;
 pub(crate) use kubeconfig::KubeconfigError;
+use metrics::OfNode;
 use provisioner::{PROVISIONER, Provisioner};
 use scheduler::Scheduler;
 
@@ -155,8 +157,10 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
         ca: server.ca(),
     };
     let name = plan.name();
+    let metrics_of_node = Registry::new();
+    metrics.register(Box::new(OfNode(metrics_of_node.clone())))?;
     let (agent, port) =
-        plan.agent(as_user(&format!("system:node:{name}")), event_metrics.clone(), metrics.clone())?;
+        plan.agent(as_user(&format!("system:node:{name}")), event_metrics.clone(), metrics_of_node)?;
     let clients = as_user("system:kube-controller-manager");
     let work = Work {
         selection: &options.selection,
