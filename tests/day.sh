@@ -7,14 +7,15 @@
 # MANAGER is a program: `steersman`, or the real `kube-controller-manager`; it is the only controller manager of the cluster.
 # CHAPTER is the name of a file in tests/day, without its ending; without any, all are walked through, in order.
 #
-# The cluster is made by ../shared/cluster: etcd, kube-apiserver, kube-scheduler, and a kubelet with a container runtime.
+# The cluster is made by ../shared/cluster: etcd, kube-apiserver, kube-scheduler, and a kubelet with a container runtime. Where
+# NODE names a program `steersman`, its `steersman node` is in the kubelet's place.
 # KUBEBUILDER_ASSETS names the folder of Kubernetes' programs, RUNTIME_ENDPOINT the runtime. Every step is a line on the
 # standard output, "ok" or "FAILED"; two runs are compared with `diff`. The code is 1 if a step failed.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
 shared=$here/../../shared
-if [ $# -lt 1 ]; then sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; fi
+if [ $# -lt 1 ]; then sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2; fi
 manager=$1
 shift
 [ -x "$manager" ] || { echo "no such program: $manager" >&2; exit 2; }
@@ -33,6 +34,11 @@ export CLUSTER_DIR=$state/cluster KUBECONFIG=$state/cluster/kubeconfig
 finish() {
   local code=$?
   trap - EXIT
+  if [ -n "${agent:-}" ]; then
+    kill "$agent" 2>/dev/null || true
+    wait "$agent" 2>/dev/null || true
+    cp "$state/node.log" "${NODE_LOG:-/dev/null}" || true
+  fi
   if [ -n "${running:-}" ]; then
     kill "$running" 2>/dev/null || true
     wait "$running" 2>/dev/null || true
@@ -49,8 +55,41 @@ trap 'exit 130' INT TERM
 # shellcheck source=tests/day/steps.sh
 . "$here/day/steps.sh"
 
-API_FLAGS=--enable-bootstrap-token-auth "$shared/cluster/cluster.sh" up scheduler kubelet >&2
+# Starts `steersman node` as node1, with that node's certificate.
+start_node() {
+  local address
+  address=$(ip -4 -o addr show cni0 | awk '{split($4, a, "/"); print a[1]; exit}')
+  cat >"$cluster/node.yaml" <<YAML
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: $cluster/pki/ca.crt}}
+authorization: {mode: Webhook}
+cgroupDriver: cgroupfs
+failCgroupV1: false
+failSwapOn: false
+containerRuntimeEndpoint: $RUNTIME_ENDPOINT
+evictionHard: {"nodefs.available": "1%", "imagefs.available": "1%"}
+YAML
+  cat >"$cluster/node.kubeconfig" <<YAML
+apiVersion: v1
+kind: Config
+clusters: [{name: local, cluster: {server: "$(grep -o 'https://[0-9.:]*' "$KUBECONFIG")", insecure-skip-tls-verify: true}}]
+users: [{name: node1, user: {client-certificate: $cluster/pki/node1.crt, client-key: $cluster/pki/node1.key}}]
+contexts: [{name: local, context: {cluster: local, user: node1}}]
+current-context: local
+YAML
+  "$NODE" node --config "$cluster/node.yaml" --kubeconfig "$cluster/node.kubeconfig" --root-dir "$cluster/kubelet" \
+    --cert-dir "$cluster/node-pki" --hostname-override node1 --node-ip "$address" >"$state/node.log" 2>&1 </dev/null &
+  agent=$!
+}
+
 cluster=$CLUSTER_DIR
+if [ -n "${NODE:-}" ]; then
+  API_FLAGS=--enable-bootstrap-token-auth "$shared/cluster/cluster.sh" up scheduler >&2
+  start_node
+else
+  API_FLAGS=--enable-bootstrap-token-auth "$shared/cluster/cluster.sh" up scheduler kubelet >&2
+fi
 flags=(--kubeconfig "$KUBECONFIG" --leader-elect=false --use-service-account-credentials
   '--controllers=*,bootstrap-signer-controller,token-cleaner-controller'
   --root-ca-file "$cluster/certs/apiserver.crt" --service-account-private-key-file "$cluster/sa.key"
