@@ -5,6 +5,7 @@
 
 mod autoscalers;
 mod filled;
+mod fleet;
 mod garbage;
 mod jobs;
 mod metrics;
@@ -80,6 +81,17 @@ enum Command {
     },
     /// Deletes that namespace, and waits until it is gone
     Empty,
+    /// Creates nodes with running pods of 4 KB, and renews the nodes' leases until a signal ends it. At the signal USR1 some of
+    /// the nodes fall silent, and it prints how long after that their pods are marked and evicted
+    Fleet {
+        /// How many nodes
+        nodes: usize,
+        /// How many pods
+        pods: usize,
+        /// How many nodes fall silent
+        #[arg(long, default_value_t = 0)]
+        silent: usize,
+    },
     /// Serves resource, custom and external metrics through the API server until a signal ends it
     Metrics,
     /// Creates Deployments with running pods, and an autoscaler on four metrics for each
@@ -181,6 +193,7 @@ async fn run(command: Command) -> Result<(), Error> {
         Command::Fill { objects } => filled::fill(&client, objects).await,
         Command::Empty => filled::delete(&client).await,
         Command::Roll { image } => workloads::roll(&client, &image).await,
+        Command::Fleet { nodes, pods, silent } => fleet::Fleet { nodes, pods, silent }.run(&client).await,
         Command::Metrics => metrics::run(&client).await,
         Command::Autoscalers { count, namespaces, wait: false } => {
             autoscalers::create(&client, count, namespaces).await
