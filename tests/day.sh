@@ -98,9 +98,10 @@ flags=(--kubeconfig "$KUBECONFIG" --leader-elect=false --use-service-account-cre
   --node-monitor-grace-period 12s --node-eviction-rate 10 --pvclaimbinder-sync-period 5s
   --terminated-pod-gc-threshold 200 --kube-api-qps 200 --kube-api-burst 400)
 case $(basename "$manager") in
-  kube-controller-manager) "$manager" "${flags[@]}" --secure-port 0 --cert-dir "$state" ;;
-  *) "$manager" controller-manager "${flags[@]}" --secure-port 0 ;;
-esac >"$state/manager.log" 2>&1 </dev/null &
+  kube-controller-manager) command=("$manager" "${flags[@]}" --secure-port 0 --cert-dir "$state") ;;
+  *) command=("$manager" controller-manager "${flags[@]}" --secure-port 0) ;;
+esac
+"${command[@]}" >"$state/manager.log" 2>&1 </dev/null &
 running=$!
 
 for chapter in "${chapters[@]}"; do
