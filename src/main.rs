@@ -16,6 +16,11 @@ mod signals;
 mod standalone;
 mod version;
 
+/// Threads that a controller manager works with, besides the one that waits for its end. What it does is mostly one small
+/// event after another: a second thread makes each of them wake threads, which doubles the processor time at rest (a
+/// thousand nodes that renew their leases, `benches/cluster.sh`) and makes no load's wall time shorter.
+const MANAGER_THREADS: usize = 1;
+
 /// Threads that a node agent works with at the most. It mostly waits, for its runtime and its API server; each thread more
 /// costs a stack and an arena of the allocator, and a node may have a hundred processors.
 const NODE_THREADS: usize = 2;
@@ -31,7 +36,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(cli::Invocation::ControllerManager(manager)) => {
-            run(manager.logging.clone(), processors(), controller_manager::run(*manager))
+            run(manager.logging.clone(), MANAGER_THREADS, controller_manager::run(*manager))
         }
         Ok(cli::Invocation::Node(node)) => {
             run(node.logging.clone(), processors().min(NODE_THREADS), node::run(*node))

@@ -8,7 +8,7 @@ use steersman_api::{ArcStr, ObjectKey};
 use steersman_controller::controller::SyncError;
 use steersman_informer::View;
 use steersman_kinds::node::{Health, Taints};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::WatchedNode;
@@ -22,13 +22,16 @@ const TAINT_PERIOD: Duration = Duration::from_millis(100);
 impl Monitor {
     /// Gives nodes their taints, at the rates of their zones, until `stop` is cancelled.
     pub(super) async fn taint(&self, stop: CancellationToken) {
-        let mut ticks = interval(TAINT_PERIOD);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+        loop {
             while !stop.is_cancelled()
                 && let Some((zone, node)) = self.next_to_taint()
             {
                 self.taint_next(&zone, &node).await;
+            }
+            // From the end of the calls, as upstream: a tick of an interval may come a little less than the period after the
+            // token was taken, and at the default rates would find the next one not there yet.
+            if stop.run_until_cancelled(sleep(TAINT_PERIOD)).await.is_none() {
+                return;
             }
         }
     }
