@@ -1,0 +1,198 @@
+#!/usr/bin/env bash
+# Checks what manifests/ has for the controller manager: that a real API server accepts it, that it needs no more rights than
+# it claims, and that the kustomize base, its overlays, kubeadm's manifest and the Helm chart agree.
+#
+#   tests/manifests.sh
+#
+# KUBEBUILDER_ASSETS names the folder of Kubernetes' programs, with kubeadm and kube-controller-manager. KUBECONFIG names an
+# API server whose state does not matter, with the admission plugin ServiceAccount off; without it, ../shared/cluster starts
+# one. jq must be installed. Where helm is not, the chart is not checked. Every step is a line on the standard output, "ok"
+# or "FAILED". The code is 1 if a step failed.
+set -euo pipefail
+export LC_ALL=C
+here=$(cd "$(dirname "$0")" && pwd)
+shared=$here/../../shared manifests=$here/../manifests
+KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
+command -v jq >/dev/null || { echo "jq is not installed" >&2; exit 2; }
+state=$(mktemp -d)
+name=steersman-controller-manager user=system:serviceaccount:kube-system:steersman-controller-manager
+
+kubectl() { "$KUBEBUILDER_ASSETS/kubectl" "$@"; }
+
+finish() {
+  local code=$?
+  trap - EXIT
+  if [ -n "${own_cluster:-}" ]; then
+    "$shared/cluster/cluster.sh" down || true
+  else
+    kubectl delete --ignore-not-found --wait=false -f "$state/rights.json" >/dev/null 2>&1 || true
+    kubectl delete --ignore-not-found --wait=false namespace restricted >/dev/null 2>&1 || true
+  fi
+  rm -rf "$state"
+  exit "$code"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+steps=0 failures=0
+# ok STEP COMMAND...: the command must succeed.
+ok() {
+  local step=$1 out
+  shift
+  steps=$((steps + 1))
+  if out=$("$@" 2>&1); then echo "ok $step"; return; fi
+  failures=$((failures + 1))
+  echo "FAILED $step"
+  printf '%s\n' "$out" | head -n 12 | sed 's/^/  /' >&2
+}
+# refuses PATTERN COMMAND...: the command must fail with words that match the pattern.
+refuses() {
+  local pattern=$1 out
+  shift
+  if out=$("$@" 2>&1); then echo "accepted: $out"; return 1; fi
+  [[ $out =~ $pattern ]] || { echo "$out"; return 1; }
+}
+same() { diff "$1" "$2"; }
+
+if [ -z "${KUBECONFIG:-}" ]; then
+  own_cluster=1
+  export CLUSTER_DIR=$state/cluster KUBECONFIG=$state/cluster/kubeconfig
+  ADMISSION_OFF=ServiceAccount "$shared/cluster/cluster.sh" up >&2
+fi
+
+# objects NAME: the YAML of the standard input as a sorted list of JSON in NAME.json.
+objects() {
+  kubectl create --dry-run=client --validate=false --output json -f - |
+    jq --sort-keys --slurp 'map(if .kind == "List" then .items[] else . end) | sort_by(.kind, .metadata.name)' \
+      >"$state/$1.json"
+}
+# The pod that the Deployment in NAME.json makes, in the namespace "restricted".
+pod_of() {
+  jq '.[] | select(.kind == "Deployment").spec.template
+    | {apiVersion: "v1", kind: "Pod", metadata: {name: "pod", namespace: "restricted"}, spec}' \
+    "$state/$1.json" >"$state/$1-pod.json"
+}
+
+echo "# a real API server"
+for folder in controller-manager overlays/beside overlays/static-pod; do
+  kubectl kustomize "$manifests/$folder" >"$state/$(basename "$folder").yaml"
+  objects "$(basename "$folder")" <"$state/$(basename "$folder").yaml"
+  ok "$folder is accepted, with each field known" \
+    kubectl apply --dry-run=server --validate=strict -f "$state/$(basename "$folder").yaml"
+done
+sed 's/readOnlyRootFilesystem/readOnlyRootFileSystem/' "$state/controller-manager.yaml" >"$state/wrong.yaml"
+ok "a field that does not exist would be refused" \
+  refuses 'unknown field' kubectl apply --dry-run=server --validate=strict -f "$state/wrong.yaml"
+
+echo "# the Pod Security Standard \"restricted\""
+kubectl create namespace restricted >/dev/null
+kubectl label namespace restricted pod-security.kubernetes.io/enforce=restricted >/dev/null
+for overlay in controller-manager beside; do
+  pod_of "$overlay"
+  ok "pods of $overlay meet it" kubectl create --dry-run=server -f "$state/$overlay-pod.json"
+done
+jq '.[0] | .metadata.namespace = "restricted"' "$state/static-pod.json" >"$state/static-pod-pod.json"
+ok "the static pod, which claims nothing, would be refused" \
+  refuses 'violates PodSecurity "restricted' kubectl create --dry-run=server -f "$state/static-pod-pod.json"
+
+echo "# RBAC"
+jq '{apiVersion: "v1", kind: "List", items: map(select(.apiVersion | startswith("rbac.")))}' \
+  "$state/controller-manager.json" >"$state/rights.json"
+kubectl apply -f "$state/rights.json" >/dev/null
+may() { # may USER VERB RESOURCE...: waits until the API server knows the roles
+  local as=$1
+  shift
+  for _ in $(seq 50); do kubectl auth can-i --quiet --as="$as" "$@" && return; sleep 0.2; done
+  return 1
+}
+may_not() { ! kubectl auth can-i --quiet --as="$1" "${@:2}"; }
+for verb in get update watch; do
+  ok "the program may $verb its lease" may "$user" "$verb" "leases.coordination.k8s.io/$name" -n kube-system
+done
+ok "it may not update another lease" may_not "$user" update leases.coordination.k8s.io/kube-scheduler -n kube-system
+ok "it may review tokens" may "$user" create tokenreviews.authentication.k8s.io
+ok "it may review what users may do" may "$user" create subjectaccessreviews.authorization.k8s.io
+ok "it may read which authorities sign client certificates" \
+  may "$user" get configmaps/extension-apiserver-authentication -n kube-system
+ok "Prometheus may get /metrics" may system:serviceaccount:monitoring:prometheus-k8s get /metrics
+ok "another user may not" may_not system:serviceaccount:monitoring:default get /metrics
+
+echo "# one controller, one manager"
+# lists FOLDER NAME: what the Deployment in NAME.json runs, and what FOLDER/switch-off.sed switches off.
+lists() {
+  jq --raw-output '.[] | select(.kind == "Deployment").spec.template.spec.containers[0].args[]
+    | select(startswith("--controllers=")) | ltrimstr("--controllers=")' "$state/$2.json" | tr , '\n' | sort >"$state/here"
+  sed -f "$manifests/$1/switch-off.sed" "$kubeadms" >"$state/edited.yaml"
+  theirs=$(sed -n 's/^ *- --controllers=//p' "$state/edited.yaml")
+  tr , '\n' <<<"$theirs" | sed -n 's/^-//p' | sort >"$state/there"
+}
+one_line_differs() { [ "$(diff "$kubeadms" "$state/edited.yaml" | grep -c '^>')" -eq 1 ]; }
+# upstream LIST: kube-controller-manager knows the names; it stops at its kubeconfig, which does not exist.
+upstream() {
+  refuses 'no such file' "$KUBEBUILDER_ASSETS/kube-controller-manager" --controllers="$1" --secure-port 0 --kubeconfig /none
+}
+# These make the pods, replace those of lost nodes, and give nodes and pods what they start with.
+printf '%s-controller\n' deployment replicaset daemonset pod-garbage-collector node-lifecycle taint-eviction node-ipam \
+  serviceaccount serviceaccount-token root-ca-certificate-publisher certificatesigningrequest-signing \
+  certificatesigningrequest-approving >"$state/needed"
+kubeadms=$manifests/overlays/static-pod/kube-controller-manager.yaml
+for folder in controller-manager overlays/beside; do
+  lists "$folder" "$(basename "$folder")"
+  ok "$folder: kube-controller-manager switches off what the Deployment runs" same "$state/here" "$state/there"
+  ok "$folder: nothing else in its manifest changes" one_line_differs
+  ok "$folder: kube-controller-manager knows the names" upstream "$theirs"
+  ok "$folder: what the Deployment's pods need stays with kube-controller-manager" \
+    refuses '^$' grep -xf "$state/needed" "$state/here"
+done
+
+echo "# kubeadm"
+cat >"$state/kubeadm.yaml" <<YAML
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: $(sed -n 's/.*kube-controller-manager:\(v.*\)/\1/p' "$kubeadms")
+networking: {podSubnet: 10.244.0.0/16, serviceSubnet: 10.96.0.0/12}
+YAML
+# kubeadm_writes FILE CONFIG...: kubeadm's manifest of kube-controller-manager with these files as configuration.
+kubeadm_writes() {
+  local file=$1
+  shift
+  mkdir "$state/dry"
+  for part in "$@"; do cat "$part"; echo ---; done >"$state/config.yaml"
+  KUBEADM_INIT_DRYRUN_DIR=$state/dry "$KUBEBUILDER_ASSETS/kubeadm" init phase control-plane controller-manager --dry-run \
+    --config "$state/config.yaml"
+  mv "$state/dry/kube-controller-manager.yaml" "$file"
+  rm -rf "$state/dry"
+}
+ok "kubeadm writes its manifest" kubeadm_writes "$state/kubeadms.yaml" "$state/kubeadm.yaml"
+ok "the manifest in overlays/static-pod is kubeadm's" same "$state/kubeadms.yaml" "$kubeadms"
+sed "s|/etc/kubernetes/patches|$manifests/overlays/static-pod/patches|" \
+  "$manifests/overlays/static-pod/kubeadm.yaml" >"$state/patches.yaml"
+ok "kubeadm takes the patch" kubeadm_writes "$state/patched.yaml" "$state/kubeadm.yaml" "$state/patches.yaml"
+ok "and writes what kustomize writes" same "$state/patched.yaml" "$state/static-pod.yaml"
+
+echo "# Helm"
+if command -v helm >/dev/null; then
+  chart=$manifests/helm/steersman
+  # helm tells of each file that is a link.
+  template() { helm template steersman "$chart" "$@" 2>"$state/helm.log" || { cat "$state/helm.log" >&2; return 1; }; }
+  ok "the chart is well formed" helm lint --strict "$chart"
+  template --namespace kube-system | objects chart
+  ok "the chart is the base" same "$state/chart.json" "$state/controller-manager.json"
+  template --namespace kube-system --values "$chart/values-beside.yaml" | objects chart-beside
+  ok "with values-beside.yaml it is overlays/beside" same "$state/chart-beside.json" "$state/beside.json"
+  template --namespace restricted --values "$here/testdata/values.yaml" >"$state/every-value.yaml"
+  objects every-value <"$state/every-value.yaml"
+  ok "with every value changed, and in another namespace, it is accepted" \
+    kubectl apply --dry-run=server --validate=strict -f "$state/every-value.yaml"
+  pod_of every-value
+  ok "and its pods meet the Pod Security Standard \"restricted\"" \
+    kubectl create --dry-run=server -f "$state/every-value-pod.json"
+  ok "the image is that of the values" \
+    grep -q '"image": "registry.example.com/steersman@sha256:0123' "$state/every-value.json"
+  ok "an unknown value is refused" refuses 'nonsense' helm template steersman "$chart" --set nonsense=1
+else
+  echo "helm is not installed: the chart was NOT checked"
+fi
+
+echo "$((steps - failures)) passed, $failures failed"
+[ "$failures" -eq 0 ]
