@@ -165,6 +165,11 @@ kubeadm_writes() {
 }
 ok "kubeadm writes its manifest" kubeadm_writes "$state/kubeadms.yaml" "$state/kubeadm.yaml"
 ok "the manifest in overlays/static-pod is kubeadm's" same "$state/kubeadms.yaml" "$kubeadms"
+# What README.md puts into kubeadm-config, for overlays/beside, whose list is still in $theirs. kubeadm puts the flag last.
+cp "$state/kubeadm.yaml" "$state/args.yaml"
+echo "controllerManager: {extraArgs: [{name: controllers, value: \"$theirs\"}]}" >>"$state/args.yaml"
+ok "kubeadm takes the list of controllers" kubeadm_writes "$state/with-args.yaml" "$state/args.yaml"
+ok "and writes what the edit by hand makes" same <(sort "$state/with-args.yaml") <(sort "$state/edited.yaml")
 sed "s|/etc/kubernetes/patches|$manifests/overlays/static-pod/patches|" \
   "$manifests/overlays/static-pod/kubeadm.yaml" >"$state/patches.yaml"
 ok "kubeadm takes the patch" kubeadm_writes "$state/patched.yaml" "$state/kubeadm.yaml" "$state/patches.yaml"
