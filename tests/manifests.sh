@@ -109,7 +109,8 @@ may_not() { ! kubectl auth can-i --quiet --as="$1" "${@:2}"; }
 for verb in get update watch; do
   ok "the program may $verb its lease" may "$user" "$verb" "leases.coordination.k8s.io/$name" -n kube-system
 done
-ok "it may not update another lease" may_not "$user" update leases.coordination.k8s.io/kube-scheduler -n kube-system
+ok "it may not bind roles" may_not "$user" create clusterrolebindings.rbac.authorization.k8s.io
+ok "it may not act as another user" may_not "$user" impersonate users
 ok "it may review tokens" may "$user" create tokenreviews.authentication.k8s.io
 ok "it may review what users may do" may "$user" create subjectaccessreviews.authorization.k8s.io
 ok "it may read which authorities sign client certificates" \
