@@ -15,6 +15,7 @@ shared=$here/../../shared manifests=$here/../manifests
 KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
 command -v jq >/dev/null || { echo "jq is not installed" >&2; exit 2; }
 state=$(mktemp -d)
+namespace=restricted-$$
 name=steersman-controller-manager user=system:serviceaccount:kube-system:steersman-controller-manager
 
 kubectl() { "$KUBEBUILDER_ASSETS/kubectl" "$@"; }
@@ -26,7 +27,7 @@ finish() {
     "$shared/cluster/cluster.sh" down || true
   else
     kubectl delete --ignore-not-found --wait=false -f "$state/rights.json" >/dev/null 2>&1 || true
-    kubectl delete --ignore-not-found --wait=false namespace restricted >/dev/null 2>&1 || true
+    kubectl delete --ignore-not-found --wait=false namespace "$namespace" >/dev/null 2>&1 || true
   fi
   rm -rf "$state"
   exit "$code"
@@ -66,10 +67,10 @@ objects() {
     jq --sort-keys --slurp 'map(if .kind == "List" then .items[] else . end) | sort_by(.kind, .metadata.name)' \
       >"$state/$1.json"
 }
-# The pod that the Deployment in NAME.json makes, in the namespace "restricted".
+# The pod that the Deployment in NAME.json makes, in the namespace whose pods must be restricted.
 pod_of() {
-  jq '.[] | select(.kind == "Deployment").spec.template
-    | {apiVersion: "v1", kind: "Pod", metadata: {name: "pod", namespace: "restricted"}, spec}' \
+  jq --arg namespace "$namespace" '.[] | select(.kind == "Deployment").spec.template
+    | {apiVersion: "v1", kind: "Pod", metadata: {name: "pod", $namespace}, spec}' \
     "$state/$1.json" >"$state/$1-pod.json"
 }
 
@@ -85,13 +86,14 @@ ok "a field that does not exist would be refused" \
   refuses 'unknown field' kubectl apply --dry-run=server --validate=strict -f "$state/wrong.yaml"
 
 echo "# the Pod Security Standard \"restricted\""
-kubectl create namespace restricted >/dev/null
-kubectl label namespace restricted pod-security.kubernetes.io/enforce=restricted >/dev/null
+kubectl create namespace "$namespace" >/dev/null
+kubectl label namespace "$namespace" pod-security.kubernetes.io/enforce=restricted >/dev/null
 for overlay in controller-manager beside; do
   pod_of "$overlay"
   ok "pods of $overlay meet it" kubectl create --dry-run=server -f "$state/$overlay-pod.json"
 done
-jq '.[0] | .metadata.namespace = "restricted"' "$state/static-pod.json" >"$state/static-pod-pod.json"
+jq --arg namespace "$namespace" '.[0] | .metadata.namespace = $namespace' "$state/static-pod.json" \
+  >"$state/static-pod-pod.json"
 ok "the static pod, which claims nothing, would be refused" \
   refuses 'violates PodSecurity "restricted' kubectl create --dry-run=server -f "$state/static-pod-pod.json"
 
@@ -152,17 +154,18 @@ apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
 kubernetesVersion: $(sed -n 's/.*kube-controller-manager:\(v.*\)/\1/p' "$kubeadms")
 networking: {podSubnet: 10.244.0.0/16, serviceSubnet: 10.96.0.0/12}
+certificatesDir: $state/pki
 YAML
-# kubeadm_writes FILE CONFIG...: kubeadm's manifest of kube-controller-manager with these files as configuration.
+# kubeadm_writes FILE CONFIG...: kubeadm's manifest of kube-controller-manager with these files as configuration. A folder of
+# certificates of its own keeps it from looking at those of this machine.
 kubeadm_writes() {
   local file=$1
   shift
-  mkdir "$state/dry"
+  mkdir -p "$state/dry"
   for part in "$@"; do cat "$part"; echo ---; done >"$state/config.yaml"
   KUBEADM_INIT_DRYRUN_DIR=$state/dry "$KUBEBUILDER_ASSETS/kubeadm" init phase control-plane controller-manager --dry-run \
-    --config "$state/config.yaml"
-  mv "$state/dry/kube-controller-manager.yaml" "$file"
-  rm -rf "$state/dry"
+    --config "$state/config.yaml" &&
+    sed "s|$state/pki|/etc/kubernetes/pki|" "$state/dry/kube-controller-manager.yaml" >"$file"
 }
 ok "kubeadm writes its manifest" kubeadm_writes "$state/kubeadms.yaml" "$state/kubeadm.yaml"
 ok "the manifest in overlays/static-pod is kubeadm's" same "$state/kubeadms.yaml" "$kubeadms"
@@ -186,7 +189,7 @@ if command -v helm >/dev/null; then
   ok "the chart is the base" same "$state/chart.json" "$state/controller-manager.json"
   template --namespace kube-system --values "$chart/values-beside.yaml" | objects chart-beside
   ok "with values-beside.yaml it is overlays/beside" same "$state/chart-beside.json" "$state/beside.json"
-  template --namespace restricted --values "$here/testdata/values.yaml" >"$state/every-value.yaml"
+  template --namespace "$namespace" --values "$here/testdata/values.yaml" >"$state/every-value.yaml"
   objects every-value <"$state/every-value.yaml"
   ok "with every value changed, and in another namespace, it is accepted" \
     kubectl apply --dry-run=server --validate=strict -f "$state/every-value.yaml"
