@@ -2,7 +2,10 @@
 # Checks what manifests/ has for the controller manager: that a real API server accepts it, that it needs no more rights than
 # it claims, and that the kustomize base, its overlays, kubeadm's manifest and the Helm chart agree.
 #
-#   tests/manifests.sh
+#   tests/manifests.sh [MANAGER]
+#
+# MANAGER is the program steersman. If given, it also runs on this machine with the flags of overlays/beside and a token of
+# the service account, to show that the rights suffice.
 #
 # KUBEBUILDER_ASSETS names the folder of Kubernetes' programs, with kubeadm and kube-controller-manager. KUBECONFIG names an
 # API server whose state does not matter, with the admission plugin ServiceAccount off; without it, ../shared/cluster starts
@@ -16,6 +19,7 @@ KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
 command -v jq >/dev/null || { echo "jq is not installed" >&2; exit 2; }
 state=$(mktemp -d)
 namespace=restricted-$$
+manager=${1:-}
 name=steersman-controller-manager user=system:serviceaccount:kube-system:steersman-controller-manager
 
 kubectl() { "$KUBEBUILDER_ASSETS/kubectl" "$@"; }
@@ -23,6 +27,7 @@ kubectl() { "$KUBEBUILDER_ASSETS/kubectl" "$@"; }
 finish() {
   local code=$?
   trap - EXIT
+  if [ -n "${running:-}" ]; then kill "$running" 2>/dev/null || true; wait "$running" || true; fi
   if [ -n "${own_cluster:-}" ]; then
     "$shared/cluster/cluster.sh" down || true
   else
@@ -98,7 +103,7 @@ ok "the static pod, which claims nothing, would be refused" \
   refuses 'violates PodSecurity "restricted' kubectl create --dry-run=server -f "$state/static-pod-pod.json"
 
 echo "# RBAC"
-jq '{apiVersion: "v1", kind: "List", items: map(select(.apiVersion | startswith("rbac.")))}' \
+jq '{apiVersion: "v1", kind: "List", items: map(select(.kind | test("Role|ServiceAccount")))}' \
   "$state/controller-manager.json" >"$state/rights.json"
 kubectl apply -f "$state/rights.json" >/dev/null
 may() { # may USER VERB RESOURCE...: waits until the API server knows the roles
@@ -119,6 +124,48 @@ ok "it may read which authorities sign client certificates" \
   may "$user" get configmaps/extension-apiserver-authentication -n kube-system
 ok "Prometheus may get /metrics" may system:serviceaccount:monitoring:prometheus-k8s get /metrics
 ok "another user may not" may_not system:serviceaccount:monitoring:default get /metrics
+
+if [ -n "$manager" ]; then
+  echo "# the program with these rights"
+  port=$((20000 + RANDOM % 10000))
+  token=$(kubectl create token "$name" -n kube-system)
+  kubectl config view --raw --minify --output json | jq --arg token "$token" '.users[0].user = {$token}' >"$state/kubeconfig"
+  mapfile -t flags < <(jq --raw-output '.[] | select(.kind == "Deployment").spec.template.spec.containers[0].args[]' \
+    "$state/beside.json")
+  "$manager" "${flags[@]}" --kubeconfig "$state/kubeconfig" --authentication-kubeconfig "$state/kubeconfig" \
+    --authorization-kubeconfig "$state/kubeconfig" --secure-port "$port" >"$state/manager.log" 2>&1 </dev/null &
+  running=$!
+  # answers CODE PATH TOKEN: the secure port comes to answer like that.
+  answers() {
+    local code
+    for _ in $(seq 150); do
+      code=$(curl --silent --insecure --max-time 10 --output "$state/answer" --write-out '%{http_code}' \
+        --header "Authorization: Bearer $3" "https://127.0.0.1:$port$2") || true
+      [ "$code" = "$1" ] && return
+      sleep 0.2
+    done
+    echo "$code"
+    cat "$state/answer" "$state/manager.log"
+    return 1
+  }
+  leads() {
+    for _ in $(seq 100); do
+      kubectl get lease "$name" -n kube-system --output 'jsonpath={.spec.holderIdentity}' | grep . && return
+      sleep 0.2
+    done
+    return 1
+  }
+  ok "all its controllers become ready" answers 200 /readyz ""
+  ok "it leads" leads
+  kubectl create namespace monitoring >/dev/null 2>&1 || true
+  kubectl create serviceaccount prometheus-k8s -n monitoring >/dev/null 2>&1 || true
+  ok "Prometheus's token gets the metrics" answers 200 /metrics "$(kubectl create token prometheus-k8s -n monitoring)"
+  ok "its own does not" answers 403 /metrics "$token"
+  kill "$running"
+  wait "$running" || true
+  running=
+  ok "nothing was forbidden to it" refuses '^$' grep -iE 'forbidden|unauthorized' "$state/manager.log"
+fi
 
 echo "# one controller, one manager"
 # lists FOLDER NAME: what the Deployment in NAME.json runs, and what FOLDER/switch-off.sed switches off.
