@@ -11,13 +11,14 @@
 # The cluster is made by ../shared/cluster: etcd, kube-apiserver, kube-scheduler, kube-controller-manager and kubelet. It has no
 # service proxy: a rule of iptables leads 10.0.0.1:443 to the API server. Needs root, curl, jq, openssl, and a free port 10257 and no
 # /etc/kubernetes on this machine: kubeadm's manifest names both. KUBEBUILDER_ASSETS names the folder of Kubernetes's programs,
-# RUNTIME_ENDPOINT the socket of a containerd; without it, one is started.
+# RUNTIME_ENDPOINT the socket of a containerd; without it, one is started. MANIFESTS is the folder with the Deployment, by default
+# manifests/controller-manager.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
 repository=$(dirname "$here")
 shared=$repository/../shared
-if [ $# -lt 1 ]; then sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2; fi
+if [ $# -lt 1 ]; then sed -n '2,17s/^# \{0,1\}//p' "$0" >&2; exit 2; fi
 archive=$(realpath "$1")
 shift
 [ -f "$archive" ] || { echo "no such archive: $archive" >&2; exit 2; }
@@ -32,10 +33,11 @@ if [ -e /etc/kubernetes ] || [ -L /etc/kubernetes ]; then echo "/etc/kubernetes 
 if (exec 3<>/dev/tcp/127.0.0.1/10257) 2>/dev/null; then echo "port 10257 is in use" >&2; exit 2; fi
 KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
 export KUBEBUILDER_ASSETS
+MANIFESTS=$(realpath "${MANIFESTS:-$repository/manifests/controller-manager}")
 
 state=$(mktemp -d)
 export CLUSTER_DIR=$state/cluster KUBECONFIG=$state/cluster/kubeconfig
-rule=() runtime_dir=''
+rule=() runtime_dir='' made=()
 finish() {
   local code=$?
   trap - EXIT
@@ -48,6 +50,7 @@ finish() {
   if [ -d "$CLUSTER_DIR" ]; then "$shared/cluster/cluster.sh" down || true; fi
   if [ -n "$runtime_dir" ]; then RUNTIME_DIR=$runtime_dir "$shared/cluster/containerd.sh" down || true; fi
   if [ "$(readlink /etc/kubernetes)" = "$state/kubernetes" ]; then rm /etc/kubernetes; fi
+  [ ${#made[@]} -eq 0 ] || rmdir --ignore-fail-on-non-empty "${made[@]}" 2>/dev/null || true
   awk -v at="$state/" 'index($2, at) == 1 {print $2}' /proc/mounts | sort -r | xargs -r -n1 umount -l || true
   rm -rf "$state" || true
   exit "$code"
@@ -55,6 +58,11 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 touch "$state/began"
+
+# The static pod mounts these folders, and the kubelet makes those that are absent.
+for folder in /etc/ca-certificates /usr/local/share/ca-certificates /usr/share/ca-certificates; do
+  [ -e "$folder" ] || made+=("$folder")
+done
 
 # shellcheck source=tests/day/steps.sh
 . "$here/day/steps.sh"

@@ -1,4 +1,4 @@
-# Two replicas from the manifests, beside the real kube-controller-manager: one leads and works; it is killed, then deleted, and
+# Two replicas from $MANIFESTS, beside the real kube-controller-manager: one leads and works; it is killed, then deleted, and
 # each time the work goes on.
 # shellcheck shell=bash disable=SC2154
 
@@ -31,10 +31,10 @@ mkdir "$state/overlay"
 cat >"$state/overlay/kustomization.yaml" <<YAML
 apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
-resources: ["$(realpath --relative-to="$state/overlay" "$manifests")"]
+resources: ["$(realpath --relative-to="$state/overlay" "$MANIFESTS")"]
 images: [{name: steersman, newName: "${image%:*}", newTag: "${image##*:}"}]
 YAML
-does "the manifests are accepted" apply --server-side --kustomize "$state/overlay"
+does "the manifests are accepted" --namespace kube-system apply --server-side --kustomize "$state/overlay"
 comes "both replicas become ready" both_ready
 scraper
 for pod in $(ours); do
@@ -63,5 +63,5 @@ comes "both replicas are ready again" both_ready
 shows "only the one that was killed was started again" '(0 )*(0|1)( 0)*' --namespace kube-system get pods --selector "$labels" \
   --output 'jsonpath={.items[*].status.containerStatuses[0].restartCount}'
 
-does "the manifests are deleted" delete --kustomize "$state/overlay"
+does "the manifests are deleted" --namespace kube-system delete --kustomize "$state/overlay"
 gone "no pod is left" --namespace kube-system pods --selector "$labels"

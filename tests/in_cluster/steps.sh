@@ -1,8 +1,6 @@
 # What the chapters are written in, beside tests/day/steps.sh.
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154
 
-manifests=$repository/manifests/controller-manager
-
 # A port that nobody listens on, nor on the next one, below those that the system gives to connections.
 free_port() {
   local port
@@ -33,7 +31,7 @@ import() {
 # controllers_beside_ours: what the real manager runs while ours runs those that its manifest names.
 controllers_beside_ours() {
   local ours
-  ours=$(k kustomize "$manifests" | sed -n 's/.*--controllers=//p')
+  ours=$(k kustomize "$MANIFESTS" | sed -n 's/.*--controllers=//p')
   case $ours in
     '' | *'*'*) echo "the manifest must name the controllers that it runs: --controllers=$ours" >&2; return 1 ;;
   esac
