@@ -29,7 +29,8 @@ build() {
   # Paths of this machine are in the program's messages about panics: they are replaced.
   # Symbols stay, for the names of functions in backtraces.
   env "CARGO_PROFILE_${profile^^}_STRIP=debuginfo" "${CARGO:-cargo}" build --config .cargo/dist.toml \
-    --config "target.'cfg(target_env = \"musl\")'.rustflags = ['--remap-path-prefix=$sources=/cargo', '--remap-path-prefix=$PWD=/steersman']" \
+    --config "target.'cfg(target_env = \"musl\")'.rustflags = [
+      '--remap-path-prefix=$sources=/cargo', '--remap-path-prefix=$PWD=/steersman']" \
     --locked --profile "$profile" --package steersman --bin steersman --target "$target" >&2
   [ "$profile" != dev ] || profile=debug
   binary=${CARGO_TARGET_DIR:-target}/$target/$profile/steersman
@@ -53,7 +54,8 @@ mkdir -p "$folder/usr/local/bin" "$folder/usr/share/doc/steersman"
 install -m 755 "$binary" "$folder/steersman"
 if readelf --section-headers --wide "$binary" | grep -q '\.debug_info'; then
   # Rust's own objcopy is for files of any processor.
-  LD_LIBRARY_PATH=$(rustc --print sysroot)/lib "$(rustc --print target-libdir)/../bin/rust-objcopy" --strip-debug "$folder/steersman"
+  LD_LIBRARY_PATH=$(rustc --print sysroot)/lib "$(rustc --print target-libdir)/../bin/rust-objcopy" --strip-debug \
+    "$folder/steersman"
 fi
 # The static pod that kubeadm writes starts kube-controller-manager by its name.
 ln -s /steersman "$folder/usr/local/bin/kube-controller-manager"

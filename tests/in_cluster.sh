@@ -4,15 +4,15 @@
 #
 #   tests/in_cluster.sh ARCHIVE [CHAPTER...]
 #
-# ARCHIVE is what image/pack.sh makes. CHAPTER is the name of a file in tests/in_cluster, without its ending; without any, all run,
-# in order. Every step is a line on the standard output, "ok" or "FAILED"; how long things took is told on the standard error.
-# The code is 1 if a step failed.
+# ARCHIVE is what image/pack.sh makes. CHAPTER is the name of a file in tests/in_cluster, without its ending; without any, all
+# run, in order. Every step is a line on the standard output, "ok" or "FAILED"; how long things took is told on the standard
+# error. The code is 1 if a step failed.
 #
 # The cluster is made by ../shared/cluster: etcd, kube-apiserver, kube-scheduler, kube-controller-manager and kubelet. It has no
-# service proxy: a rule of iptables leads 10.0.0.1:443 to the API server. Needs root, curl, jq, openssl, and a free port 10257 and no
-# /etc/kubernetes on this machine: kubeadm's manifest names both. KUBEBUILDER_ASSETS names the folder of Kubernetes's programs,
-# RUNTIME_ENDPOINT the socket of a containerd; without it, one is started. MANIFESTS is the folder with the Deployment, by default
-# manifests/controller-manager.
+# service proxy: a rule of iptables leads 10.0.0.1:443 to the API server. Needs root, curl, jq, openssl, and a free port 10257
+# and no /etc/kubernetes on this machine: kubeadm's manifest names both. KUBEBUILDER_ASSETS names the folder of Kubernetes's
+# programs, RUNTIME_ENDPOINT the socket of a containerd; without it, one is started. MANIFESTS is the folder with the Deployment,
+# by default manifests/controller-manager.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)

@@ -57,7 +57,11 @@ first=$(leading_pod)
 standby=$(ours | grep -vx "$first" || true)
 does "the leader is deleted" --namespace kube-system delete pod "$first" --wait=false
 comes "another takes the lease, which was released" led_anew "$lease" "$before"
-if [ "$(leading_pod)" = "$standby" ]; then passed "it is the other replica"; else failed "it is the other replica" "$(leader "$lease")"; fi
+if [ "$(leading_pod)" = "$standby" ]; then
+  passed "it is the other replica"
+else
+  failed "it is the other replica" "$(leader "$lease")"
+fi
 works after-the-deletion
 comes "both replicas are ready again" both_ready
 shows "only the one that was killed was started again" '(0 )*(0|1)( 0)*' --namespace kube-system get pods --selector "$labels" \

@@ -33,7 +33,8 @@ probed() {
   grep -q 'result="successful"' "$state/probe" && ! grep -q 'result="failed"' "$state/probe"
 }
 restarted() {
-  [ "$(k --namespace kube-system get pod "$pod" --output 'jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}')" = "1 true" ]
+  k --namespace kube-system get pod "$pod" --output json |
+    jq --exit-status '.status.containerStatuses[0] | .restartCount == 1 and .ready'
 }
 
 kill "$(cat "$CLUSTER_DIR/kube-controller-manager.pid")"
