@@ -44,11 +44,15 @@ finish() {
   if [ "$code" -ne 0 ]; then
     k get pods --all-namespaces --output wide >&2 || true
     tail -n 5 "$CLUSTER_DIR/kubelet.log" >&2 || true
-    find /var/log/pods -path '*controller-manager*' -newer "$state/began" -name '*.log' -exec tail -n 15 {} + >&2 || true
+    find "$state/logs" -path '*controller-manager*' -name '*.log' -exec tail -n 15 {} + >&2 || true
   fi
   [ ${#rule[@]} -eq 0 ] || iptables -t nat -D "${rule[@]}" || true
   if [ -d "$CLUSTER_DIR" ]; then "$shared/cluster/cluster.sh" down || true; fi
-  if [ -n "$runtime_dir" ]; then RUNTIME_DIR=$runtime_dir "$shared/cluster/containerd.sh" down || true; fi
+  if [ -n "$runtime_dir" ]; then
+    RUNTIME_DIR=$runtime_dir "$shared/cluster/containerd.sh" down || true
+    # A shim whose containerd is gone waits for it.
+    pgrep -f "^/usr/bin/containerd-shim.* -address $runtime_dir/" | xargs -r kill || true
+  fi
   if [ "$(readlink /etc/kubernetes)" = "$state/kubernetes" ]; then rm /etc/kubernetes; fi
   [ ${#made[@]} -eq 0 ] || rmdir --ignore-fail-on-non-empty "${made[@]}" 2>/dev/null || true
   awk -v at="$state/" 'index($2, at) == 1 {print $2}' /proc/mounts | sort -r | xargs -r -n1 umount -l || true
@@ -57,7 +61,6 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
-touch "$state/began"
 
 # The static pod mounts these folders, and the kubelet makes those that are absent.
 for folder in /etc/ca-certificates /usr/local/share/ca-certificates /usr/share/ca-certificates; do

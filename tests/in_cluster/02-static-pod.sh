@@ -16,7 +16,7 @@ kubeadm_files() {
       -extfile <(echo extendedKeyUsage=clientAuth) -out "$state/manager.crt"
     cp "$pki/ca.crt" "$pki/ca.key" "$CLUSTER_DIR/sa.key" /etc/kubernetes/pki/
     cp "$pki/ca.crt" /etc/kubernetes/pki/front-proxy-ca.crt
-    k config --kubeconfig "$conf" set-cluster kubernetes --server "https://127.0.0.1:$API_PORT" \
+    k config --kubeconfig "$conf" set-cluster kubernetes --server "https://$address:$API_PORT" \
       --certificate-authority "$CLUSTER_DIR/certs/apiserver.crt" --embed-certs
     k config --kubeconfig "$conf" set-credentials manager --client-certificate "$state/manager.crt" \
       --client-key "$state/manager.key" --embed-certs
@@ -32,6 +32,7 @@ probed() {
   cat "$state/probe"
   grep -q 'result="successful"' "$state/probe" && ! grep -q 'result="failed"' "$state/probe"
 }
+# restarted: once, and ready.
 restarted() {
   k --namespace kube-system get pod "$pod" --output json |
     jq --exit-status '.status.containerStatuses[0] | .restartCount == 1 and .ready'

@@ -39,8 +39,8 @@ controllers_beside_ours() {
 }
 
 # start_kubelet: the real one, which runs the static pods in the folder that kubeadm gives it. `cluster.sh down` stops it.
+# `address` is the node's, for which the API server's certificate is valid.
 start_kubelet() {
-  local address _
   address=$(ip -4 -o addr show cni0 | awk '{split($4, a, "/"); print a[1]; exit}')
   mkdir -p "$state/kubernetes/manifests" "$state/kubernetes/pki"
   ln -s "$state/kubernetes" /etc/kubernetes
@@ -56,6 +56,7 @@ failSwapOn: false
 cgroupDriver: cgroupfs
 containerRuntimeEndpoint: $RUNTIME_ENDPOINT
 evictionHard: {"nodefs.available": "1%", "imagefs.available": "1%"}
+podLogsDir: $state/logs
 staticPodPath: /etc/kubernetes/manifests
 YAML
   setsid "$KUBEBUILDER_ASSETS/kubelet" --config "$CLUSTER_DIR/kubelet.yaml" --kubeconfig "$KUBECONFIG" \
