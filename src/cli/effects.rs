@@ -1,7 +1,7 @@
 //! What upstream's flags that have no effect here would have changed: a sentence for each.
 //!
-//! The [flags without effect](super::upstream) have their sentence here, so that the warning at the start and README's table can
-//! say what is missing.
+//! The [flags without effect](super::upstream) have their sentence here, so that the warning at the start and the book's table
+//! can say what is missing.
 
 /// What becomes of a flag without effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! README's table of kube-controller-manager's flags, made from the code.
+//! The book's table of kube-controller-manager's flags, made from the code.
 //!
 //! `cargo test -p steersman --bin steersman flags_table -- --ignored` writes the table anew.
 
@@ -8,7 +8,7 @@ use super::upstream;
 /// The flags of kube-controller-manager 1.36, as its help names them, sorted.
 const UPSTREAM: &str = include_str!("upstream_flags.txt");
 
-const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/book/src/flags.md");
 const BEGIN: &str = "<!-- flags: begin -->\n";
 const END: &str = "<!-- flags: end -->\n";
 
@@ -54,19 +54,19 @@ fn table() -> String {
     )
 }
 
-/// README before, in and after the table.
-fn readme() -> [String; 3] {
-    let readme = std::fs::read_to_string(README).unwrap();
-    let (before, rest) = readme.split_once(BEGIN).unwrap();
+/// The page before, in and after the table.
+fn page() -> [String; 3] {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
     let (table, after) = rest.split_once(END).unwrap();
     [before, table, after].map(str::to_owned)
 }
 
 #[test]
-fn readme_tells_what_becomes_of_each_of_upstreams_flags() {
+fn the_book_tells_what_becomes_of_each_of_upstreams_flags() {
     assert_eq!(UPSTREAM.lines().count(), 148);
     assert!(UPSTREAM.lines().is_sorted());
-    let [_, written, _] = readme();
+    let [_, written, _] = page();
     assert!(
         written == table(),
         "write the table anew: cargo test -p steersman --bin steersman flags_table -- --ignored"
@@ -74,10 +74,10 @@ fn readme_tells_what_becomes_of_each_of_upstreams_flags() {
 }
 
 #[test]
-#[ignore = "writes README.md"]
+#[ignore = "writes docs/book/src/flags.md"]
 fn write_the_table_anew() {
-    let [before, _, after] = readme();
-    std::fs::write(README, format!("{before}{BEGIN}{}{END}{after}", table())).unwrap();
+    let [before, _, after] = page();
+    std::fs::write(PAGE, format!("{before}{BEGIN}{}{END}{after}", table())).unwrap();
 }
 
 #[test]
