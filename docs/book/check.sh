@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the book and the documents beside it: SUMMARY.md names each page of the book once, pages name only files and headings
-# that exist, and quote code and lines of the log as they are. Needs neither mdbook nor a network; addresses of other hosts are
-# not looked at.
+# that exist, quote code and lines of the log as they are, and have a section for each alert. Needs neither mdbook nor a
+# network; addresses of other hosts are not looked at.
 #
 #   docs/book/check.sh
 set -euo pipefail
@@ -72,6 +72,11 @@ while IFS= read -r page; do
       fault "$page: no such line of the log: $text"
   done < <(grep -oE '`"[A-Z][^"`]{8,}' "$page" | cut -c3- | sort -u)
 done < <(find "$book" -name '*.md')
+
+# Each alert of the manifests has its section, which their runbook links may name.
+while IFS= read -r alert; do
+  grep -qxF -- "## $alert" "$book/alerts.md" || fault "$book/alerts.md has no section: $alert"
+done < <(grep -rhoE -- '- alert: *"?[A-Za-z]+' manifests | sed 's/.*[ "]//' | sort -u)
 
 checked=0
 while IFS= read -r file; do
