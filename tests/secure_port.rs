@@ -202,6 +202,19 @@ async fn users_are_served_what_they_may_request() {
     assert_eq!(metrics.status, 200);
     assert!(metrics.headers["content-type"].to_str().unwrap().starts_with("text/plain; version=0.0.4"));
     assert!(metrics.text.contains("\nkubernetes_build_info{"), "{}", metrics.text);
+    for sample in [
+        // The unknown token and two users' tokens; what these two, and anyone but for health, may request.
+        r#"apiserver_delegated_authn_request_total{code="201"} 3"#,
+        r#"apiserver_delegated_authn_request_duration_seconds_bucket{code="201",le="0.25"}"#,
+        r#"apiserver_delegated_authz_request_total{code="201"} "#,
+        r#"authenticated_user_requests{username="other"} "#,
+        r#"authentication_attempts{result="error"} 1"#,
+        r#"authentication_attempts{result="success"} "#,
+        r#"authorization_attempts_total{result="allowed"} "#,
+        r#"authorization_attempts_total{result="no-opinion"} 5"#,
+    ] {
+        assert!(metrics.text.contains(&format!("\n{sample}")), "{sample} is missing: {}", metrics.text);
+    }
     let configz = rich.get("/configz").await;
     assert!(configz.text.starts_with(r#"{"kubecontrollermanager.config.k8s.io":{"#), "{}", configz.text);
     assert_eq!((rich.get("/nowhere").await.status, rich.get("/elsewhere").await.status), (404, 403));

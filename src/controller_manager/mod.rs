@@ -26,6 +26,7 @@ use steersman_controller::runner::{self, Controllers, ShutdownTimeout, Timing};
 use steersman_controller::server_version::ServerVersion;
 use steersman_informer::work_queue::{self, MetricsProvider};
 use steersman_informer::{SharedInformerFactory, factory, shared_informer};
+use steersman_serving::auth;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -112,7 +113,9 @@ pub(crate) async fn run(options: ControllerManager) -> Result<(), Error> {
             // Reviews go to the server that their kubeconfig names, even if --master names another one.
             let own = options.kubeconfig.as_deref();
             let own = own.filter(|_| options.master.as_deref().unwrap_or_default().is_empty());
-            match stop.run_until_cancelled(Port::open(port, own, &clients)).await {
+            let metrics = auth::Metrics::new();
+            metrics.register(&foundation.metrics)?;
+            match stop.run_until_cancelled(Port::open(port, own, &clients, &metrics)).await {
                 Some(opened) => Some(opened?),
                 None => {
                     clients.close().await;

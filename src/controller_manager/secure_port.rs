@@ -12,7 +12,7 @@ use steersman_client::{Clients, Limits, clients, config, config_from, transport}
 use steersman_controller::feature_gates::FeatureGates;
 use steersman_serving::auth::{
     ApiReviewer, AuthenticationConfig, Authenticator, Authorization, Authorizer, ClientCa, ClusterSettings,
-    LookupError, RequestHeaders, Tokens,
+    LookupError, Metrics, RequestHeaders, Tokens,
 };
 use steersman_serving::tls::{
     NamedCertificate, SelfSigned, ServingCertificate, ServingCertificates, serving_certificate_files,
@@ -106,7 +106,7 @@ struct Reviews {
 }
 
 impl Port {
-    /// Binds the port and reads the certificates, and what else is needed to know users.
+    /// Binds the port and reads the certificates, and what else is needed to know users. Counts who is let in in `metrics`.
     ///
     /// # Errors
     /// See [`Error`].
@@ -114,17 +114,18 @@ impl Port {
         options: &SecurePort,
         kubeconfig: Option<&Path>,
         clients: &Clients,
+        metrics: &Metrics,
     ) -> Result<Self, Error> {
         let listener = listen(options)?;
         let certificates = Arc::new(certificates(options)?);
         let own = (kubeconfig.map(Path::to_owned), clients.clone());
         let mut reviews = Reviews { own, others: BTreeMap::new(), pod: None };
-        let (authenticator, cluster) = authenticator(&options.authentication, &mut reviews).await?;
+        let (authenticator, cluster) = authenticator(&options.authentication, &mut reviews, metrics).await?;
         let flag = "--authorization-kubeconfig";
         let authorization = &options.authorization;
         let access = match reviews.client(flag, authorization.kubeconfig.as_deref())? {
             Some(client) => Authorization::Webhook {
-                reviewer: Arc::new(ApiReviewer::new(client)),
+                reviewer: Arc::new(ApiReviewer::new(client, metrics)),
                 allowed_ttl: authorization.allowed_ttl,
                 denied_ttl: authorization.denied_ttl,
             },
@@ -137,7 +138,8 @@ impl Port {
             }
         };
         let authorizer = Authorizer::new(access)
-            .with_exceptions(vec![MASTERS.to_owned()], authorization.always_allow.clone());
+            .with_exceptions(vec![MASTERS.to_owned()], authorization.always_allow.clone())
+            .with_metrics(metrics.clone());
         Ok(Self {
             listener,
             certificates,
@@ -301,6 +303,7 @@ fn certificates(options: &SecurePort) -> Result<ServingCertificates, serving::Er
 async fn authenticator(
     options: &Authentication,
     reviews: &mut Reviews,
+    metrics: &Metrics,
 ) -> Result<(Authenticator, Option<ClusterSettings>), Error> {
     let client = reviews.client("--authentication-kubeconfig", options.kubeconfig.as_deref())?;
     let mut cluster = match (&client, options.lookup) {
@@ -335,9 +338,10 @@ async fn authenticator(
             looked_up => looked_up?,
         }
     }
-    let tokens =
-        client.map(|client| Tokens { reviewer: Arc::new(ApiReviewer::new(client)), ttl: options.token_ttl });
-    let config = AuthenticationConfig { anonymous: true, request_headers, client_ca, tokens };
+    let reviewer = client.map(|client| Arc::new(ApiReviewer::new(client, metrics)));
+    let tokens = reviewer.map(|reviewer| Tokens { reviewer, ttl: options.token_ttl });
+    let metrics = metrics.clone();
+    let config = AuthenticationConfig { anonymous: true, request_headers, client_ca, tokens, metrics };
     Ok((Authenticator::new(config), cluster))
 }
 

@@ -60,7 +60,7 @@ impl Serving {
             let parts = Parts {
                 host: Arc::new(host),
                 runtime: Arc::clone(&connections.runtime),
-                auth: auth(options, connections)?,
+                auth: auth(options, connections, registries.all)?,
                 certificate: Arc::new(certificate(options)?),
                 tls: spoken(configuration)?,
                 metrics,
@@ -130,14 +130,16 @@ fn spoken(configuration: &KubeletConfiguration) -> Result<Spoken, Error> {
     Ok(Spoken { min_version, cipher_suites, ..Spoken::default() })
 }
 
-fn auth(options: &Options, connections: &Connections) -> Result<Auth, Error> {
+fn auth(options: &Options, connections: &Connections, registry: &Registry) -> Result<Auth, Error> {
+    let metrics = steersman_serving::auth::Metrics::new();
+    metrics.register(registry)?;
     let (authentication, authorization) =
         (&options.configuration.authentication, &options.configuration.authorization);
     let limits = limits(options.configuration.kube_api_qps, options.configuration.kube_api_burst);
-    let reviewer = connections
-        .clients
-        .as_ref()
-        .map(|clients| Arc::new(ApiReviewer::new(clients.component_with("kubelet-reviews", limits))));
+    let reviewer = connections.clients.as_ref().map(|clients| {
+        let client = clients.component_with("kubelet-reviews", limits);
+        Arc::new(ApiReviewer::new(client, &metrics))
+    });
     let client_ca = authentication.x509.client_ca_file.as_ref();
     let client_ca = client_ca.map(|path| ClientCa::load(path).map(Arc::new)).transpose()?;
     let tokens = reviewer

@@ -54,7 +54,8 @@ impl Auth {
     /// Remembers nothing yet.
     pub fn new(config: AuthConfig) -> Self {
         let AuthConfig { node, anonymous, client_ca, tokens, authorization } = config;
-        let authentication = AuthenticationConfig { anonymous, request_headers: None, client_ca, tokens };
+        let authentication =
+            AuthenticationConfig { anonymous, client_ca, tokens, ..AuthenticationConfig::default() };
         Self {
             node,
             authenticator: Arc::new(Authenticator::new(authentication)),

@@ -14,7 +14,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
-use super::{AccessReviewer, Attributes, Decision, ResourceAttributes, ReviewError, TokenReviewer, User};
+use super::metrics::Reviews;
+use super::{
+    AccessReviewer, Attributes, Decision, Metrics, ResourceAttributes, ReviewError, TokenReviewer, User,
+};
 
 /// Upstream: `DefaultAuthWebhookRetryBackoff`.
 const TRIES: u32 = 5;
@@ -29,24 +32,31 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct ApiReviewer {
     client: Client,
+    metrics: Metrics,
 }
 
 impl ApiReviewer {
-    /// A reviewer that asks with this client.
-    pub fn new(client: Client) -> Self {
-        Self { client }
+    /// A reviewer that asks with this client, and counts its requests in `metrics`.
+    pub fn new(client: Client, metrics: &Metrics) -> Self {
+        Self { client, metrics: metrics.clone() }
     }
 
     /// Creates a review, which changes nothing and so may be tried again.
-    async fn create<K>(&self, review: &K) -> Result<K, ReviewError>
+    async fn create<K>(&self, review: &K, counted: &Reviews) -> Result<K, ReviewError>
     where
         K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
     {
         let reviews: Api<K> = Api::all(self.client.clone());
+        let once = async || {
+            let attempt = counted.begin();
+            let result = reviews.create(&PostParams::default(), review).await;
+            attempt.end(code(&result));
+            result
+        };
         let tries = async {
             let mut pause = FIRST_PAUSE;
             for _ in 1..TRIES {
-                match reviews.create(&PostParams::default(), review).await {
+                match once().await {
                     Err(error) if may_pass(&error) => {
                         tracing::debug!(kind = %K::kind(&()), %error, "Review is tried again");
                         sleep(pause.mul_f64(1.0 + JITTER * rand::random::<f64>())).await;
@@ -55,12 +65,21 @@ impl ApiReviewer {
                     result => return result,
                 }
             }
-            reviews.create(&PostParams::default(), review).await
+            once().await
         };
         match timeout(PATIENCE, tries).await {
             Ok(result) => result.map_err(|error| ReviewError(told(&error))),
             Err(_) => Err(ReviewError(format!("no {} in {PATIENCE:?}", K::kind(&())))),
         }
+    }
+}
+
+/// The status code of the API server's answer. `None` if there was none.
+fn code<K>(result: &Result<K, kube::Error>) -> Option<u16> {
+    match result {
+        Ok(_) => Some(http::StatusCode::CREATED.as_u16()),
+        Err(kube::Error::Api(status)) => Some(status.code),
+        Err(_) => None,
     }
 }
 
@@ -89,7 +108,7 @@ impl TokenReviewer for ApiReviewer {
             spec: TokenReviewSpec { token: token.to_owned(), audiences: None },
             ..TokenReview::default()
         };
-        Ok(reviewed(self.create(&review).await?))
+        Ok(reviewed(self.create(&review, &self.metrics.token_reviews).await?))
     }
 }
 
@@ -111,7 +130,8 @@ fn reviewed(review: TokenReview) -> Option<User> {
 #[async_trait]
 impl AccessReviewer for ApiReviewer {
     async fn review(&self, user: &User, attributes: &Attributes) -> Result<Decision, ReviewError> {
-        decided(self.create(&access_review(user, attributes)).await?.status.unwrap_or_default())
+        let review = self.create(&access_review(user, attributes), &self.metrics.access_reviews).await?;
+        decided(review.status.unwrap_or_default())
     }
 }
 

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use tokio::time::Instant;
 
 use super::client_ca::ClientCa;
 use super::client_certificates::ClientCertificates;
+use super::metrics::Metrics;
 use super::request_headers::RequestHeaders;
 use super::token::{CachedTokens, TokenReviewer};
 use super::turns::NoReview;
@@ -24,6 +26,8 @@ pub struct AuthenticationConfig {
     pub client_ca: Option<Arc<ClientCa>>,
     /// The reviewer of tokens. Default: none, and tokens count as no credentials.
     pub tokens: Option<Tokens>,
+    /// Where authentications are counted. Default: metrics that nobody sees.
+    pub metrics: Metrics,
 }
 
 /// A reviewer of tokens.
@@ -40,6 +44,7 @@ pub struct Authenticator {
     request_headers: Option<Arc<RequestHeaders>>,
     client_ca: Option<Arc<ClientCa>>,
     tokens: Option<CachedTokens>,
+    metrics: Metrics,
 }
 
 /// Why a request has no user.
@@ -59,6 +64,7 @@ impl Authenticator {
             request_headers: config.request_headers,
             client_ca: config.client_ca,
             tokens: config.tokens.map(|tokens| CachedTokens::new(tokens.reviewer, tokens.ttl)),
+            metrics: config.metrics,
         }
     }
 
@@ -91,6 +97,17 @@ impl Authenticator {
     /// # Errors
     /// If the request has no user.
     pub async fn authenticate(
+        &self,
+        certificates: &ClientCertificates,
+        headers: &HeaderMap,
+    ) -> Result<User, Unauthenticated> {
+        let began = Instant::now();
+        let result = self.find(certificates, headers).await;
+        self.metrics.authenticated(&result, began.elapsed());
+        result
+    }
+
+    async fn find(
         &self,
         certificates: &ClientCertificates,
         headers: &HeaderMap,

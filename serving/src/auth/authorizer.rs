@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::access::{AccessReviewer, CachedAccess, Decision};
-use super::{Attributes, NoReview, PathRules, User};
+use super::{Attributes, Metrics, NoReview, PathRules, User};
 
 /// How the server decides what users may do (`authorization.mode`).
 #[derive(Default)]
@@ -32,6 +34,7 @@ pub struct Authorizer {
     /// All users may request these paths.
     paths: PathRules,
     access: Access,
+    metrics: Metrics,
 }
 
 enum Access {
@@ -50,7 +53,7 @@ impl Authorizer {
                 Access::Reviewed(Box::new(CachedAccess::new(reviewer, allowed_ttl, denied_ttl)))
             }
         };
-        Self { groups: Vec::new(), paths: PathRules::default(), access }
+        Self { groups: Vec::new(), paths: PathRules::default(), access, metrics: Metrics::new() }
     }
 
     /// Lets members of these groups do everything, and all users request these paths, without a review.
@@ -60,11 +63,25 @@ impl Authorizer {
         self
     }
 
+    /// Counts authorizations in `metrics`.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
     /// Whether `user` may do this.
     ///
     /// # Errors
     /// If there was no review. The client should try again later.
     pub async fn authorize(&self, user: &User, attributes: &Attributes) -> Result<Decision, NoReview> {
+        let began = Instant::now();
+        let result = self.decide(user, attributes).await;
+        self.metrics.authorized(&result, began.elapsed());
+        result
+    }
+
+    async fn decide(&self, user: &User, attributes: &Attributes) -> Result<Decision, NoReview> {
         if user.groups.iter().any(|group| self.groups.contains(group)) || self.paths.allow(attributes) {
             return Ok(Decision::allowed());
         }
