@@ -123,7 +123,11 @@ start_manager() {
 }
 stand_for() { # stand_for NAME LABELS
   local pod=$1
-  until k --namespace kube-system get serviceaccount default >/dev/null 2>&1; do sleep 0.3; done
+  # The manager makes the service account, without which no pod is admitted.
+  for _ in $(seq "$DEADLINE"); do
+    if k --namespace kube-system get serviceaccount default >/dev/null 2>&1; then break; fi
+    sleep 1
+  done
   k --namespace kube-system run "$pod" --image none --labels "$2" >/dev/null
   k --namespace kube-system patch pod "$pod" --subresource status --patch \
     "{\"status\": {\"phase\": \"Running\", \"podIP\": \"$pod_address\", \"podIPs\": [{\"ip\": \"$pod_address\"}]}}" >/dev/null
@@ -172,13 +176,13 @@ has_pods() { [ "$(k --namespace work get pods --no-headers 2>/dev/null | wc -l)"
 comes "the manager does its work" has_pods
 
 # match LABEL SELECTOR: the selector matches. `rare` ones need not: what they count did not happen.
-rare='steersman_events_dropped_total|code=~"[35][.][.]"'
+rare='steersman_events_dropped_total|code=~"[35][.][.]'
 match() {
   if [[ $2 =~ $rare ]]; then return; fi
   comes "$1: $2" some "count($2)"
 }
 
-# Each selector of kubernetes-mixin. Redirects (3xx) happen with no manager; failures (5xx) come later.
+# Each selector of kubernetes-mixin. No manager's requests are ever redirected (3xx); failures (5xx) come later.
 while read -r selector; do match "mixin's alerts" "$selector"; done < <(selectors <"$here/mixin/alerts.yaml" | grep -v kube-apiserver)
 while read -r selector; do match "mixin's dashboard" "$selector"; done < <(jq -r '.variables[], .panels[].expressions[]' "$here/mixin/dashboard.json" | selectors)
 while read -r expression; do
@@ -194,7 +198,7 @@ while read -r selector; do
   if [ -n "$ours" ] || ! [[ $selector =~ $own ]]; then match "our alerts and dashboard" "$selector"; fi
 done < <({ cat "$rules/ours.yaml"; jq -r '.panels[].targets[].expr' "$repository/manifests/monitoring/common/steersman.json"; } | selectors)
 
-# Two minutes of a healthy life, in Prometheus's time of seconds for minutes, are some fifteen seconds and more.
+# Longer than any alert waits.
 healthy() {
   [ "$(ask 'min_over_time(up{job="kube-controller-manager"}[20s])' | jq -r '.value[1]')" = 1 ] && some 'count_over_time(up{job="kube-controller-manager"}[20s]) >= 9'
 }
