@@ -50,7 +50,7 @@ fires() { some "ALERTS{alertname=\"$1\", alertstate=\"firing\"}"; }
 # selectors: of the expressions on the standard input, each series selector on a line, with Grafana's variables filled in.
 selectors() {
   grep -oE '[a-zA-Z_:][a-zA-Z0-9_:]*\{[^}]*\}' |
-    sed 's/\$cluster//g; s/\$instance/.+/g; s/\$job/.+/g' | sort -u
+    sed 's/\$cluster//g; s/\$instance/.+/g; s/\$job/kube-controller-manager/g' | sort -u
 }
 
 # minutes_to_seconds FILE...: alerts that wait for minutes wait for as many seconds, so that a run is short.
