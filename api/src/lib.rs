@@ -1,7 +1,4 @@
-//! Types of the Kubernetes API that all crates of Steersman share: keys, metadata, selectors, quantities, conditions,
-//! `Status`, the protobuf encoding, and the schema of the built-in kinds.
-//!
-//! This crate does no I/O and starts no tasks. Its names are those of upstream Kubernetes.
+#![doc = include_str!("../README.md")]
 
 pub mod bootstrap_token;
 pub mod condition;

@@ -1,3 +1,7 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Inside
+//!
 //! An embedded Kubernetes API server: all kinds of Kubernetes 1.36, in process.
 //!
 //! [`Server`] is for people: over HTTPS, for those whom rules allow it, with objects that last. Tests use [`TestServer`]:

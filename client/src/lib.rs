@@ -1,3 +1,7 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Inside
+//!
 //! How Steersman talks to an API server: connector, limits, retries, leadership, events, discovery.
 //!
 //! [`config_from`] reads the address and credentials of the API server. [`Clients`] makes a client for each

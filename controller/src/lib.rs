@@ -1,3 +1,7 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Inside
+//!
 //! The framework that controllers stand on: observe, plan, act.
 //!
 //! A controller ([`Controller`]) observes what its caches hold about a key, plans in a pure function, and carries the plan's

@@ -1,4 +1,4 @@
-//! The table of kube-controller-manager's controllers. Each area has a crate, and in it each controller a folder.
+#![doc = include_str!("../README.md")]
 //!
 //! [`builtin`] returns the registry from which the manager starts its controllers.
 

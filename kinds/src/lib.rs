@@ -1,6 +1,4 @@
-//! The fields that controllers cache of each built-in kind, in groups: one file for each kind.
-//!
-//! A controller declares with `keep!` which groups of fields it reads; its informer caches these and no others.
+#![doc = include_str!("../README.md")]
 
 pub mod annotation;
 pub mod bootstrap_token;

@@ -1,4 +1,4 @@
-//! Node-side pod sync, as the kubelet does it, over the Container Runtime Interface.
+#![doc = include_str!("../README.md")]
 
 pub mod admission;
 pub mod agent;

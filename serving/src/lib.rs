@@ -1,3 +1,7 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Inside
+//!
 //! What every HTTPS server of Steersman stands on: a listener with limits, TLS, authentication and authorization.
 //!
 //! ```text

@@ -1,4 +1,3 @@
-//! The controllers that set how many pods a workload has. Each has a folder with its policy, options, RBAC rules and
-//! metrics.
+#![doc = include_str!("../README.md")]
 
 pub mod horizontal_pod;

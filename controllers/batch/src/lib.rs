@@ -1,4 +1,4 @@
-//! The controllers of the API group `batch`. Each has a folder with its policy, options, RBAC rules and metrics.
+#![doc = include_str!("../README.md")]
 
 pub mod cron_job;
 pub mod job;

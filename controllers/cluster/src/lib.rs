@@ -1,5 +1,4 @@
-//! The controllers that keep a cluster clean, over every kind that the API server knows. Each has a folder with its policy,
-//! options, RBAC rules and metrics.
+#![doc = include_str!("../README.md")]
 
 pub mod garbage_collector;
 pub mod namespace;

@@ -1,5 +1,4 @@
-//! The controllers of resource claims and of the devices that are allocated to them. Each has a folder with its policy,
-//! options, RBAC rules and metrics.
+#![doc = include_str!("../README.md")]
 
 mod pod_claim;
 

@@ -1,5 +1,6 @@
-//! The controllers of services' addresses. Each has a folder with its policy, options, RBAC rules and metrics.
+#![doc = include_str!("../README.md")]
 //!
+//! Shared by the controllers:
 //! - [`membership`]: services and the pods that they select;
 //! - [`slices`]: EndpointSlices as their two controllers read and write them.
 

@@ -1,5 +1,4 @@
-//! The controllers of nodes and of pods whose node is gone. Each has a folder with its policy, options, RBAC rules and
-//! metrics.
+#![doc = include_str!("../README.md")]
 
 pub mod node_ipam;
 pub mod node_lifecycle;

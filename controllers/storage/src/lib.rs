@@ -1,5 +1,4 @@
-//! The controllers of volumes and of the claims to them. Each has a folder with its policy, options, RBAC rules and
-//! metrics.
+#![doc = include_str!("../README.md")]
 
 pub mod attach_detach;
 pub mod ephemeral_volume;

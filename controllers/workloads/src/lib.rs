@@ -1,4 +1,4 @@
-//! Controllers of workloads: objects that keep pods running.
+#![doc = include_str!("../README.md")]
 
 pub mod daemon_set;
 pub mod deployment;
