@@ -6,11 +6,14 @@ use std::process::ExitCode;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use remedy::Remedy;
+
 mod alloc;
 mod cli;
 mod controller_manager;
 mod logging;
 mod node;
+mod remedy;
 mod serve;
 mod signals;
 mod standalone;
@@ -55,7 +58,7 @@ fn processors() -> usize {
 }
 
 /// Runs a subcommand to its end, on so many threads.
-fn run<E: std::error::Error>(
+fn run<E: std::error::Error + Remedy>(
     logging: logging::Logging,
     threads: usize,
     command: impl Future<Output = Result<(), E>>,
@@ -64,18 +67,18 @@ fn run<E: std::error::Error>(
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return failed(&error),
+        Err(error) => return failed(&error, None),
     };
     let ended = runtime.block_on(command);
     // A thread may be held up for ever by what was just dropped for taking too long.
     runtime.shutdown_timeout(LAST_GRACE);
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error),
+        Err(error) => failed(&error, error.remedy()),
     }
 }
 
-fn failed(error: &dyn std::error::Error) -> ExitCode {
-    tracing::error!(%error, "command failed");
+fn failed(error: &dyn std::error::Error, remedy: Option<String>) -> ExitCode {
+    tracing::error!(%error, remedy, "command failed");
     ExitCode::FAILURE
 }

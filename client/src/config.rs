@@ -17,7 +17,7 @@ pub enum Error {
     #[error("neither a kubeconfig nor a master was given, and there is no in-cluster configuration: {0}")]
     InCluster(#[source] InClusterError),
     /// The kubeconfig can't be read or decoded.
-    #[error("kubeconfig {}: {source}", path.display())]
+    #[error("kubeconfig {}: {}", path.display(), unreadable(source))]
     ReadKubeconfig {
         /// The path of the kubeconfig.
         path: PathBuf,
@@ -50,6 +50,14 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+}
+
+/// Why a kubeconfig can't be read: without its path, which [`Error::ReadKubeconfig`] names, and on one line.
+fn unreadable(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::ReadConfig(error, _) => error.to_string(),
+        other => other.to_string().lines().next().unwrap_or_default().to_owned(),
+    }
 }
 
 /// Returns the configuration for the flags `--kubeconfig` and `--master`.

@@ -41,8 +41,10 @@ use crate::version;
 mod checks;
 mod leading;
 mod secure_port;
+mod troubles;
 
 use leading::Leadership;
+pub(crate) use secure_port::Error as SecurePortError;
 use secure_port::Port;
 
 /// The component of the manager's own events.
@@ -236,13 +238,21 @@ impl Manager {
                 Some(Elector::new(config.clone(), client, recorder, election_metrics)?)
             }
         };
+        let (told, mut last) = (CancellationToken::new(), JoinSet::new());
+        if let (Some(elector), Some(election)) = (&elector, work.election) {
+            let (identity, lease) = (elector.identity().to_owned(), election.name.clone());
+            let telling = troubles::tell_of_leader(elector.leader(), identity, lease, told.clone());
+            last.spawn(telling.instrument(tracing::info_span!("standing_by")));
+        }
         let gated = match &elector {
             Some(elector) => clients.gated(Arc::new(elector.fence())),
             None => clients.clone(),
         };
 
         let resync = Some(work.min_resync_period).filter(|period| !period.is_zero());
-        let informer = shared_informer::Config { resync, ..shared_informer::Config::default() };
+        let on_watch_error = Some(troubles::hook());
+        let informer =
+            shared_informer::Config { resync, on_watch_error, ..shared_informer::Config::default() };
         let informers = SharedInformerFactory::new(
             clients.watch_client(),
             factory::Options { informer, ..factory::Options::default() },
@@ -276,7 +286,6 @@ impl Manager {
             informers.clone(),
             work.timing,
         );
-        let (told, last) = (CancellationToken::new(), JoinSet::new());
         Ok(Self { writers, informers, controllers, leadership, metrics, debug, server_version, told, last })
     }
 

@@ -137,7 +137,7 @@ fn connect(node: &Node, registry: &Registry) -> Result<Connections, Error> {
     let (clients, client_certificate) = match &node.flags.kubeconfig {
         None => {
             tracing::info!(
-                "No kubeconfig is given: only the pods of manifests run, and nobody is told of them"
+                "No --kubeconfig: running the pods of manifests only, and reporting to no API server"
             );
             (None, None)
         }

@@ -106,7 +106,7 @@ pub enum Error {
     #[error("can't connect through proxy {0}: only direct connections are supported")]
     Proxy(Uri),
     /// The connection could not be made, so nothing was sent. Try again later.
-    #[error("can't connect to {server}: {source}")]
+    #[error("can't connect to {server}: {}", with_causes(&**source))]
     Dial {
         /// Host and port.
         server: Arc<str>,
@@ -119,6 +119,18 @@ pub enum Error {
     /// The client was closed by [`Transport::close`]. Nothing was sent.
     #[error("the client has been closed")]
     Closed,
+}
+
+/// The error's text and those of its causes: the connector's own text does not say why it failed.
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    for cause in std::iter::successors(error.source(), |&cause| cause.source()).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 /// The pools and their maintenance task. Clones share them.
