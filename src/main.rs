@@ -1,10 +1,15 @@
 //! The `steersman` binary: reads the command line, starts logging, and hands over to a subcommand.
 
+use std::fmt::Display;
+use std::fs;
 use std::io::{self, Write};
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::available_parallelism;
 use std::time::Duration;
+
+use clap::builder::Styles;
 
 use remedy::Remedy;
 
@@ -33,11 +38,17 @@ const LAST_GRACE: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
     match cli::parse(std::env::args_os()) {
+        // The reader of a pipe may close it before its end: that is no failure.
         Ok(cli::Invocation::Print(text)) => {
-            // Whoever closed the pipe does not want to read it.
             let _ = io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
+        Ok(cli::Invocation::Help(text)) => {
+            // Removes the styles unless this is a terminal, and for NO_COLOR and a dumb terminal.
+            let _ = write!(anstream::stdout(), "{}", text.ansi());
+            ExitCode::SUCCESS
+        }
+        Ok(cli::Invocation::Write(files)) => write_all(&files),
         Ok(cli::Invocation::ControllerManager(manager)) => {
             run(manager.logging.clone(), MANAGER_THREADS, controller_manager::run(*manager))
         }
@@ -45,11 +56,27 @@ fn main() -> ExitCode {
             run(node.logging.clone(), processors().min(NODE_THREADS), node::run(*node))
         }
         Ok(cli::Invocation::Standalone(all)) => run(all.logging.clone(), processors(), standalone::run(*all)),
-        Err(refusal) => {
-            let _ = writeln!(io::stderr(), "Error: {refusal}");
-            ExitCode::FAILURE
-        }
+        Err(refusal) => refuse(&refusal),
     }
+}
+
+/// Writes files, and prints their paths.
+fn write_all(files: &[(PathBuf, String)]) -> ExitCode {
+    for (path, text) in files {
+        if let Err(error) = fs::write(path, text) {
+            return refuse(&format_args!("writing {}: {error}", path.display()));
+        }
+        let _ = writeln!(io::stdout(), "{}", path.display());
+    }
+    ExitCode::SUCCESS
+}
+
+/// Says why there is nothing to run.
+fn refuse(why: &dyn Display) -> ExitCode {
+    let style = Styles::styled();
+    let style = style.get_error();
+    let _ = writeln!(anstream::stderr(), "{style}Error:{style:#} {why}");
+    ExitCode::FAILURE
 }
 
 /// How many processors there are for this process.

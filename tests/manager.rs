@@ -73,7 +73,8 @@ fn a_wrong_flag_ends_the_start_with_one_line_that_says_which_and_why() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         String::from_utf8(output.stderr).unwrap(),
-        "Error: invalid argument \"12\" for \"--min-resync-period\" flag: time: missing unit in duration \"12\"\n"
+        "Error: invalid argument \"12\" for \"--min-resync-period\" flag: time: missing unit in duration \"12\"; \
+         write 30s, 5m or 1h30m\n"
     );
     assert_eq!(output.stdout, b"");
 }

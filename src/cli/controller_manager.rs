@@ -9,14 +9,14 @@ use serde_json::Value;
 use steersman_client::{Limits, leader_election};
 use steersman_controller::feature_gates::FeatureGates;
 use steersman_controller::options::{OptionSet, Setting};
-use steersman_controller::registry::{ByDefault, Selection};
+use steersman_controller::registry::Selection;
 use steersman_controller::runner::Timing;
 use steersman_node::configuration::GoDuration;
 
 use super::pflag::Refusal;
 use super::secure_port::{self, SecurePort};
 use super::values::{Address, boolean, items};
-use super::{configz, feature_gates};
+use super::{configz, controllers, feature_gates};
 use crate::logging::{Format, Logging, VModule};
 
 /// The checked settings of `steersman controller-manager`.
@@ -151,27 +151,10 @@ pub(crate) struct Flags {
 
 /// Adds the texts of the help that do not describe a single flag.
 pub(crate) fn describe(command: Command) -> Command {
-    describe_controllers(command).after_help(
+    controllers::describe(command).after_help(
         "The other flags of kube-controller-manager 1.36 are accepted. One warning at the start says what those that are \
          given would have changed. No environment variable is a setting.",
     )
-}
-
-/// Lists the controllers in the help of `--controllers`.
-pub(super) fn describe_controllers(command: Command) -> Command {
-    let registry = steersman_controllers::builtin();
-    let here = || registry.rows().iter().filter(|row| row.is_here());
-    let all: Vec<_> = here().map(|row| row.name).collect();
-    let off: Vec<_> = here().filter(|row| row.by_default == ByDefault::Off).map(|row| row.name).collect();
-    let mut controllers = format!(
-        "Controllers to run: '*' stands for all that are on by default, 'foo' adds controller foo, '-foo' removes it. \
-         Controllers: {}",
-        all.join(", ")
-    );
-    if !off.is_empty() {
-        controllers = format!("{controllers}. Off by default: {}", off.join(", "));
-    }
-    command.mut_arg("controllers", |arg| arg.help(controllers))
 }
 
 /// Parses `--logging-format`.
@@ -195,8 +178,7 @@ impl Flags {
         missed: Vec<String>,
         flags: BTreeMap<String, String>,
     ) -> Result<ControllerManager, Refusal> {
-        let feature_gates::Parsed { gates, notes, idle } = feature_gates::parse(&self.feature_gates)
-            .map_err(|why| Refusal::of_value("--feature-gates", &self.feature_gates.join(","), why))?;
+        let feature_gates::Parsed { gates, notes, idle } = feature_gates::parse(&self.feature_gates)?;
         let of_flags = (!missed.is_empty())
             .then(|| format!("Flags without effect in this version: {}", missed.join("; ")));
         let without_effect: Vec<String> = of_flags.into_iter().chain(idle).collect();
@@ -207,16 +189,22 @@ impl Flags {
             return Err(Refusal::new("--vmodule: Only supported for text log format"));
         }
         let (secure_port, notes_of_port) = self.secure_port.check()?;
-        let controllers: Vec<&str> = items(&self.controllers).collect();
-        let selection = Selection::parse(&controllers, &steersman_controllers::builtin())
-            .map_err(|why| Refusal::of_value("--controllers", &controllers.join(","), why))?;
+        let given: Vec<&str> = items(&self.controllers).collect();
+        let registry = steersman_controllers::builtin();
+        let selection = controllers::parse(&given, &given, &registry, "controller-manager")?;
+        let none_enabled = controllers::warning(&selection, &given, &registry);
         Ok(ControllerManager {
             logging: Logging {
                 verbosity: self.v,
                 vmodule: self.vmodule.clone(),
                 format: self.logging_format,
             },
-            warnings: without_effect.into_iter().chain(notes).chain(notes_of_port).collect(),
+            warnings: none_enabled
+                .into_iter()
+                .chain(without_effect)
+                .chain(notes)
+                .chain(notes_of_port)
+                .collect(),
             disabled_metrics: items(&self.disabled_metrics).map(str::to_owned).collect(),
             gates,
             limits: self.limits(),
@@ -227,7 +215,7 @@ impl Flags {
                 shutdown_timeout: self.controller_shutdown_timeout.0,
             },
             election: self.election()?,
-            configz: configz::configz(&self, &controllers, &options),
+            configz: configz::configz(&self, &given, &options),
             min_resync_period: self.min_resync_period.0,
             options,
             kubeconfig: self.kubeconfig.filter(|path| !path.as_os_str().is_empty()),

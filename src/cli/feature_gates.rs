@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use steersman_controller::feature_gates::{Error, FeatureGates};
+use steersman_controller::feature_gates::{self, Error, FeatureGates};
 use steersman_controller::registry::Descriptor;
 
+use super::pflag::Refusal;
+use super::typed::nearest;
 use super::values::items;
 
 /// The gate for releasing the lease at shutdown. This program always releases it.
@@ -27,8 +29,11 @@ pub(crate) struct Parsed {
 ///
 /// # Errors
 /// If kube-controller-manager would refuse an item, too.
-pub(crate) fn parse(lists: &[String]) -> Result<Parsed, Error> {
-    let gates = FeatureGates::parse(items(lists))?;
+pub(crate) fn parse(lists: &[String]) -> Result<Parsed, Refusal> {
+    let gates = FeatureGates::parse(items(lists)).map_err(|error| {
+        let why = format!("{error}{}", remedy(&error));
+        Refusal::of_value("--feature-gates", &lists.join(","), why)
+    })?;
     let registry = steersman_controllers::builtin();
     let mut read: BTreeSet<_> = registry.rows().iter().flat_map(|row| row.gates).copied().collect();
     read.insert(RELEASE_ON_EXIT);
@@ -55,6 +60,17 @@ pub(crate) fn parse(lists: &[String]) -> Result<Parsed, Error> {
         ));
     }
     Ok(Parsed { notes: gates.removals(), idle, gates })
+}
+
+/// What to write instead, where the error does not say it.
+fn remedy(error: &Error) -> String {
+    match error {
+        Error::NoValue(name) => format!("; write {name}=true or {name}=false"),
+        Error::Unknown(name) => nearest(name, feature_gates::names())
+            .map(|meant| format!(", did you mean {meant}?"))
+            .unwrap_or_default(),
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]

@@ -1,26 +1,37 @@
 //! The command line: upstream's flags, parsed as Go's pflag parses them.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::builder::StyledStr;
+use clap::error::ErrorKind;
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::version;
+use man::Pages;
+use typed::Typed;
 
+use crate::version as build;
+
+mod completion;
 mod configz;
 mod controller_manager;
+mod controllers;
 mod effects;
+mod examples;
 mod feature_gates;
 #[cfg(test)]
 mod flags_table;
+mod man;
 mod node;
 mod pflag;
 pub(crate) mod secure_port;
 mod standalone;
 #[cfg(test)]
 mod tests;
+mod typed;
 mod upstream;
 mod values;
+mod version;
 
 pub(crate) use controller_manager::ControllerManager;
 pub(crate) use node::Node;
@@ -30,8 +41,12 @@ pub(crate) use values::Address;
 
 /// What the command line asks for.
 pub(crate) enum Invocation {
-    /// Text for standard output: help, or a version.
+    /// Text for standard output, such as a version.
     Print(String),
+    /// Help for standard output, with styles for a terminal.
+    Help(StyledStr),
+    /// Files to write: their paths and contents.
+    Write(Vec<(PathBuf, String)>),
     /// `steersman controller-manager`.
     ControllerManager(Box<ControllerManager>),
     /// `steersman node`.
@@ -42,8 +57,7 @@ pub(crate) enum Invocation {
 
 /// Kubernetes's controller manager and node agent in one small process.
 #[derive(Parser)]
-#[command(name = "steersman", disable_version_flag = true, disable_help_subcommand = true)]
-#[command(arg_required_else_help = true)]
+#[command(name = "steersman", disable_version_flag = true, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -65,6 +79,12 @@ enum Command {
     /// Run all of Kubernetes in one process: API server, controllers, scheduler and one node
     #[command(disable_help_flag = true)]
     Standalone(Box<standalone::Flags>),
+    /// Print the versions of Steersman and of Kubernetes
+    Version(version::Flags),
+    /// Print a script with which a shell completes commands and flags
+    Completion(completion::Arguments),
+    /// Print or write manual pages
+    Man(man::Arguments),
 }
 
 /// How much of the version to print.
@@ -89,18 +109,20 @@ impl VersionWish {
 /// Reads the command line, program name first.
 ///
 /// # Errors
-/// It can't be obeyed; the error is one line that says which part, and why.
+/// It can't be obeyed; the error is one line that says which part, why, and what to do.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Refusal> {
+    let args: Vec<_> = with_command(args).map(pflag::normalized).collect();
     let command = command();
-    let read = command.clone().try_get_matches_from(with_command(args).map(pflag::normalized));
-    let matches = match read {
+    let typed = Typed::new(&command, &args);
+    let matches = match command.clone().try_get_matches_from(&args) {
         Ok(matches) => matches,
-        Err(error) => return pflag::help_or_refusal(&error).map(Invocation::Print),
+        Err(error) if is_help(&error) => return Ok(Invocation::Help(error.render())),
+        Err(error) => return Err(pflag::refusal(&error, &typed)),
     };
-    let cli = Cli::from_arg_matches(&matches).map_err(|error| pflag::refusal(&error))?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| pflag::refusal(&error, &typed))?;
     match (cli.version.unwrap_or(VersionWish::None), cli.command) {
-        (VersionWish::Line, _) => Ok(Invocation::Print(version::line())),
-        (VersionWish::Raw, _) => Ok(Invocation::Print(format!("{:#?}\n", version::info()))),
+        (VersionWish::Line, _) => Ok(Invocation::Print(build::line())),
+        (VersionWish::Raw, _) => Ok(Invocation::Print(format!("{:#?}\n", build::info()))),
         (VersionWish::None, Some(Command::ControllerManager(flags))) => {
             let unheeded = upstream::CONTROLLER_MANAGER.missed(of_command(&matches));
             let options = controller_manager::options_of_controllers(of_command(&matches))?;
@@ -114,8 +136,21 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         (VersionWish::None, Some(Command::Standalone(flags))) => {
             Ok(Invocation::Standalone(Box::new(flags.check()?)))
         }
-        (VersionWish::None, None) => Err(Refusal::new("a command is required: see steersman --help")),
+        (VersionWish::None, Some(Command::Version(flags))) => Ok(Invocation::Print(flags.text())),
+        (VersionWish::None, Some(Command::Completion(arguments))) => {
+            Ok(Invocation::Print(arguments.script(&command)))
+        }
+        (VersionWish::None, Some(Command::Man(arguments))) => match arguments.pages(grammar())? {
+            Pages::Print(page) => Ok(Invocation::Print(page)),
+            Pages::Write(pages) => Ok(Invocation::Write(pages)),
+        },
+        (VersionWish::None, None) => Ok(Invocation::Help(command.clone().render_help())),
     }
+}
+
+/// Whether clap's error is the help that the user asked for, or gets for an empty command line.
+fn is_help(error: &clap::Error) -> bool {
+    matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
 }
 
 /// Adds the command if the program was started as `kube-controller-manager`, by a link of that name.
@@ -127,8 +162,13 @@ fn with_command(args: impl IntoIterator<Item = OsString>) -> impl Iterator<Item 
     program.into_iter().chain(command).chain(args)
 }
 
-/// The command line's grammar.
+/// The command line's grammar, with examples in its help.
 fn command() -> clap::Command {
+    examples::added_to(grammar()).mut_subcommands(examples::added_to)
+}
+
+/// The command line's grammar.
+fn grammar() -> clap::Command {
     Cli::command()
         .mut_subcommand("controller-manager", |manager| {
             let flags =

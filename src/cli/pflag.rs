@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::fmt;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, Command};
+use clap::{ArgAction, Command, ValueHint};
+
+use super::typed::{Typed, listed};
 
 /// Why the command line is invalid: one line with the flag and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,9 +18,13 @@ impl Refusal {
         Self(reason.into())
     }
 
-    /// A refusal of a flag's value.
+    /// A refusal of a flag's value, or of the value of an argument such as `<shell>`.
     pub(crate) fn of_value(flag: &str, value: &str, why: impl fmt::Display) -> Self {
-        Self(format!("invalid argument {value:?} for {flag:?} flag: {why}"))
+        let why = remedied(why.to_string());
+        match flag.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')) {
+            Some(name) => Self(format!("invalid {name} {value:?}: {why}")),
+            None => Self(format!("invalid argument {value:?} for {flag:?} flag: {why}")),
+        }
     }
 }
 
@@ -28,13 +34,33 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// Says what a value must be, where the parser's words say only what it is not.
+fn remedied(why: String) -> String {
+    match why.as_str() {
+        "invalid digit found in string" | "cannot parse integer from empty string" => {
+            "must be a whole number".to_owned()
+        }
+        "invalid float literal" | "cannot parse float from empty string" => {
+            "must be a number, such as 20 or 0.5".to_owned()
+        }
+        // Go's words, which begin so for durations only.
+        duration if duration.starts_with("time: ") => format!("{why}; write 30s, 5m or 1h30m"),
+        _ => why,
+    }
+}
+
 /// Lets flags be repeated (the last one counts), and lets a flag take the next argument as its value even if it begins with
-/// a dash, such as `-job`.
+/// a dash, such as `-job`. Shells complete paths where a flag takes one.
 pub(crate) fn go_like(command: Command) -> Command {
     command.args_override_self(true).disable_help_flag(false).mut_args(|arg| {
         let takes_next =
             matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) && !arg.is_require_equals_set();
-        arg.allow_hyphen_values(takes_next)
+        let hint = match arg.get_value_names().and_then(<[_]>::first).map(|name| name.as_str()) {
+            Some("file" | "socket") => ValueHint::FilePath,
+            Some("folder") => ValueHint::DirPath,
+            _ => arg.get_value_hint(),
+        };
+        arg.allow_hyphen_values(takes_next).value_hint(hint)
     })
 }
 
@@ -45,43 +71,43 @@ pub(crate) fn normalized(arg: OsString) -> OsString {
     format!("{}{value}", name.replace('_', "-")).into()
 }
 
-/// The text of the help if the user asked for it; else the refusal.
-pub(crate) fn help_or_refusal(error: &clap::Error) -> Result<String, Refusal> {
-    match error.kind() {
-        ErrorKind::DisplayHelp => Ok(error.render().to_string()),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            Err(Refusal::new("a command is required: see steersman --help"))
-        }
-        _ => Err(refusal(error)),
-    }
-}
-
-/// Turns clap's error into one line in pflag's words.
-pub(crate) fn refusal(error: &clap::Error) -> Refusal {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.as_str(),
-        _ => "",
+/// Turns clap's error into one line in pflag's words, with a remedy.
+pub(crate) fn refusal(error: &clap::Error, typed: &Typed<'_>) -> Refusal {
+    let texts: fn(&ContextValue) -> Vec<&str> = |value| match value {
+        ContextValue::String(text) => vec![text],
+        ContextValue::Strings(texts) => texts.iter().map(String::as_str).collect(),
+        _ => Vec::new(),
     };
-    let argument = context(ContextKind::InvalidArg);
+    let all = |kind| error.get(kind).map(texts).unwrap_or_default();
+    let first = |kind| all(kind).first().copied().unwrap_or_default();
+    let argument = first(ContextKind::InvalidArg);
     // clap appends the value's name.
     let flag = argument.split([' ', '=', '[']).next().unwrap_or(argument);
-    let value = context(ContextKind::InvalidValue);
-    let hint = match context(ContextKind::SuggestedArg) {
-        "" => String::new(),
-        suggested => format!(", did you mean {suggested}?"),
-    };
+    let value = first(ContextKind::InvalidValue);
     Refusal(match error.kind() {
-        ErrorKind::UnknownArgument if flag.starts_with("--") => format!("unknown flag: {flag}{hint}"),
+        ErrorKind::UnknownArgument if flag.starts_with("--") => {
+            format!("unknown flag: {flag}{}", typed.remedy_of_flag(flag, first(ContextKind::SuggestedArg)))
+        }
         ErrorKind::UnknownArgument if flag.starts_with('-') => {
-            format!("unknown shorthand flag: {flag}{hint}")
+            format!("unknown shorthand flag: {flag}{}", typed.remedy_of_letter(flag))
         }
-        ErrorKind::UnknownArgument => format!("unexpected argument {argument:?}"),
+        ErrorKind::UnknownArgument => {
+            format!("unexpected argument {argument:?}{}", typed.remedy_of_argument(argument))
+        }
         ErrorKind::InvalidSubcommand => {
-            format!("unknown command {:?} for \"steersman\"", context(ContextKind::InvalidSubcommand))
+            let command = first(ContextKind::InvalidSubcommand);
+            let remedy = typed.remedy_of_command(command, first(ContextKind::SuggestedSubcommand));
+            format!("unknown command {command:?} for \"steersman\"{remedy}")
         }
-        ErrorKind::InvalidValue if value.is_empty() => format!("flag needs an argument: {flag}"),
+        ErrorKind::MissingRequiredArgument => {
+            format!("missing argument: {argument}; {} --help shows the usage", typed.path())
+        }
+        ErrorKind::InvalidValue if value.is_empty() => format!("flag needs an argument: {argument}"),
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
-            let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+            let why = match std::error::Error::source(error) {
+                Some(why) => why.to_string(),
+                None => format!("must be {}", listed(&all(ContextKind::ValidValue), "or")),
+            };
             return Refusal::of_value(flag, value, why);
         }
         _ => error

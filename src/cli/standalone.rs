@@ -9,7 +9,8 @@ use steersman_api::names;
 use steersman_controller::registry::{ByDefault, Registry, Selection};
 use steersman_node::configuration::CgroupDriver;
 
-use super::controller_manager::{describe_controllers, log_format};
+use super::controller_manager::log_format;
+use super::controllers;
 use super::pflag::Refusal;
 use super::values::{Address, absolute, items};
 use crate::logging::{Format, Logging, VModule};
@@ -94,7 +95,7 @@ pub(crate) struct Flags {
 
 /// Adds the texts of the help that do not describe a single flag.
 pub(crate) fn describe(command: Command) -> Command {
-    describe_controllers(command).after_help(
+    controllers::describe(command).after_help(
         "API server, controllers, a scheduler and one node in one process, for development, tests and demonstrations. \
          No environment variable is a setting, except HOME, which decides the default data folder.",
     )
@@ -118,10 +119,10 @@ impl Flags {
     /// # Errors
     /// If a value is invalid.
     pub(crate) fn check(self) -> Result<Standalone, Refusal> {
-        let controllers: Vec<&str> = items(&self.controllers).collect();
+        let given: Vec<&str> = items(&self.controllers).collect();
         let registry = steersman_controllers::builtin();
-        let selection = Selection::parse(&those_here(&controllers, &registry), &registry)
-            .map_err(|why| Refusal::of_value("--controllers", &controllers.join(","), why))?;
+        let items = those_here(&given, &registry);
+        let selection = controllers::parse(&items, &given, &registry, "standalone")?;
         let node_name = self.node_name.filter(|name| !name.is_empty());
         if let Some(name) = node_name.as_deref().filter(|name| !names::subdomain(name).is_empty()) {
             let why = "must be lower-case letters, digits, '-' and '.', with a letter or digit at both ends";
@@ -129,11 +130,11 @@ impl Flags {
         }
         let root = rustix::process::geteuid().is_root();
         let home = env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
-        let data_dir = given(self.data_dir).or_else(|| default_data_dir(root, home.as_deref()));
+        let data_dir = named(self.data_dir).or_else(|| default_data_dir(root, home.as_deref()));
         let data_dir =
             data_dir.ok_or_else(|| Refusal::new("--data-dir is required because HOME is not set"))?;
         let data_dir = absolute("--data-dir", data_dir)?;
-        let kubeconfig = match given(self.write_kubeconfig) {
+        let kubeconfig = match named(self.write_kubeconfig) {
             Some(path) => absolute("--write-kubeconfig", path)?,
             None => data_dir.join("kubeconfig"),
         };
@@ -164,7 +165,7 @@ fn those_here<'a>(requested: &[&'a str], registry: &Registry) -> Vec<&'a str> {
     all
 }
 
-fn given(path: Option<PathBuf>) -> Option<PathBuf> {
+fn named(path: Option<PathBuf>) -> Option<PathBuf> {
     path.filter(|path| !path.as_os_str().is_empty())
 }
 

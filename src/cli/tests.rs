@@ -6,6 +6,9 @@ use steersman_controllers::nodes::pod_gc::PodGcOptions;
 
 use super::*;
 
+mod refusals;
+mod texts;
+
 fn parsed(flags: &str) -> Result<Invocation, Refusal> {
     let args = ["steersman", "controller-manager"].into_iter().chain(flags.split_whitespace());
     parse(args.map(OsString::from))
@@ -29,7 +32,16 @@ fn refused(flags: &str) -> String {
 fn printed(args: &[&str]) -> String {
     match parse(args.iter().map(OsString::from)) {
         Ok(Invocation::Print(text)) => text,
+        Ok(Invocation::Help(text)) => text.to_string(),
         _ => panic!("{args:?} must print something"),
+    }
+}
+
+/// Why the arguments after the program's name are refused.
+fn refusal(args: &str) -> String {
+    match parse(["steersman"].into_iter().chain(args.split_whitespace()).map(OsString::from)) {
+        Err(refusal) => refusal.to_string(),
+        Ok(_) => panic!("{args:?} must be refused"),
     }
 }
 
@@ -113,59 +125,6 @@ fn zero_limits_are_client_gos_defaults_and_negative_ones_none() {
 }
 
 #[test]
-fn a_refusal_is_one_line_that_says_which_and_why() {
-    for (flags, line) in [
-        ("--bogus", "unknown flag: --bogus"),
-        (
-            "--concurrent-job-sync=3",
-            "unknown flag: --concurrent-job-sync, did you mean --concurrent-job-syncs?",
-        ),
-        ("-x", "unknown shorthand flag: -x"),
-        ("--kubeconfig", "flag needs an argument: --kubeconfig"),
-        (
-            "--leader-elect=perhaps",
-            "invalid argument \"perhaps\" for \"--leader-elect\" flag: must be true or false",
-        ),
-        ("--leader-elect false", "unexpected argument \"false\""),
-        ("run", "unexpected argument \"run\""),
-        (
-            "--controller-start-interval=5",
-            "invalid argument \"5\" for \"--controller-start-interval\" flag: time: missing unit in duration \"5\"",
-        ),
-        (
-            "--concurrent-job-syncs many",
-            "invalid argument \"many\" for \"--concurrent-job-syncs\" flag: invalid digit found in string",
-        ),
-        (
-            "--concurrent-job-syncs=0",
-            "invalid argument \"0\" for \"--concurrent-job-syncs\" flag: must be greater than 0",
-        ),
-        ("--http-address=8080", "invalid argument \"8080\" for \"--http-address\" flag: must be host:port"),
-        ("--profiling=yes", "invalid argument \"yes\" for \"--profiling\" flag: must be true or false"),
-        (
-            "--feature-gates=Foo",
-            "invalid argument \"Foo\" for \"--feature-gates\" flag: missing bool value for Foo",
-        ),
-        (
-            "--leader-elect-resource-lock=endpoints",
-            "invalid argument \"endpoints\" for \"--leader-elect-resource-lock\" flag: must be leases",
-        ),
-        (
-            "--logging-format=xml",
-            "invalid argument \"xml\" for \"--logging-format\" flag: must be text or json",
-        ),
-        ("--version=2", "invalid argument \"2\" for \"--version\" flag: must be true, false or raw"),
-    ] {
-        assert_eq!(refused(flags), line, "{flags}");
-    }
-    let unknown = refused("--controllers=*,jobs");
-    assert!(unknown.starts_with("invalid argument \"*,jobs\" for \"--controllers\" flag: \"jobs\" is not in the list of known controllers: "), "{unknown}");
-    assert!(unknown.contains("job-controller (job)") && unknown.lines().count() == 1, "{unknown}");
-    let durations = refused("--leader-elect-lease-duration=5s");
-    assert!(durations.starts_with("--leader-elect-lease-duration, "), "{durations}");
-}
-
-#[test]
 fn durations_of_an_election_that_is_not_held_do_not_matter() {
     assert!(manager("--leader-elect=false --leader-elect-lease-duration=5s").election.is_none());
 }
@@ -196,6 +155,19 @@ fn started_as_kube_controller_manager_it_is_the_controller_manager() {
     assert!(matches!(started(&[program, "--v=2"]), Ok(Invocation::ControllerManager(_))));
     assert!(matches!(started(&["kube-controller-manager"]), Ok(Invocation::ControllerManager(_))));
     assert!(started(&["steersman", "--v=2"]).is_err());
+    for args in
+        [&["--help"][..], &["--version"], &["version"], &["help"], &["completion", "bash"], &["--bogus"]]
+    {
+        let ours = started(&[&["steersman", "controller-manager"], args].concat());
+        let linked = started(&[&[program], args].concat());
+        let told = |result| match result {
+            Ok(Invocation::Help(text)) => text.ansi().to_string(),
+            Ok(Invocation::Print(text)) => text,
+            Err(refusal) => format!("{refusal}"),
+            Ok(_) => panic!("{args:?} must not start anything"),
+        };
+        assert_eq!(told(linked), told(ours), "{args:?}");
+    }
 }
 
 #[test]
@@ -258,30 +230,8 @@ fn feature_gates_are_kubernetes_own() {
     assert!(manager.gates.enabled("StorageVersionMigrator") && manager.gates.enabled("NativeHistograms"));
     assert_eq!(manager.warnings.len(), 2, "{:?}", manager.warnings);
     assert!(refused("--feature-gates=Foo=true").ends_with("unrecognized feature gate: Foo"));
-}
-
-#[test]
-fn help_is_grouped_and_names_the_controllers() {
-    let help = printed(&["steersman", "controller-manager", "--help"]);
-    assert_eq!(help, printed(&["steersman", "controller-manager", "-h"]));
-    let groups = ["API server:", "Controllers:", "Leader election:", "Serving:", "Logs:", "Global flags:"];
-    let places =
-        groups.map(|group| help.find(&format!("\n{group}\n")).unwrap_or_else(|| panic!("{group} in {help}")));
-    assert!(places.is_sorted(), "{help}");
-    let parts = ["--kube-api-qps <float>", "[default: 12h]", "job-controller", "--leader-elect[=<bool>]"];
-    for part in parts.into_iter().chain(["--concurrent-job-syncs <int>", "[default: 12500]"]) {
-        assert!(help.contains(part), "{part} in {help}");
-    }
-    assert!(!help.contains("--cloud-config"), "{help}");
-    assert!(printed(&["steersman", "--help"]).contains("controller-manager"));
-}
-
-#[test]
-fn versions_are_told_on_request() {
-    let line = format!("Steersman v{} (Kubernetes v1.36.3)\n", env!("CARGO_PKG_VERSION"));
-    assert_eq!(printed(&["steersman", "--version"]), line);
-    assert_eq!(printed(&["steersman", "controller-manager", "--version=true"]), line);
-    assert!(printed(&["steersman", "--version=raw"]).contains("git_version: \"v1.36.3+steersman."));
-    assert!(parse(["steersman"].map(OsString::from)).is_err());
-    assert!(parse(["steersman", "scheduler"].map(OsString::from)).is_err());
+    assert!(
+        refused("--feature-gates=NativeHistogram=true")
+            .ends_with("unrecognized feature gate: NativeHistogram, did you mean NativeHistograms?")
+    );
 }

@@ -36,7 +36,7 @@ pub(crate) struct Address {
 impl Address {
     /// Parses an address.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let (host, port) = text.rsplit_once(':').ok_or("must be host:port")?;
+        let (host, port) = text.rsplit_once(':').ok_or("must be host:port, such as 127.0.0.1:10252")?;
         let port = port.parse().map_err(|_| format!("{port:?} is not a port"))?;
         let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
             Some(inner) => inner,

@@ -241,6 +241,11 @@ pub fn gate(name: &str) -> Option<&'static Gate> {
     table::GATES.get(at)
 }
 
+/// The names of all gates, sorted.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    table::GATES.iter().map(|gate| gate.name)
+}
+
 /// Parses Go's words for true and false, as `strconv.ParseBool`.
 fn parse_bool(text: &str) -> Option<bool> {
     match text {

@@ -171,11 +171,11 @@ fn a_refusal_is_one_line_that_says_which_and_why() {
     let file = configuration("maxPodz: 1\n");
     let path = file.path().display();
     for (flags, line) in [
-        ("--bogus", "unknown flag: --bogus".to_owned()),
-        ("pods", "unexpected argument \"pods\"".to_owned()),
+        ("--bogus", "unknown flag: --bogus; steersman node --help lists the flags".to_owned()),
+        ("pods", "unexpected argument \"pods\"; steersman node takes flags only".to_owned()),
         (
             "--max-pods=many",
-            "invalid argument \"many\" for \"--max-pods\" flag: invalid digit found in string".to_owned(),
+            "invalid argument \"many\" for \"--max-pods\" flag: must be a whole number".to_owned(),
         ),
         (
             "--register-node=perhaps",
@@ -214,9 +214,10 @@ fn a_refusal_is_one_line_that_says_which_and_why() {
 
 #[test]
 fn help_shows_what_has_an_effect() {
-    let Ok(Invocation::Print(help)) = parse(["steersman", "node", "--help"].map(OsString::from)) else {
+    let Ok(Invocation::Help(help)) = parse(["steersman", "node", "--help"].map(OsString::from)) else {
         panic!("help must be printed");
     };
+    let help = help.to_string();
     for heading in
         ["Configuration", "Registration", "Pods", "Server", "Runtime and images", "Resources", "Logs"]
     {
