@@ -208,7 +208,8 @@ impl Clients {
     }
 
     /// A client for leases, with connections that nothing else shares. It has no rate limit, no gate, and no retries:
-    /// retries would hide from the caller that the deadline of the lease has passed.
+    /// retries would hide from the caller that the deadline of the lease has passed. Only its watches use the connections
+    /// of other watches, since a connection for renewals is replaced when a request on it is dropped.
     pub fn lease_client(&self, name: &str) -> kube::Client {
         let (limits, traffic) = (Limits::UNLIMITED, Some(Traffic::Lease));
         self.make(name, Recipe { limits, retries: Retries::None, traffic, gate: None, account: None })
@@ -267,4 +268,33 @@ fn user_agent(name: &str) -> HeaderValue {
     let (version, os) = (env!("CARGO_PKG_VERSION"), std::env::consts::OS);
     let agent = format!("steersman/v{version} ({os}/{arch}) kubernetes/{name}");
     HeaderValue::from_str(&agent).unwrap_or_else(|_| HeaderValue::from_static("steersman"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::Method;
+    use parking_lot::Mutex;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::testing::request;
+
+    #[tokio::test]
+    async fn of_a_lease_client_only_watches_share_the_connections_of_others() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let record = seen.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            record.lock().push(Traffic::of(&request));
+            std::future::ready(Ok::<_, Infallible>(Response::new(Body::empty())))
+        });
+        let client = Clients::over(service).lease_client("leader-election");
+        for (method, uri) in
+            [(Method::GET, "/leases/a"), (Method::PUT, "/leases/a"), (Method::GET, "/leases?watch=true")]
+        {
+            client.send(request(method, uri)).await.unwrap();
+        }
+        assert_eq!(*seen.lock(), [Traffic::Lease, Traffic::Lease, Traffic::Watch]);
+    }
 }

@@ -16,7 +16,7 @@ use crate::{
     gate::{self, WriteGate, is_write},
     response_body::ResponseBody,
     retry::Retrying,
-    traffic::Traffic,
+    traffic::{Traffic, is_watch},
 };
 
 /// Sends the requests of one component to the API server. Cheap to clone.
@@ -34,7 +34,7 @@ pub struct Sender {
 
 pub(crate) struct Shared {
     pub(crate) user_agent: HeaderValue,
-    /// The connections to use, where the request alone does not tell.
+    /// The connections of all requests but watches, where the request alone does not tell.
     pub(crate) traffic: Option<Traffic>,
     /// Refuses and abandons writes.
     pub(crate) gate: Option<Arc<dyn WriteGate>>,
@@ -69,7 +69,9 @@ impl Sender {
     async fn send_body(&self, mut request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
         let Shared { user_agent, traffic, gate, retrying, .. } = &*self.shared;
         request.headers_mut().insert(USER_AGENT, user_agent.clone());
-        if let Some(traffic) = traffic {
+        if let Some(traffic) = traffic
+            && !is_watch(&request)
+        {
             request.extensions_mut().insert(*traffic);
         }
         match gate {

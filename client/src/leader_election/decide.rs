@@ -36,7 +36,7 @@ pub(super) enum Trust {
     Remembered,
     /// From before a write that failed.
     Doubtful,
-    /// Read in this try.
+    /// Read in this try, or shown by the watch after it.
     Fresh,
 }
 
@@ -95,17 +95,18 @@ pub(super) fn decide(config: &Config, observed: &Observed, now: Instant) -> Step
         {
             Step::Create
         }
-        (Mode::Contended, Sight::Deleted { spec, since, .. }, Trust::Fresh) => {
-            // All candidates have the same configuration, so a holder that we never saw has our lease duration.
-            if now < expiry(spec, *since).max(*since + config.lease_duration) {
+        (Mode::Contended, Sight::Deleted { .. }, Trust::Fresh) => {
+            if free_at(config, &observed.sight).is_some_and(|free| now < free) {
                 Step::Stand(Reason::Deleted)
             } else {
                 Step::Create
             }
         }
-        (Mode::Contended, Sight::Seen { spec, since }, Trust::Fresh) => match holder(spec) {
+        (Mode::Contended, Sight::Seen { spec, .. }, Trust::Fresh) => match holder(spec) {
             Some(_) if ours(config, spec) => Step::Renew(Path::Slow),
-            Some(other) if now < expiry(spec, *since) => Step::Stand(Reason::Held(other.to_owned())),
+            Some(other) if free_at(config, &observed.sight).is_some_and(|free| now < free) => {
+                Step::Stand(Reason::Held(other.to_owned()))
+            }
             _ => Step::TakeOver,
         },
         (Mode::Coordinated, Sight::Absent | Sight::Deleted { .. }, Trust::Fresh) => {
@@ -123,6 +124,54 @@ pub(super) fn decide(config: &Config, observed: &Observed, now: Instant) -> Step
             }
         }
     }
+}
+
+/// How a candidate learns of changes of the lease between two tries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// By the tries alone.
+    Polls,
+    /// By a watch, too.
+    Watch,
+}
+
+/// Decides when a candidate tries again at the latest, if it hears of nothing before. `jittered` is the wait between two
+/// polls.
+///
+/// It tries as soon as the lease expires. Before that, a candidate with a watch has nothing to ask for as long as the watch
+/// shows a renewal in each retry period: it polls only if the watch is silent for one retry period more.
+pub(super) fn next_try(
+    config: &Config,
+    observed: &Observed,
+    source: Source,
+    jittered: Duration,
+    now: Instant,
+) -> Instant {
+    let poll = match source {
+        Source::Polls => now + jittered,
+        Source::Watch => now + config.retry_period + jittered,
+    };
+    match free_at(config, &observed.sight) {
+        Some(free) if now < free => poll.min(free),
+        _ => poll,
+    }
+}
+
+/// When the candidate may take or create the lease if it does not change before; `None` if it may already, or never.
+fn free_at(config: &Config, sight: &Sight) -> Option<Instant> {
+    match (config.mode, sight) {
+        (Mode::Coordinated, _) | (_, Sight::Absent) => None,
+        // All candidates have the same configuration, so a holder that we never saw has our lease duration.
+        (_, Sight::Deleted { spec, since, .. }) => {
+            Some(expiry(spec, *since).max(*since + config.lease_duration))
+        }
+        (_, Sight::Seen { spec, since }) => holder(spec).map(|_| expiry(spec, *since)),
+    }
+}
+
+/// Whether an event of the watch is a reason to try at once: the lease may be ours to take or to renew.
+pub(super) fn calls_for_a_try(config: &Config, observed: &Observed, now: Instant) -> bool {
+    !matches!(decide(config, observed, now), Step::Stand(_))
 }
 
 /// The holder, or `None` for a released lease.
@@ -194,7 +243,7 @@ impl Observed {
         }
     }
 
-    /// Records a read at `now`. Only a change of the lease restarts its expiry.
+    /// Records at `now` what a read or the watch shows. Only a change of the lease restarts its expiry.
     pub(super) fn read(&mut self, found: Option<LeaseSpec>, now: Instant) {
         self.trust = Trust::Fresh;
         match (&self.sight, found) {

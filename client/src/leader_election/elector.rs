@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use tokio::{
     select,
     sync::{Mutex, watch},
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +14,7 @@ use super::{
     Config, ConfigError, Metrics, Term,
     decide::{self, Observed, Path, Reason, Step, Trust},
     lease::{self, LeaseLock},
+    lease_watch::{Event, LeaseWatch},
 };
 use crate::{events::Recorder, fence};
 
@@ -119,6 +120,7 @@ impl Elector {
         };
         let config = &self.shared.config;
         tracing::info!(lease = config.name, identity = config.identity, "Attempting to acquire leader lease");
+        let mut watch = LeaseWatch::new(candidate.lock.api(), config);
         loop {
             match candidate.attempt(Aim::Win(stop)).await {
                 Ok(Tried::Ours { .. }) if stop.is_cancelled() => {
@@ -140,7 +142,7 @@ impl Elector {
             select! {
                 biased;
                 () = stop.cancelled() => return None,
-                () = sleep(config.jittered_retry_period()) => {}
+                () = candidate.wait(&mut watch) => {}
             }
         }
     }
@@ -229,6 +231,37 @@ impl Candidate {
                     }
                     tracing::info!(lease = config.name, %error, "Falling back to the slow path");
                 }
+            }
+        }
+    }
+
+    /// Waits until the next try is due: when the watch shows a lease that may be ours, when the lease expires, or when the
+    /// candidate has heard of nothing for too long.
+    async fn wait(&mut self, watch: &mut LeaseWatch) {
+        let shared = self.shared.clone();
+        let config = &shared.config;
+        watch.check(self.lock.version());
+        let (mut heard, jittered) = (Instant::now(), config.jittered_retry_period());
+        loop {
+            watch.open(self.lock.version());
+            let due = decide::next_try(config, &self.observed, watch.source(), jittered, heard);
+            let event = select! {
+                biased;
+                () = sleep_until(due) => return,
+                event = watch.next() => event,
+            };
+            match event {
+                Event::Deleted => return,
+                Event::Closed => continue,
+                Event::Lease(lease) => {
+                    heard = Instant::now();
+                    let Some(spec) = self.lock.shown(*lease) else { continue };
+                    self.observed.read(Some(spec), heard);
+                }
+            }
+            shared.saw_leader(self.observed.spec().and_then(decide::holder));
+            if decide::calls_for_a_try(config, &self.observed, heard) {
+                return;
             }
         }
     }

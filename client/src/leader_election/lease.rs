@@ -10,6 +10,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{Api, api::PostParams};
+use steersman_api::ResourceVersion;
 
 use super::Config;
 use crate::fault::told;
@@ -61,6 +62,11 @@ impl LeaseLock {
         }
     }
 
+    /// The API that the calls go to.
+    pub(super) fn api(&self) -> Api<Lease> {
+        self.api.clone()
+    }
+
     /// Reads the Lease. Returns `None` if it does not exist.
     pub(super) async fn get(&mut self) -> Result<Option<LeaseSpec>, Error> {
         let found = self.within(self.api.get_opt(&self.name), Error::Get).await?;
@@ -85,6 +91,17 @@ impl LeaseLock {
             (Lease { metadata: self.metadata.clone(), spec: Some(spec) }, PostParams::default());
         let updated = self.within(self.api.replace(&self.name, &params, &lease), Error::Update).await?;
         Ok(self.keep(updated))
+    }
+
+    /// The version of the last read or write. [`ResourceVersion::ANY`] before the first one.
+    pub(super) fn version(&self) -> ResourceVersion {
+        version(&self.metadata)
+    }
+
+    /// Keeps a Lease that the watch shows, as if it had been read. Returns `None` if it is not newer than the last read or
+    /// write.
+    pub(super) fn shown(&mut self, lease: Lease) -> Option<LeaseSpec> {
+        (version(&lease.metadata) > self.version()).then(|| self.keep(lease))
     }
 
     /// The reference by which events name the Lease.
@@ -115,4 +132,10 @@ impl LeaseLock {
         self.metadata = lease.metadata;
         lease.spec.unwrap_or_default()
     }
+}
+
+/// The version of the Lease with this metadata. An API server's own versions are numbers.
+pub(super) fn version(metadata: &ObjectMeta) -> ResourceVersion {
+    let text = metadata.resource_version.as_deref().unwrap_or_default();
+    ResourceVersion::parse(text).unwrap_or(ResourceVersion::ANY)
 }

@@ -1,14 +1,19 @@
 //! A server of one Lease, in memory, and the links by which candidates reach it.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
 
+use bytes::Bytes;
+use futures::{StreamExt, channel::mpsc};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::BodyExt;
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tower::service_fn;
+
+use crate::service::{RawBody, box_body};
 
 pub(super) const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 
@@ -21,6 +26,13 @@ struct State {
     lease: Option<Value>,
     version: u64,
     calls: Vec<Call>,
+    watches: Vec<Watch>,
+}
+
+/// A watch under way.
+struct Watch {
+    lines: mpsc::UnboundedSender<String>,
+    link: Link,
 }
 
 /// A call that reached the server.
@@ -46,13 +58,46 @@ pub(super) enum Weather {
     AnswersLost,
 }
 
+/// What happens to watches on a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Watches {
+    /// They show the Lease and each change, while the link's weather lets answers through.
+    #[default]
+    Served,
+    /// The API server forbids them.
+    Forbidden,
+    /// They are never answered.
+    Hang,
+    /// They are answered, but show nothing.
+    Silent,
+    /// They end after they have shown the Lease.
+    End,
+}
+
 /// One candidate's link to the server.
 #[derive(Clone, Default)]
-pub(super) struct Link(Arc<Mutex<Weather>>);
+pub(super) struct Link(Arc<Mutex<(Weather, Watches)>>);
 
 impl Link {
     pub(super) fn set(&self, weather: Weather) {
-        *self.0.lock() = weather;
+        self.0.lock().0 = weather;
+    }
+
+    pub(super) fn set_watches(&self, watches: Watches) {
+        self.0.lock().1 = watches;
+    }
+
+    fn weather(&self) -> Weather {
+        self.0.lock().0
+    }
+
+    fn watches(&self) -> Watches {
+        self.0.lock().1
+    }
+
+    /// Whether watches show changes now.
+    fn shows(&self) -> bool {
+        matches!(self.weather(), Weather::Fair | Weather::Slow) && self.watches() == Watches::Served
     }
 }
 
@@ -62,7 +107,10 @@ impl LeaseServer {
         let service = service_fn(move |request: Request<Body>| {
             let (server, name, link) = (server.clone(), name.clone(), link.clone());
             async move {
-                let weather = *link.0.lock();
+                let weather = link.weather();
+                if crate::traffic::is_watch(&request) {
+                    return server.watch(&name, &request, &link).await;
+                }
                 let (code, body) = match weather {
                     Weather::Hangs => pending().await,
                     Weather::Fails => failure(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
@@ -77,12 +125,40 @@ impl LeaseServer {
                         pending().await
                     }
                 };
-                let response =
-                    Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
-                response.map_err(tower::BoxError::from)
+                respond(code, &body)
             }
         });
         kube::Client::new(service, "default")
+    }
+
+    async fn watch(
+        &self,
+        from: &str,
+        request: &Request<Body>,
+        link: &Link,
+    ) -> Result<Response<RawBody>, tower::BoxError> {
+        assert_eq!(request.uri().path(), PATH);
+        let query = request.uri().query().unwrap();
+        assert!(query.contains("fieldSelector=metadata.name%3Dtest"), "{query}");
+        let (lines, events) = mpsc::unbounded();
+        self.0.lock().calls.push(Call { at: Instant::now(), method: watch_method(), from: from.to_owned() });
+        match (link.weather(), link.watches()) {
+            (Weather::Fails, _) => return respond_with(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+            (_, Watches::Forbidden) => return respond_with(StatusCode::FORBIDDEN, "Forbidden"),
+            (Weather::Hangs | Weather::AnswersLost, _) | (_, Watches::Hang) => return pending().await,
+            (_, Watches::Silent) => self.0.lock().watches.push(Watch { lines, link: link.clone() }),
+            (_, watches) => {
+                let mut state = self.0.lock();
+                if let Some(lease) = &state.lease {
+                    lines.unbounded_send(line("ADDED", lease)).unwrap();
+                }
+                if watches == Watches::Served {
+                    state.watches.push(Watch { lines, link: link.clone() });
+                }
+            }
+        }
+        let frames = events.map(|line| Ok::<_, Infallible>(Frame::data(Bytes::from(line))));
+        Ok(box_body(Response::new(StreamBody::new(frames))))
     }
 
     async fn answer(&self, from: &str, request: Request<Body>) -> (StatusCode, Value) {
@@ -142,7 +218,18 @@ impl LeaseServer {
     }
 
     pub(super) fn delete(&self) {
-        self.0.lock().lease = None;
+        let mut state = self.0.lock();
+        state.version += 1;
+        let version = state.version;
+        if let Some(mut lease) = state.lease.take() {
+            lease["metadata"]["resourceVersion"] = version.to_string().into();
+            state.tell("DELETED", &lease);
+        }
+    }
+
+    /// Ends all watches under way.
+    pub(super) fn end_watches(&self) {
+        self.0.lock().watches.clear();
     }
 
     /// The calls since the last call of this.
@@ -158,8 +245,35 @@ impl State {
         lease["kind"] = "Lease".into();
         lease["metadata"]["uid"] = "u-1".into();
         lease["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.tell(if self.lease.is_some() { "MODIFIED" } else { "ADDED" }, &lease);
         self.lease.insert(lease).clone()
     }
+
+    fn tell(&mut self, kind: &str, lease: &Value) {
+        self.watches.retain(|watch| {
+            !watch.lines.is_closed()
+                && (!watch.link.shows() || watch.lines.unbounded_send(line(kind, lease)).is_ok())
+        });
+    }
+}
+
+/// How calls record a watch, which is a GET.
+pub(super) fn watch_method() -> Method {
+    Method::from_bytes(b"WATCH").unwrap()
+}
+
+fn line(kind: &str, lease: &Value) -> String {
+    format!("{}\n", json!({"type": kind, "object": lease}))
+}
+
+fn respond(code: StatusCode, body: &Value) -> Result<Response<RawBody>, tower::BoxError> {
+    let response = Response::builder().status(code).body(Full::from(body.to_string()));
+    response.map(box_body).map_err(tower::BoxError::from)
+}
+
+fn respond_with(code: StatusCode, reason: &str) -> Result<Response<RawBody>, tower::BoxError> {
+    let (code, body) = failure(code, reason);
+    respond(code, &body)
 }
 
 fn failure(code: StatusCode, reason: &str) -> (StatusCode, Value) {

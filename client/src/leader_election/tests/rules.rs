@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::leader_election::{
     Config, Mode,
-    decide::{self, Observed, Path, Reason, Sight, Step, Trust, decide},
+    decide::{self, Observed, Path, Reason, Sight, Source, Step, Trust, calls_for_a_try, decide, next_try},
 };
 
 fn config(mode: Mode) -> Config {
@@ -84,6 +84,78 @@ fn a_deleted_lease_is_created_once_no_other_term_can_go_on() {
         observed.read(None, now);
         assert_eq!(&decide(&config, &observed, now), expected, "{seen:?} {mode:?} {gone_after} {age}");
         assert_eq!(observed.spec(), None, "a deleted lease has no holder");
+    }
+}
+
+#[test]
+fn a_candidate_tries_when_the_lease_expires_and_polls_less_with_a_watch() {
+    let (start, jittered) = (Instant::now(), Duration::from_secs(3));
+    let seen = |spec| Sight::Seen { spec, since: start };
+    let deleted = |spec| Sight::Deleted { spec, seen: start, since: start };
+    let longer = LeaseSpec { lease_duration_seconds: Some(40), ..held_by("you") };
+    for (mode, sight, heard, by_polls, by_watch) in [
+        (Mode::Contended, Sight::Absent, 0, 3, 5),
+        (Mode::Contended, seen(held_by("you")), 0, 3, 5),
+        (Mode::Contended, seen(held_by("you")), 11, 14, 15),
+        (Mode::Contended, seen(held_by("you")), 13, 15, 15),
+        // It has expired, and the try at that time failed.
+        (Mode::Contended, seen(held_by("you")), 15, 18, 20),
+        (Mode::Contended, seen(held_by("")), 14, 17, 19),
+        (Mode::Contended, deleted(held_by("you")), 13, 15, 15),
+        (Mode::Contended, deleted(held_by("")), 13, 15, 15),
+        (Mode::Contended, deleted(longer.clone()), 13, 16, 18),
+        (Mode::Contended, deleted(longer), 39, 40, 40),
+        // The coordinator gives an expired lease to a candidate.
+        (Mode::Coordinated, seen(held_by("you")), 13, 16, 18),
+        (Mode::Coordinated, deleted(held_by("you")), 13, 16, 18),
+    ] {
+        let observed = Observed { sight: sight.clone(), trust: Trust::Fresh };
+        let next = |source| {
+            let heard = start + Duration::from_secs(heard);
+            (next_try(&config(mode), &observed, source, jittered, heard) - start).as_secs()
+        };
+        let found = (next(Source::Polls), next(Source::Watch));
+        assert_eq!(found, (by_polls, by_watch), "{mode:?} {sight:?} {heard}");
+    }
+}
+
+#[test]
+fn what_the_watch_shows_calls_for_a_try_if_the_lease_may_be_ours() {
+    for (mode, spec, age, expected) in [
+        (Mode::Contended, held_by("you"), 0, false),
+        (Mode::Contended, held_by(""), 0, true),
+        // The candidate's write succeeded after all.
+        (Mode::Contended, held_by("me"), 0, true),
+        (Mode::Contended, LeaseSpec { lease_duration_seconds: None, ..held_by("you") }, 0, true),
+        (Mode::Coordinated, held_by("me"), 0, true),
+        (Mode::Coordinated, held_by("you"), 0, false),
+        (Mode::Coordinated, held_by(""), 0, false),
+    ] {
+        let (start, mut observed) = (Instant::now(), Observed::nothing());
+        observed.read(Some(spec.clone()), start);
+        let found = calls_for_a_try(&config(mode), &observed, start + Duration::from_secs(age));
+        assert_eq!(found, expected, "{mode:?} {spec:?}");
+    }
+}
+
+/// The clocks of two machines may run at different speeds. The leader measures the renew deadline with its own clock, and
+/// the candidate the lease duration with its own: the fence closes first while the candidate's clock is less than
+/// 15/10 as fast as the leader's.
+#[test]
+fn a_candidate_whose_clock_runs_faster_takes_the_lease_after_the_leaders_fence_has_closed() {
+    let config = config(Mode::Contended);
+    let seconds = Duration::from_secs_f64;
+    for (leaders, candidates, is_safe) in
+        [(1.0, 1.0, true), (0.9, 1.1, true), (1.0, 1.49, true), (0.68, 1.0, true), (1.0, 1.51, false)]
+    {
+        let renewed = Instant::now();
+        // The candidate hears of a renewal when it is made, at the earliest.
+        let mut observed = Observed::nothing();
+        observed.read(Some(held_by("you")), renewed);
+        let closes = config.renew_deadline.as_secs_f64() / leaders;
+        let candidates_time = renewed + seconds(closes * candidates);
+        let takes = decide(&config, &observed, candidates_time) == Step::TakeOver;
+        assert_eq!(!takes, is_safe, "{leaders} {candidates}");
     }
 }
 

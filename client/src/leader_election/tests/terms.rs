@@ -9,52 +9,12 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
 
-use super::lease_server::{LeaseServer, Link, Weather};
-use crate::{
-    Clients,
-    events::{self, Recorder, Writers},
-    gate::WriteGate,
-    leader_election::{Config, Elector, Metrics, Term},
-    testing::Scripted,
+use super::{
+    candidates::{candidate, secs},
+    lease_server::{LeaseServer, Weather},
 };
-
-struct Candidate {
-    elector: Elector,
-    link: Link,
-    metrics: Metrics,
-    /// Shows what the elector has recorded.
-    events: Recorder,
-    /// Not running, so that events stay in the queue.
-    _writers: Writers,
-    stop: CancellationToken,
-}
-
-fn candidate(server: &LeaseServer, name: &str) -> Candidate {
-    let (link, metrics) = (Link::default(), Metrics::new());
-    let client = server.client(name, &link);
-    let (broadcaster, writers) =
-        events::broadcaster(&Clients::over(Scripted::in_turn([])), events::Metrics::new());
-    let events = broadcaster.recorder("tester");
-    let config = Config::new("kube-system", "test", name);
-    let elector = Elector::new(config, client, events.clone(), metrics.clone()).unwrap();
-    Candidate { elector, link, metrics, events, _writers: writers, stop: CancellationToken::new() }
-}
-
-impl Candidate {
-    async fn leads(&self) -> Term {
-        timeout(secs(60), self.elector.acquire(&self.stop)).await.unwrap().unwrap()
-    }
-
-    fn may_write(&self) -> bool {
-        self.elector.fence().admit().is_ok()
-    }
-}
-
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
+use crate::gate::WriteGate;
 
 #[tokio::test(start_paused = true)]
 async fn the_first_candidate_leads_and_renews_without_reading() {
