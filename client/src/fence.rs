@@ -35,7 +35,9 @@ use crate::gate::{GateClosed, WriteGate};
 /// The fence compares the deadline with the monotonic clock, which continues while a process is stopped (SIGSTOP). If
 /// a leader resumes too late, [`admit`](WriteGate::admit) refuses its writes, and its writes under way are abandoned
 /// when they are next polled. The clock stops while the whole machine is suspended, which affects Go controllers as
-/// well. A fence can't recall what was already handed to the kernel.
+/// well. A fence can't recall what was already handed to the kernel;
+/// [`write_unacknowledged`](crate::transport::Options::write_unacknowledged) makes the kernel discard it in time if the
+/// network is cut. What a proxy has acknowledged, it may still deliver.
 ///
 /// A write that was admitted in one term is abandoned when that term ends, even if the next term has begun by the
 /// time the write is polled.

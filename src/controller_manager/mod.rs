@@ -163,6 +163,7 @@ fn connect(options: &ControllerManager) -> Result<Foundation, Error> {
     let mut client_options = clients::Options { limits: options.limits, ..clients::Options::default() };
     if let Some(election) = &options.election {
         client_options.transport.lease_duration = election.lease_duration;
+        client_options.transport.write_unacknowledged = election.margin();
     }
     client_options.metrics.register(&metrics)?;
     let clients = Clients::connect(config.clone(), client_options)?;

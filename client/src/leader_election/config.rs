@@ -99,6 +99,12 @@ impl Config {
         Ok(())
     }
 
+    /// The time from the end of a term that was not renewed until another candidate may lead. Zero if the configuration is
+    /// invalid.
+    pub fn margin(&self) -> Duration {
+        self.lease_seconds().saturating_sub(self.renew_deadline)
+    }
+
     /// The lease duration that other candidates read: in whole seconds.
     fn lease_seconds(&self) -> Duration {
         Duration::from_secs(self.lease_duration.as_secs())

@@ -56,6 +56,11 @@ pub struct Options {
     /// of this duration. A renewal over another connection is then still in time. Default 15 s, the lease of leader
     /// election (`--leader-elect-lease-duration`).
     pub lease_duration: Duration,
+    /// How long a write that was handed to the kernel may stay unacknowledged by the server's kernel. The client's kernel then
+    /// closes the connection and sends nothing of the write again. A leader whose network is cut sets this to the time from
+    /// its renew deadline to the end of its lease, so that no write of its term arrives in the term of a successor. Linux
+    /// only. Default 45 s, as on other connections.
+    pub write_unacknowledged: Duration,
     /// How often the client checks certificate files for changes. It also reads them for each new connection. Default
     /// 5 min.
     pub certificate_poll: Duration,
@@ -74,6 +79,7 @@ impl Default for Options {
             idle_timeout: Duration::from_secs(90),
             streams_per_connection: 80,
             lease_duration: Duration::from_secs(15),
+            write_unacknowledged: Duration::from_secs(45),
             certificate_poll: Duration::from_secs(300),
             retirement: Duration::from_secs(30),
         }

@@ -22,7 +22,7 @@ use super::{
     Error, Options,
     connection::{Connection, Failure, Slot},
     tasks::Tasks,
-    tls::Tls,
+    tls::{Tls, limit_unacknowledged},
 };
 use crate::{service::RawBody, traffic::Traffic};
 
@@ -180,6 +180,9 @@ impl Pool {
         let (pool, tasks) = (Arc::downgrade(self), self.tasks.child());
         let attempt = async {
             let (stream, generation) = self.tls.dial().await?;
+            if self.traffic == Traffic::Write {
+                limit_unacknowledged(&stream, self.options.write_unacknowledged)?;
+            }
             let ended = move || Self::forget(&pool, id);
             let connection = Connection::establish(stream, &self.options, tasks, ended).await?;
             Ok::<_, BoxError>((connection, generation))

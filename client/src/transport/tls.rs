@@ -1,6 +1,6 @@
 //! Opens connections, with the current certificates.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioIo};
@@ -17,6 +17,29 @@ use super::Options;
 
 /// The byte stream of a connection.
 pub(super) type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
+
+/// Makes the kernel close the connection, and discard what it holds of it, once sent bytes are not acknowledged for `time`.
+///
+/// # Errors
+/// If the kernel refuses the option.
+#[cfg(target_os = "linux")]
+pub(super) fn limit_unacknowledged(stream: &Stream, time: Duration) -> io::Result<()> {
+    let tcp = match stream {
+        MaybeHttpsStream::Http(tcp) => tcp.inner(),
+        MaybeHttpsStream::Https(tls) => tls.inner().get_ref().0.inner().inner(),
+    };
+    let milliseconds = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+    Ok(rustix::net::sockopt::set_tcp_user_timeout(tcp, milliseconds)?)
+}
+
+/// Does nothing: only Linux has such an option.
+///
+/// # Errors
+/// None.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn limit_unacknowledged(_: &Stream, _: Duration) -> io::Result<()> {
+    Ok(())
+}
 
 /// Opens connections with the client certificate, key and certificate authorities of the configuration.
 ///

@@ -148,6 +148,23 @@ fn only_connections_of_leases_are_held_to_the_leases_duration() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_kernel_discards_a_write_that_is_not_taken_in_time() {
+    // A server whose receive buffer fills up: it acknowledges no more, as behind a network that is cut.
+    let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: Uri = format!("http://{}", server.local_addr().unwrap()).parse().unwrap();
+    let options = Options { write_unacknowledged: Duration::from_millis(300), ..Options::default() };
+    let (transport, service) = start(Config::new(url), options);
+    let large = Body::from(vec![b' '; 32 << 20]);
+    let write = Request::builder().method(Method::POST).uri("/api/v1/namespaces/a/pods").body(large).unwrap();
+    let write = timeout(SOON, service.oneshot(write));
+    let (outcome, _taken) = tokio::join!(write, server.accept());
+    let error = outcome.expect("the write must not hang").unwrap_err();
+    assert_eq!(Fault::of(&*error), Fault::Broken, "{error}");
+    transport.close().await;
+}
+
 #[tokio::test]
 async fn a_call_of_a_lease_that_timed_out_sends_the_next_one_over_another_connection() {
     for speaks in [Speaks::Http2(100), Speaks::Http1] {
