@@ -1,10 +1,12 @@
-//! Managers that are killed, stopped or frozen: nothing is made twice, and nothing is lost.
+//! Managers that are killed, stopped, frozen or cut off: nothing is made twice, and nothing is lost.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "a test may fail in this way, and say what it skips"
 )]
 
+#[path = "crashes/failover.rs"]
+mod failover;
 mod support;
 #[path = "crashes/together.rs"]
 mod together;

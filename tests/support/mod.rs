@@ -33,6 +33,7 @@ pub mod nodes;
 pub mod owned;
 pub mod quotas;
 pub mod real;
+pub mod relay;
 pub mod replicas;
 pub mod slices;
 pub mod stateful_sets;
@@ -159,6 +160,19 @@ impl Cluster {
     /// A kubeconfig file for other programs.
     pub fn kubeconfig(&self) -> PathBuf {
         self.kubeconfig.path().join("kubeconfig")
+    }
+
+    /// A kubeconfig file for programs that reach the API server through a relay, and the relay.
+    pub async fn kubeconfig_with_relay(&self) -> (PathBuf, relay::Relay) {
+        let mut kubeconfig = self.kubeconfig_of_server();
+        let server = &mut kubeconfig["clusters"][0]["cluster"]["server"];
+        let url = server.as_str().expect("a kubeconfig names a server").to_owned();
+        let (scheme, address) = url.split_once("://").expect("it is a URL");
+        let relay = relay::Relay::start(address.to_owned()).await;
+        *server = format!("{scheme}://{}", relay.address).into();
+        let path = self.kubeconfig().with_file_name("relayed");
+        std::fs::write(&path, kubeconfig.to_string()).expect("the kubeconfig must be written");
+        (path, relay)
     }
 
     /// The file with the private key by which the server signs the tokens of service accounts.
