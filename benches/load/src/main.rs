@@ -10,6 +10,7 @@ mod garbage;
 mod jobs;
 mod metrics;
 mod nodes;
+mod relay;
 mod services;
 mod waiting;
 mod workloads;
@@ -73,6 +74,13 @@ enum Command {
         pods: usize,
         /// How many changes
         changes: usize,
+    },
+    /// Relays TCP connections until a signal ends it. While it is stopped (SIGSTOP), nothing passes
+    Relay {
+        /// The address to listen at
+        at: String,
+        /// The address of the server
+        to: String,
     },
     /// Creates a namespace with objects of several kinds
     Fill {
@@ -176,8 +184,12 @@ async fn main() -> ExitCode {
 }
 
 async fn run(command: Command) -> Result<(), Error> {
+    if let Command::Relay { at, to } = command {
+        return relay::run(&at, &to).await.map_err(Error::Serving);
+    }
     let client = Client::try_from(kube::Config::infer().await?)?;
     match command {
+        Command::Relay { .. } => unreachable!("a relay needs no client"),
         Command::Nodes { count } => nodes::run(&client, count).await,
         Command::Create { deployments, stateful_sets, daemon_sets, pods, namespaces } => {
             let namespaces = workloads::namespaces(&client, namespaces).await?;
