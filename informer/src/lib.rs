@@ -26,6 +26,7 @@ pub mod shared_informer;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod throttle;
 pub mod wire;
 pub mod work_queue;
 

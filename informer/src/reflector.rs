@@ -16,9 +16,12 @@ use crate::list_watch::{
 };
 use crate::wire::{Decoded, Object};
 
+mod outage;
 mod policy;
 #[cfg(test)]
 mod tests;
+pub use outage::Outage;
+use outage::{Ended, Pause, Symptom};
 pub use policy::ListMode;
 use policy::{After, Lists, Phase, after};
 
@@ -41,6 +44,8 @@ use policy::{After, Lists, Phase, after};
 /// | any other error except a refused connection | the same, after a back-off |
 /// | **a plain list:** any other error, or its early end | lists again after a back-off |
 /// | **any:** an object that can't be decoded | hands it on as unreadable, and goes on |
+///
+/// Reflectors that share an [`Outage`] end their back-offs early when the server is back.
 pub struct Reflector<K> {
     source: Arc<dyn ListerWatcher<K>>,
     resource: GroupVersionResource,
@@ -63,6 +68,9 @@ pub struct Config {
     pub mode: ListMode,
     /// The back-off after failures.
     pub backoff: backoff::Config,
+    /// What is known of the API server's absence. Clones of a configuration share it: give the reflectors of one API server
+    /// clones. Default: nothing is known.
+    pub outage: Outage,
 }
 
 impl Default for Config {
@@ -72,6 +80,7 @@ impl Default for Config {
             page: 500,
             mode: ListMode::Streamed,
             backoff: backoff::Config::default(),
+            outage: Outage::default(),
         }
     }
 }
@@ -87,7 +96,7 @@ enum State<K> {
     /// The reflector has handed on everything up to `from`. `open` is the watch of a streamed list, which goes on after it.
     Watching { from: ResourceVersion, open: Option<Events<WatchEvent<K>>> },
     /// After a failure.
-    Waiting { until: Instant, then: Resume },
+    Waiting { pause: Pause, then: Resume },
 }
 
 /// What to do after a wait.
@@ -139,8 +148,11 @@ impl<K: Object> Run<K> {
             state = match state {
                 State::Listing(freshness) => self.list(freshness).await?,
                 State::Watching { from, open } => self.watch(from, open).await?,
-                State::Waiting { until, then } => {
-                    tokio::time::sleep_until(until).await;
+                State::Waiting { pause, then } => {
+                    if self.reflector.config.outage.wait(pause).await == Ended::Back {
+                        // The failures were those of an absent server. They tell nothing about the one that is back.
+                        self.backoff.reset();
+                    }
                     match then {
                         Resume::List(freshness) => State::Listing(freshness),
                         Resume::Watch(from) => State::Watching { from, open: None },
@@ -180,6 +192,7 @@ impl<K: Object> Run<K> {
             Ok(events) => events,
             Err(error) => return Ok(Err(error)),
         };
+        self.reflector.config.outage.answered();
         let deadline = Instant::now() + timeout;
         loop {
             let Ok(event) = tokio::time::timeout_at(deadline, events.next()).await else {
@@ -212,6 +225,7 @@ impl<K: Object> Run<K> {
             Ok(events) => events,
             Err(error) => return Ok(Err(error)),
         };
+        self.reflector.config.outage.answered();
         loop {
             match events.next().await {
                 Some(Ok(ListEvent::Item(object))) => self.push(Delta::Replaced(object)).await?,
@@ -233,7 +247,10 @@ impl<K: Object> Run<K> {
             None => {
                 let request = WatchRequest { from, initial_events: false, timeout: self.watch_timeout() };
                 match self.reflector.source.watch(request).await {
-                    Ok(events) => events,
+                    Ok(events) => {
+                        self.reflector.config.outage.answered();
+                        events
+                    }
                     Err(error) => return Ok(self.failed(Phase::OpeningWatch, &error)),
                 }
             }
@@ -304,7 +321,14 @@ impl<K: Object> Run<K> {
             Lists::WholeOnce => self.mode = ListMode::Whole,
             Lists::WholeForGood => (self.mode, self.usual) = (ListMode::Whole, ListMode::Whole),
         }
-        tracing::warn!(resource = %self.reflector.resource, %error, ?phase, ?resume, ?lists, "Failed to list or watch");
+        let (symptom, resource) = (Symptom::of(error), &self.reflector.resource);
+        match self.reflector.config.outage.failed(symptom) {
+            Some(line) => {
+                let others = line.kept_back;
+                tracing::warn!(%resource, %error, ?phase, ?resume, ?lists, others, "Failed to list or watch");
+            }
+            None => tracing::debug!(%resource, %error, ?phase, ?resume, ?lists, "Failed to list or watch"),
+        }
         if let Some(hook) = &self.reflector.on_error
             && catch_unwind(AssertUnwindSafe(|| hook(&self.reflector.resource, error))).is_err()
         {
@@ -315,12 +339,14 @@ impl<K: Object> Run<K> {
         if let (Phase::Watched, Resume::Watch(_)) = (phase, resume) {
             self.backoff.reset();
         }
-        let delay = match wait {
+        let at_least = match wait {
             policy::Wait::None => return resume.into(),
-            policy::Wait::Backoff => self.backoff.failed(),
-            policy::Wait::AtLeast(said) => self.backoff.failed().max(said),
+            policy::Wait::Backoff => Duration::ZERO,
+            policy::Wait::AtLeast(said) => said,
         };
-        State::Waiting { until: Instant::now() + delay, then: resume }
+        let now = Instant::now();
+        let (until, earliest) = (now + self.backoff.failed().max(at_least), now + at_least);
+        State::Waiting { pause: Pause { symptom, until, earliest }, then: resume }
     }
 
     fn watch_timeout(&self) -> Duration {

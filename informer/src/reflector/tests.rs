@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use steersman_api::{ObjectKey, Status};
 use tokio::task::JoinSet;
 
+use futures::future::BoxFuture;
+
 use super::*;
 use crate::delta_fifo::{Consumer, delta_fifo};
 use crate::testing::{Request, ScriptedSource};
@@ -34,9 +36,14 @@ impl Scene {
     }
 
     fn with(source: Source, config: Config) -> Self {
+        Self::behind(Arc::new(source.clone()), source, config)
+    }
+
+    /// A reflector that reaches its source through `way`.
+    fn behind(way: Arc<dyn ListerWatcher<MetaOnly>>, source: Source, config: Config) -> Self {
         let (producer, log) = delta_fifo(16);
         let resource = GroupVersionResource::new("", "v1", "pods");
-        let reflector = Reflector::new(Arc::new(source.clone()), resource, config);
+        let reflector = Reflector::new(way, resource, config);
         let mut tasks = JoinSet::new();
         tasks.spawn(reflector.list_and_watch(producer));
         Self { source, log, tasks, buffered: std::collections::VecDeque::new() }
@@ -123,6 +130,61 @@ async fn a_server_that_restarts_again_and_again_is_watched_again_soon() {
         scene.source.apply(pod(&format!("pod-{at}")));
         assert_eq!(scene.next().await, [format!("+pod-{at}")]);
         assert!(broken.elapsed() < Duration::from_millis(1700), "{at}: {:?}", broken.elapsed());
+    }
+}
+
+/// A source that refuses connections until this time.
+struct Absent(Source, tokio::sync::watch::Receiver<Instant>);
+
+impl Absent {
+    fn refusal(&self) -> Option<Error> {
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let error = || Error::Call(Box::new(kube::Error::Service(Box::new(refused))));
+        (Instant::now() < *self.1.borrow()).then(error)
+    }
+}
+
+impl ListerWatcher<MetaOnly> for Absent {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Events<ListEvent<MetaOnly>>, Error>> {
+        match self.refusal() {
+            Some(error) => Box::pin(std::future::ready(Err(error))),
+            None => self.0.list(request),
+        }
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Events<WatchEvent<MetaOnly>>, Error>> {
+        match self.refusal() {
+            Some(error) => Box::pin(std::future::ready(Err(error))),
+            None => self.0.watch(request),
+        }
+    }
+
+    fn keep(&self, groups: u64) {
+        self.0.keep(groups);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_absence_of_two_minutes_all_caches_are_fresh_within_seconds() {
+    let (until, absent) = tokio::sync::watch::channel(Instant::now());
+    let config = Config::default();
+    let mut scenes: Vec<Scene> = (0..50)
+        .map(|_| {
+            let source = Source::default();
+            Scene::behind(Arc::new(Absent(source.clone(), absent.clone())), source, config.clone())
+        })
+        .collect();
+    for scene in &mut scenes {
+        scene.listed().await;
+    }
+    let back = Instant::now() + Duration::from_secs(120);
+    until.send_replace(back);
+    scenes.iter().for_each(|scene| scene.source.break_watches(|| FrameError::Truncated.into()));
+    tokio::time::sleep_until(back).await;
+    for scene in &mut scenes {
+        scene.source.apply(pod("a"));
+        assert_eq!(scene.next().await, ["+a"]);
+        assert!(back.elapsed() < Duration::from_secs(10), "{:?}", back.elapsed());
     }
 }
 
@@ -338,7 +400,7 @@ async fn a_streamed_list_that_failed_once_is_tried_again_by_the_next_relist() {
         answer(403, "Forbidden"),
         answer(404, "NotFound"),
         answer(502, ""),
-        Error::Idle(Duration::from_secs(190)),
+        Error::Idle(Duration::from_secs(90)),
         Error::Incomplete,
     ] {
         let source = Source::default();
