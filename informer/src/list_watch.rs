@@ -135,6 +135,24 @@ impl Error {
             _ => None,
         }
     }
+
+    /// The sort of failure in one word, for a label of a metric.
+    pub fn sort(&self) -> &'static str {
+        match self {
+            Self::Call(_) | Self::Body(_) | Self::Frame(FrameError::Truncated) => "connection",
+            Self::Status(status) if status.is_expired() => "expired",
+            Self::Status(status) => match status.code {
+                401 => "unauthorized",
+                403 => "forbidden",
+                429 => "throttled",
+                500.. => "server_error",
+                _ => "refused",
+            },
+            Self::Idle(_) => "stalled",
+            Self::Incomplete | Self::Endless(_) | Self::NotStreamed | Self::ShortWatch => "ended",
+            Self::Frame(_) | Self::NoVersion | Self::LostDeletion(_) => "unreadable",
+        }
+    }
 }
 
 /// The stream of a list or a watch.
@@ -167,9 +185,10 @@ pub struct ApiListerWatcher<K> {
     kind: std::marker::PhantomData<fn() -> K>,
 }
 
-/// The default idle deadline. API servers send a bookmark each minute, so a connection that was silent for three of them is
-/// dead.
-pub const IDLE_DEADLINE: Duration = Duration::from_secs(3 * 60 + 10);
+/// The default idle deadline. API servers send a bookmark each minute (cacher.go: `defaultBookmarkFrequency`), so a watch that
+/// was silent for a minute and a half has stalled, even if its connection answers pings: a proxy in between may answer them. To
+/// resume a watch without need is one cheap request.
+pub const IDLE_DEADLINE: Duration = Duration::from_secs(90);
 
 impl<K: Object> ApiListerWatcher<K> {
     /// Makes a source for one resource. Kinds that are declared in code name theirs: see [`Object::resource`].

@@ -24,6 +24,7 @@ use steersman_controller::options::OptionSet;
 use steersman_controller::registry::{self, Selection};
 use steersman_controller::runner::{self, Controllers, ShutdownTimeout, Timing};
 use steersman_controller::server_version::ServerVersion;
+use steersman_informer::reflector::WatchErrorHook;
 use steersman_informer::work_queue::{self, MetricsProvider};
 use steersman_informer::{SharedInformerFactory, factory, shared_informer};
 use steersman_serving::auth;
@@ -251,9 +252,18 @@ impl Manager {
         };
 
         let resync = Some(work.min_resync_period).filter(|period| !period.is_zero());
-        let on_watch_error = Some(troubles::hook());
-        let informer =
-            shared_informer::Config { resync, on_watch_error, ..shared_informer::Config::default() };
+        let (watch_failures, count) = serve::caches::watch_failures()?;
+        metrics.register(Box::new(watch_failures))?;
+        let tell = troubles::hook();
+        let on_watch_error: WatchErrorHook = Arc::new(move |resource, error| {
+            count(resource, error);
+            tell(resource, error);
+        });
+        let informer = shared_informer::Config {
+            resync,
+            on_watch_error: Some(on_watch_error),
+            ..shared_informer::Config::default()
+        };
         let informers = SharedInformerFactory::new(
             clients.watch_client(),
             factory::Options { informer, ..factory::Options::default() },

@@ -1,9 +1,12 @@
 //! Metrics of the informers' caches.
 
+use std::sync::Arc;
+
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{IntGaugeVec, Opts};
+use prometheus::{IntCounterVec, IntGaugeVec, Opts};
 use steersman_informer::SharedInformerFactory;
+use steersman_informer::reflector::WatchErrorHook;
 
 /// Counts the objects of each cache at each scrape.
 pub(crate) struct CacheCollector {
@@ -54,4 +57,22 @@ impl Collector for CacheCollector {
         }
         self.gauges().into_iter().flat_map(Collector::collect).collect()
     }
+}
+
+/// Makes the counter of failed lists and watches, and the hook by which informers count into it.
+///
+/// # Errors
+/// If the metric's description is invalid.
+pub(crate) fn watch_failures() -> Result<(IntCounterVec, WatchErrorHook), prometheus::Error> {
+    let options = Opts::new(
+        "informer_watch_failures_total",
+        "Number of failed lists and watches, by reason: connection, stalled, throttled, server_error, expired, unauthorized, \
+         forbidden, refused, ended, unreadable",
+    );
+    let counter = IntCounterVec::new(options, &["resource", "reason"])?;
+    let counted = counter.clone();
+    let hook: WatchErrorHook = Arc::new(move |resource, error| {
+        counted.with_label_values(&[&resource.to_string(), error.sort()]).inc();
+    });
+    Ok((counter, hook))
 }

@@ -151,6 +151,26 @@ async fn a_streamed_list_may_not_be_silent() {
     assert_eq!(patience(&silent_after(&[]), watch(0, true)).await, IDLE_DEADLINE);
 }
 
+#[test]
+fn each_failure_is_of_one_sort() {
+    let status = |code, reason| Error::from(Status::failure(code, reason, ""));
+    for (error, expected) in [
+        (Error::Call(Box::new(kube::Error::LinesCodecMaxLineLengthExceeded)), "connection"),
+        (FrameError::Truncated.into(), "connection"),
+        (FrameError::TooLarge(1 << 30).into(), "unreadable"),
+        (status(410, "Expired"), "expired"),
+        (status(401, "Unauthorized"), "unauthorized"),
+        (status(429, "TooManyRequests"), "throttled"),
+        (status(503, ""), "server_error"),
+        (status(404, "NotFound"), "refused"),
+        (Error::Idle(IDLE_DEADLINE), "stalled"),
+        (Error::Incomplete, "ended"),
+        (Error::NoVersion, "unreadable"),
+    ] {
+        assert_eq!(error.sort(), expected, "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_watch_asks_for_no_compression() {
     let asked = Arc::<Mutex<Vec<_>>>::default();
