@@ -61,8 +61,8 @@ pub struct Options {
     /// its renew deadline to the end of its lease, so that no write of its term arrives in the term of a successor. Linux
     /// only. Default 45 s, as on other connections.
     pub write_unacknowledged: Duration,
-    /// How often the client checks certificate files for changes. It also reads them for each new connection. Default
-    /// 5 min.
+    /// How often the client checks certificate files for changes. It also reads them for each new connection, and when
+    /// the server answers with 401. Default 5 min.
     pub certificate_poll: Duration,
     /// How long requests may continue on a retired connection. Watches end at once instead, since they lose nothing.
     /// Default 30 s.

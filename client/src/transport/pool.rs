@@ -12,7 +12,7 @@ use futures::{
     FutureExt,
     future::{BoxFuture, Shared},
 };
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use kube::client::Body;
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::Instant};
@@ -76,7 +76,12 @@ impl Pool {
         for _ in 0..STALE_CONNECTIONS {
             let slot = self.slot().await?;
             match slot.send(request).await {
-                Ok(response) => return Ok(response),
+                Ok(response) => {
+                    if response.status() == StatusCode::UNAUTHORIZED {
+                        self.tls.refused();
+                    }
+                    return Ok(response);
+                }
                 Err(Failure::Sent(error)) => return Err(Error::Exchange(Arc::new(error))),
                 Err(Failure::Unsent(unsent)) => {
                     request = *unsent;

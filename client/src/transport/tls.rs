@@ -10,7 +10,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
-use tokio::{net::TcpStream, sync::watch};
+use tokio::{net::TcpStream, sync::watch, time::Instant};
 use tower::{BoxError, ServiceExt};
 
 use super::Options;
@@ -43,7 +43,8 @@ pub(super) fn limit_unacknowledged(_: &Stream, _: Duration) -> io::Result<()> {
 
 /// Opens connections with the client certificate, key and certificate authorities of the configuration.
 ///
-/// Reads their files again for each new connection and at each [`refresh`](Tls::refresh). If that fails, for instance
+/// Reads their files again for each new connection, at each [`refresh`](Tls::refresh), and when the server
+/// [refuses](Tls::refused) the client. If that fails, for instance
 /// because a new certificate's key is not written yet, the last good ones stay in use. A change of the certificate or
 /// key starts a new generation. The pools then retire older connections, on which the server still sees the old
 /// identity. A change of the authorities starts no generation, since existing connections have been verified.
@@ -52,7 +53,12 @@ pub(super) struct Tls {
     http: HttpConnector,
     current: Mutex<Current>,
     generation: watch::Sender<u64>,
+    /// When the server's last refusal led to a refresh.
+    refused: Mutex<Option<Instant>>,
 }
+
+/// Shortest time between two refreshes because of refusals: a server may refuse every request.
+const REFUSAL_PERIOD: Duration = Duration::from_secs(1);
 
 struct Current {
     connector: Connector,
@@ -113,7 +119,18 @@ impl Tls {
             http,
             current: Mutex::new(Current { connector, files }),
             generation: watch::Sender::new(0),
+            refused: Mutex::default(),
         })
+    }
+
+    /// Records that the server answered with 401. The client's certificate may have expired, and its renewal may be in
+    /// the file already.
+    pub(super) fn refused(&self) {
+        let Some(mut refused) = self.refused.try_lock() else { return };
+        if refused.is_none_or(|last| last.elapsed() >= REFUSAL_PERIOD) {
+            *refused = Some(Instant::now());
+            self.refresh();
+        }
     }
 
     /// Reads the files again, and uses them if they have changed.

@@ -284,6 +284,31 @@ async fn a_rotated_client_certificate_replaces_connections_without_breaking_requ
 }
 
 #[tokio::test]
+async fn a_refusal_makes_the_client_look_for_a_renewed_certificate_at_once() {
+    let authority = Authority::new();
+    let server = Server::start(&authority, Speaks::Http2(100)).await;
+    let (folder, expired, renewed) = (Folder::new(), authority.issue(), authority.issue());
+    let mut config = config(server.url(), &authority);
+    config.auth_info.client_certificate = Some(folder.write("tls.crt", &expired.certificate));
+    config.auth_info.client_key = Some(folder.write("tls.key", &expired.key));
+    let (transport, service) = start(config, Options::default());
+    let watch = watch(&service, "/watch").await;
+    body(get(&service, "/refused").await.unwrap()).await;
+    assert_eq!(transport.connections(Traffic::Read), 1, "the file has not changed");
+
+    folder.write("tls.crt", &renewed.certificate);
+    folder.write("tls.key", &renewed.key);
+    let looked = async {
+        while server.connections().iter().all(|served| served.client != der(&renewed.certificate)) {
+            body(get(&service, "/refused").await.unwrap()).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(SOON, looked).await.expect("the renewed certificate must come into use");
+    broken(watch).await;
+}
+
+#[tokio::test]
 async fn a_certificate_whose_key_is_not_there_yet_is_not_used() {
     let (authority, folder) = (Authority::new(), Folder::new());
     let (old, new) = (authority.issue(), authority.issue());

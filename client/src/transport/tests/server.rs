@@ -111,7 +111,8 @@ pub(super) enum Speaks {
     Http1,
 }
 
-/// A server that answers `/watch...` with a line and then nothing more, `/slow` when told to, and all else with `ok`.
+/// A server that answers `/watch...` with a line and then nothing more, `/slow` when told to, `/refused` with 401, and all
+/// else with `ok`.
 ///
 /// It ends, with all its connections, when dropped.
 pub(super) struct Server {
@@ -230,11 +231,15 @@ async fn answer(shared: Arc<Shared>, index: usize, request: Request<Incoming>) -
         shared.hurry.subscribe().wait_for(|hurry| *hurry).await.unwrap();
     }
     let line = stream::iter([Ok(http_body::Frame::data(Bytes::from_static(b"ok\n")))]);
-    Ok(Response::new(if path.starts_with("/watch") {
+    let mut answer = Response::new(if path.starts_with("/watch") {
         StreamBody::new(line.chain(stream::pending())).boxed_unsync()
     } else {
         StreamBody::new(line).boxed_unsync()
-    }))
+    });
+    if path == "/refused" {
+        *answer.status_mut() = http::StatusCode::UNAUTHORIZED;
+    }
+    Ok(answer)
 }
 
 /// A network link between client and server, which can stop passing bytes without closing connections.
