@@ -37,6 +37,8 @@ pub(super) enum Dropped {
     Spam,
     /// The API server refused it.
     Rejected,
+    /// The API server was too busy, or failed.
+    ServerFailed,
     /// The API server could not be reached for all tries.
     GaveUp,
 }
@@ -48,6 +50,7 @@ impl Dropped {
             Dropped::Stopped => "stopped",
             Dropped::Spam => "spam",
             Dropped::Rejected => "rejected",
+            Dropped::ServerFailed => "server_failed",
             Dropped::GaveUp => "gave_up",
         }
     }

@@ -51,6 +51,11 @@ impl Error {
             || causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
     }
 
+    /// Whether the API server is to blame, and not the event: it is too busy (429), or failed (5xx).
+    pub(super) fn is_servers_fault(&self) -> bool {
+        matches!(self, Error::Rejected(kube::Error::Api(status)) if status.code == 429 || status.code >= 500)
+    }
+
     fn of(error: kube::Error) -> Self {
         match &error {
             kube::Error::Api(_) => Error::Rejected(error),

@@ -321,18 +321,19 @@ async fn a_repetition_of_an_event_that_is_gone_is_posted_with_its_full_count() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_server_or_the_gate_refuses_is_not_tried_again() {
-    for refusal in [
-        refusal(409, "AlreadyExists"),
-        refusal(403, "Forbidden"),
-        refusal(500, "InternalError"),
-        Answer::Gated,
+    for (refusal, reason) in [
+        (refusal(409, "AlreadyExists"), Dropped::Rejected),
+        (refusal(403, "Forbidden"), Dropped::Rejected),
+        (refusal(429, "TooManyRequests"), Dropped::ServerFailed),
+        (refusal(500, "InternalError"), Dropped::ServerFailed),
+        (Answer::Gated, Dropped::Rejected),
     ] {
         let bench = Bench::new([refusal]);
         bench.say("a", "one");
         bench.say("b", "two");
         sleep(RETRY_WAIT * 2).await;
         assert_eq!(bench.methods(), [Method::POST, Method::POST]);
-        assert_eq!(bench.dropped(Dropped::Rejected), 1);
+        assert_eq!(bench.dropped(reason), 1);
     }
 }
 

@@ -57,6 +57,11 @@ impl Writer {
         for tries in 1..=TRIES {
             let last_chance = stop.is_cancelled();
             let Err(error) = self.sink.write(write).await else { return Ok(()) };
+            if error.is_servers_fault() {
+                // One line a minute tells how many, for all components: each sync that fails may record an event.
+                tracing::debug!(%error, "Server failed to write event, will not retry");
+                return Err(Dropped::ServerFailed);
+            }
             if !error.is_retriable() {
                 if error.is_expected() {
                     tracing::debug!(%error, "Server rejected event, will not retry");
