@@ -67,6 +67,11 @@ pub fn surely_not_done(error: &kube::Error) -> bool {
     }
 }
 
+/// Whether no connection to the server could be made, so that nothing was sent.
+pub fn is_unreachable(error: &kube::Error) -> bool {
+    chain(error).any(|cause| matches!(cause.downcast_ref(), Some(transport::Error::Dial { .. })))
+}
+
 /// Formats an error for people: the message of the server, or why there was no response.
 pub fn told(error: &kube::Error) -> impl fmt::Display + '_ {
     Told(error)

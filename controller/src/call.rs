@@ -126,7 +126,8 @@ impl Call {
     /// - [`SyncError::Refused`] with the server's answer, if it is an error;
     /// - [`SyncError::Fenced`] if this process does not lead, so that it may not write;
     /// - [`SyncError::Abandoned`] if this process stopped leading while the call was under way;
-    /// - [`SyncError::Failed`] if the client surely did not send the call;
+    /// - [`SyncError::Unreachable`] if there was no connection to send the call over;
+    /// - [`SyncError::Failed`] if the client surely did not send the call for another reason;
     /// - [`SyncError::Unknown`] if no answer came, or one that can't be decoded or is larger than 32 MiB: the server may have acted
     ///   on the call.
     pub async fn send(self, sender: &Sender) -> Result<Answer, SyncError> {
@@ -279,6 +280,7 @@ fn no_answer(what: &str, error: &kube::Error) -> SyncError {
     match gate_error(error) {
         Some(gate::Error::Refused(_)) => SyncError::Fenced { what },
         Some(gate::Error::Abandoned) => SyncError::Abandoned { what },
+        None if fault::is_unreachable(error) => SyncError::Unreachable { what, why: error.to_string() },
         None if fault::surely_not_done(error) => SyncError::Failed(format!("{what}: {error}")),
         None => SyncError::Unknown { what, why: error.to_string() },
     }

@@ -119,6 +119,14 @@ pub enum SyncError {
         /// How the call failed.
         why: String,
     },
+    /// No connection to the API server could be made: the attempted action surely had no effect.
+    #[error("{what}: {why}")]
+    Unreachable {
+        /// The attempted action.
+        what: String,
+        /// Why there is no connection.
+        why: String,
+    },
     /// This process may not lead any more, so the fence kept the write back.
     #[error("{what}: not the leader")]
     Fenced {
@@ -154,7 +162,7 @@ impl SyncError {
         match self {
             Self::Unknown { .. } | Self::Abandoned { .. } => false,
             Self::Refused { status, .. } => (400..500).contains(&status.code),
-            Self::Fenced { .. } | Self::Unreadable(_) | Self::Failed(_) => true,
+            Self::Unreachable { .. } | Self::Fenced { .. } | Self::Unreadable(_) | Self::Failed(_) => true,
         }
     }
 
@@ -162,6 +170,23 @@ impl SyncError {
     /// a warning or an event: the next leader does the work.
     pub fn is_end_of_leadership(&self) -> bool {
         matches!(self, Self::Fenced { .. } | Self::Abandoned { .. })
+    }
+
+    /// Whether the API server is to blame, whatever the call: it could not be reached, did not answer, is too busy (429), or its
+    /// store or a proxy before it failed. Then the failure tells nothing about the key.
+    ///
+    /// The API server hands on errors of etcd, such as `etcdserver: too many requests`, as 500 without a reason. A 500 with
+    /// the reason `InternalError` may concern one object, for instance if a webhook fails.
+    pub fn is_servers_fault(&self) -> bool {
+        match self {
+            Self::Unknown { .. } | Self::Unreachable { .. } => true,
+            Self::Refused { status, .. } => match status.code {
+                429 | 502..=504 => true,
+                500 => status.reason.is_empty(),
+                _ => false,
+            },
+            Self::Fenced { .. } | Self::Abandoned { .. } | Self::Unreadable(_) | Self::Failed(_) => false,
+        }
     }
 
     /// Whether the server answered with this reason, such as `NotFound`, `AlreadyExists` or `Conflict`.

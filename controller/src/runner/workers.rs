@@ -1,9 +1,11 @@
 //! The workers of a queue.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use steersman_informer::throttle::Throttle;
 use steersman_informer::work_queue::{Priority, Taken, WorkQueue};
 use tokio::select;
 use tokio::task::JoinSet;
@@ -17,10 +19,19 @@ use super::sync::{Synced, sync};
 use super::watch::{Busy, Post};
 use crate::controller::{Controller, SyncError};
 
+/// The longest delay of a key whose sync failed by the API server's [fault](SyncError::is_servers_fault). The key's back-off tells
+/// nothing about the server: after two minutes of absence, keys would come again up to a minute and a half after the server's
+/// return. Each controller's client limits how many calls that makes.
+const SERVERS_FAULT_DELAY: Duration = Duration::from_secs(10);
+
+/// Lines about syncs that failed by the API server's fault, which can be all syncs: so many in this time.
+const SERVERS_FAULT_LINES: (u32, Duration) = (5, Duration::from_secs(30));
+
 /// What the loop does with a key that fails again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GiveUp {
-    /// Retries the key this many times in a row. If it fails once more, the loop drops it until its next event.
+    /// Retries the key this many times in a row. If it fails once more, the loop drops it until its next event, unless the
+    /// API server is to blame: nothing would add the key again when the server is well.
     AfterFailures(u32),
     /// Retries the key until it succeeds. The back-off grows up to its maximum.
     Never,
@@ -41,12 +52,15 @@ pub struct QueueLoop<C: Controller, P: Priority = ()> {
     give_up: GiveUp,
     /// Each worker's current sync.
     posts: Vec<Post<C::Key>>,
+    /// Bounds the lines about failures of the API server.
+    servers_faults: Throttle,
 }
 
 impl<C: Controller, P: Priority> QueueLoop<C, P> {
     /// A loop with one worker that gives up as [`GiveUp::UPSTREAM`].
     pub fn new(controller: Arc<C>, queue: WorkQueue<C::Key, P>) -> Self {
-        Self { controller, queue, give_up: GiveUp::UPSTREAM, posts: vec![Post::new()] }
+        let servers_faults = Throttle::new(SERVERS_FAULT_LINES.0, SERVERS_FAULT_LINES.1);
+        Self { controller, queue, give_up: GiveUp::UPSTREAM, posts: vec![Post::new()], servers_faults }
     }
 
     /// The same loop with `count` workers, at least one.
@@ -118,6 +132,19 @@ impl<C: Controller, P: Priority> QueueLoop<C, P> {
 
     fn failed(&self, taken: Taken<C::Key, P>, running: &Running, error: &SyncError) {
         let failures = self.queue.retries(taken.key());
+        if error.is_servers_fault() {
+            let retry_in = taken.retry_within(SERVERS_FAULT_DELAY);
+            match self.servers_faults.pass() {
+                Some(line) => {
+                    let others = line.kept_back;
+                    tracing::warn!(%error, failures, ?retry_in, others, "Sync failed by the API server's fault, retrying");
+                }
+                None => {
+                    tracing::debug!(%error, failures, ?retry_in, "Sync failed by the API server's fault, retrying")
+                }
+            }
+            return;
+        }
         if matches!(self.give_up, GiveUp::AfterFailures(most) if failures >= most) {
             tracing::error!(%error, failures, "Dropping key out of the queue until its next event");
             running.metrics.dropped(running.controller);

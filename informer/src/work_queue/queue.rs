@@ -226,7 +226,11 @@ impl<K: Key, P: Priority> Shared<K, P> {
     }
 
     pub(super) fn add_rate_limited(&self, key: K, priority: P) -> Duration {
-        let delay = self.limiter.when(&key);
+        self.add_rate_limited_within(key, Duration::MAX, priority)
+    }
+
+    pub(super) fn add_rate_limited_within(&self, key: K, at_most: Duration, priority: P) -> Duration {
+        let delay = self.limiter.when(&key).min(at_most);
         self.add_after(key, delay, priority);
         delay
     }

@@ -56,6 +56,12 @@ impl<K: Key, P: Priority> Taken<K, P> {
         self.shared.add_rate_limited(self.key.clone(), self.priority.clone())
     }
 
+    /// Ends failed work as [`retry`](Self::retry) does, but queues the key again after `at_most` if the delay is longer. For
+    /// failures that tell nothing about the key, such as those of an absent server.
+    pub fn retry_within(self, at_most: Duration) -> Duration {
+        self.shared.add_rate_limited_within(self.key.clone(), at_most, self.priority.clone())
+    }
+
     /// Ends the work, and queues the key again after `delay`, at the same priority. Its back-off stays unchanged.
     pub fn requeue_after(self, delay: Duration) {
         self.shared.add_after(self.key.clone(), delay, self.priority.clone());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use steersman_api::Time;
+use steersman_api::{Status, Time};
 use steersman_informer::work_queue::{QueueConfig, WorkQueue};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -26,6 +26,8 @@ mod syncs;
 enum Step {
     Succeeds,
     Fails,
+    /// Fails since the API server is too busy.
+    Throttled,
     Panics,
     Takes(Duration),
     Hangs,
@@ -139,7 +141,9 @@ impl Controller for Toy {
             at_once.1 = at_once.1.max(at_once.0);
         }
         match step {
-            Step::Succeeds | Step::Fails | Step::EndsBatch => tokio::task::yield_now().await,
+            Step::Succeeds | Step::Fails | Step::Throttled | Step::EndsBatch => {
+                tokio::task::yield_now().await
+            }
             Step::Panics => panic!("the step panicked"),
             Step::Takes(time) => sleep(*time).await,
             Step::Hangs => pending().await,
@@ -147,6 +151,10 @@ impl Controller for Toy {
         self.at_once.lock().0 -= 1;
         match step {
             Step::Fails => Err(SyncError::Failed("the step failed".to_owned())),
+            Step::Throttled => {
+                let status = Box::new(Status::failure(429, "TooManyRequests", "later"));
+                Err(SyncError::Refused { what: "the step".to_owned(), status })
+            }
             step => Ok(*step),
         }
     }

@@ -112,6 +112,47 @@ async fn a_key_comes_again_when_policy_wants_it_also_after_a_failure_whose_back_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_that_fails_by_the_servers_fault_is_never_given_up_and_comes_again_within_seconds() {
+    let mut rig = Rig::new([step(Step::Throttled)]);
+    rig.run();
+    rig.queue.add("a".into());
+    // Far more often than the loop retries a key that fails by itself.
+    rig.observed(40).await;
+    let times = rig.toy.observed_at();
+    let waits: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]).round()).collect();
+    assert!(waits.iter().all(|wait| *wait <= 10.0), "{waits:?}");
+    assert_eq!(waits[30..], [10.0; 9], "and not at once, either");
+    assert_eq!(rig.metric("steersman_controller_dropped_keys_total", "toy-controller"), 0.0);
+    rig.stop().await.unwrap();
+}
+
+#[test]
+fn only_some_failures_are_the_servers_fault() {
+    let refused = |code, reason: &str| {
+        let status = Box::new(Status::failure(code, reason, ""));
+        SyncError::Refused { what: "creating pod a/b".to_owned(), status }
+    };
+    let (what, why) = ("creating pod a/b".to_owned(), "connection refused".to_owned());
+    for (error, expected) in [
+        (SyncError::Unknown { what: what.clone(), why: why.clone() }, true),
+        (SyncError::Unreachable { what: what.clone(), why }, true),
+        (refused(429, "TooManyRequests"), true),
+        (refused(500, ""), true),
+        (refused(503, "ServiceUnavailable"), true),
+        (refused(504, "Timeout"), true),
+        (refused(500, "InternalError"), false),
+        (refused(403, "Forbidden"), false),
+        (refused(409, "Conflict"), false),
+        (SyncError::Fenced { what: what.clone() }, false),
+        (SyncError::Abandoned { what: what.clone() }, false),
+        (SyncError::Unreadable(what.clone()), false),
+        (SyncError::Failed(what), false),
+    ] {
+        assert_eq!(error.is_servers_fault(), expected, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_panic_is_counted_and_the_key_comes_again_after_its_back_off() {
     let mut rig = Rig::new([step(Step::Panics), step(Step::Panics), step(Step::Succeeds)]);
     rig.queue.add("a".into());

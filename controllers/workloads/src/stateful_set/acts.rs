@@ -324,7 +324,12 @@ fn words(error: &SyncError) -> String {
 /// The same error, told so. What is known of the call's effect stays.
 fn reworded(error: SyncError, told: String) -> SyncError {
     match error {
-        SyncError::Unknown { .. } | SyncError::Fenced { .. } | SyncError::Abandoned { .. } => error,
+        SyncError::Unknown { .. }
+        | SyncError::Unreachable { .. }
+        | SyncError::Fenced { .. }
+        | SyncError::Abandoned { .. } => error,
+        // The runner must see whose fault it is.
+        SyncError::Refused { .. } if error.is_servers_fault() => error,
         SyncError::Refused { .. } | SyncError::Unreadable(_) | SyncError::Failed(_) => {
             SyncError::Failed(told)
         }
