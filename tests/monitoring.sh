@@ -128,10 +128,12 @@ stand_for() { # stand_for NAME LABELS
     if k --namespace kube-system get serviceaccount default >/dev/null 2>&1; then break; fi
     sleep 1
   done
-  k --namespace kube-system run "$pod" --image none --labels "$2" >/dev/null
+  # Endpoints name the node of each pod.
+  k --namespace kube-system run "$pod" --image none --labels "$2" --overrides '{"spec": {"nodeName": "node1"}}' >/dev/null
   k --namespace kube-system patch pod "$pod" --subresource status --patch \
     "{\"status\": {\"phase\": \"Running\", \"podIP\": \"$pod_address\", \"podIPs\": [{\"ip\": \"$pod_address\"}]}}" >/dev/null
 }
+k create -f - >/dev/null <<<'{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node1"}}'
 start_manager
 stand_for controller-manager component=kube-controller-manager,tier=control-plane
 
