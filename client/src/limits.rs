@@ -4,6 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::Mutex, time::Instant};
 
+tokio::task_local! {
+    static WAITS: Arc<Waits>;
+}
+
 /// The rate limit of one client.
 ///
 /// The default is the controller manager's: 20 requests per second, 30 at once (`--kube-api-qps`,
@@ -56,6 +60,54 @@ struct Bucket {
 /// Longest time between two requests. Keeps arithmetic on instants from overflowing.
 const LONGEST_PERIOD: Duration = Duration::from_secs(24 * 3600);
 
+/// Records whether the calls within one future wait for the rate limit of their client.
+///
+/// A call that waits for its turn does not hang, however many calls are before it. Whoever looks for calls that hang needs to
+/// tell the two apart.
+#[derive(Debug, Default)]
+pub struct Waits(parking_lot::Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The number of calls that wait now.
+    now: usize,
+    /// When the last wait ended.
+    ended: Option<Instant>,
+}
+
+impl Waits {
+    /// The same future, whose calls' waits are recorded.
+    pub fn of<F: Future>(self: &Arc<Self>, future: F) -> impl Future<Output = F::Output> + use<F> {
+        WAITS.scope(Arc::clone(self), future)
+    }
+
+    /// The time since the last call got its turn. Zero while a call waits; `None` before the first call.
+    pub fn last(&self) -> Option<Duration> {
+        let waiting = self.0.lock();
+        if waiting.now > 0 { Some(Duration::ZERO) } else { waiting.ended.map(|ended| ended.elapsed()) }
+    }
+}
+
+/// One call that waits, until this is dropped.
+struct Wait(Arc<Waits>);
+
+impl Wait {
+    /// `None` if the call is in no future whose waits are recorded.
+    fn begin() -> Option<Self> {
+        let waits = WAITS.try_with(Arc::clone).ok()?;
+        waits.0.lock().now += 1;
+        Some(Self(waits))
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let mut waiting = self.0.0.lock();
+        waiting.now -= 1;
+        waiting.ended = Some(Instant::now());
+    }
+}
+
 impl Limiter {
     /// Creates a full bucket.
     pub fn new(limits: Limits) -> Self {
@@ -73,6 +125,7 @@ impl Limiter {
     /// Takes a token, after waiting for one if necessary. Returns how long that took, or `None` if there is no limit.
     pub async fn acquire(&self) -> Option<Duration> {
         let bucket = self.bucket.as_ref()?;
+        let _wait = Wait::begin();
         let asked_at = Instant::now();
         let mut full_at = bucket.full_at.lock().await;
         let due = full_at.checked_sub(bucket.tolerance).unwrap_or(asked_at);
@@ -152,5 +205,33 @@ mod tests {
         assert_eq!(limiter.acquire().await, Some(Duration::ZERO));
         assert_eq!(limiter.acquire().await, Some(Duration::from_millis(500)));
         assert_eq!(Limiter::new(Limits::UNLIMITED).acquire().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_waits_for_its_turn_is_told_from_one_that_runs() {
+        let limiter = Limiter::new(Limits::new(1.0, 1));
+        let waits = Arc::new(Waits::default());
+        assert_eq!(waits.last(), None);
+        limiter.acquire().await;
+        assert_eq!(waits.last(), None, "this call was not in a future whose waits are recorded");
+
+        let second = Duration::from_secs(1);
+        let calls = waits.of(async {
+            limiter.acquire().await;
+            tokio::time::sleep(9 * second).await;
+        });
+        let looks = async {
+            tokio::time::sleep(second / 2).await;
+            assert_eq!(waits.last(), Some(Duration::ZERO));
+            tokio::time::sleep(3 * second).await;
+            assert_eq!(waits.last(), Some(5 * second / 2));
+        };
+        tokio::join!(calls, looks);
+
+        limiter.acquire().await;
+        let given_up = tokio::time::timeout(second / 2, waits.of(limiter.acquire())).await;
+        assert!(given_up.is_err());
+        tokio::time::sleep(3 * second).await;
+        assert_eq!(waits.last(), Some(3 * second), "a call that gives up waits no more");
     }
 }
