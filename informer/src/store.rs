@@ -12,6 +12,7 @@ use crate::index::{IndexFn, IndexId, IndexValue};
 use crate::wire::{Decoded, Object};
 
 mod postings;
+mod size;
 use postings::Postings;
 
 /// Makes an empty store. The writer can't be cloned; the reader can.

@@ -39,6 +39,10 @@ impl<'a> FromIterator<(&'a str, &'a str)> for Annotations {
 }
 
 impl FieldValue for Annotations {
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         if entry(field, LAST_APPLIED)?.is_some() {
             return Ok(());

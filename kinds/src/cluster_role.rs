@@ -38,6 +38,10 @@ pub struct Rules(pub Vec<PolicyRule>);
 pub struct Aggregation(pub Option<AggregationRule>);
 
 impl FieldValue for Rules {
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         self.0.merge(field)
     }

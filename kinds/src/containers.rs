@@ -111,6 +111,10 @@ impl SidecarNames {
 }
 
 impl FieldValue for SidecarNames {
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let mut container = InitContainer::default();
         container.merge(field)?;

@@ -31,6 +31,10 @@ impl fmt::Debug for RevisionData {
 }
 
 impl FieldValue for RevisionData {
+    fn heap_bytes(&self) -> usize {
+        self.0.len()
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         // A runtime.RawExtension, whose only field has the bytes.
         let mut extension = field.message()?;

@@ -142,6 +142,10 @@ impl FieldValue for AddressType {
 pub struct Ports(pub Vec<Port>);
 
 impl FieldValue for Ports {
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         self.0.merge(field)
     }
@@ -192,6 +196,10 @@ impl Member {
 pub struct Members(pub Vec<Member>);
 
 impl FieldValue for Members {
+    fn heap_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<Member>()
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let mut endpoint = Endpoint::default();
         endpoint.merge(field)?;

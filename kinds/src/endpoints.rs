@@ -132,6 +132,10 @@ impl FieldValue for Content {
 pub struct Subsets(pub Vec<Subset>);
 
 impl FieldValue for Subsets {
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         self.0.merge(field)
     }

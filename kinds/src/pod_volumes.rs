@@ -168,6 +168,10 @@ impl VolumeUses {
 }
 
 impl FieldValue for VolumeUses {
+    fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let mut volume = Volume::default();
         volume.merge(field)?;

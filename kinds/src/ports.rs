@@ -41,6 +41,10 @@ impl NamedPorts {
 }
 
 impl FieldValue for NamedPorts {
+    fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let mut container = Container::default();
         container.merge(field)?;
@@ -73,6 +77,10 @@ impl SidecarPorts {
 }
 
 impl FieldValue for SidecarPorts {
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let mut container = Container::default();
         container.merge(field)?;

@@ -110,6 +110,10 @@ impl fmt::Debug for ResourceList {
 }
 
 impl FieldValue for ResourceList {
+    fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let mut entry = Entry::default();
         entry.merge(field)?;

@@ -63,6 +63,10 @@ fn position<K: Keys>(key: &str) -> Option<u8> {
 }
 
 impl<K: Keys> FieldValue for SelectedAnnotations<K> {
+    fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.found) + self.found.iter().map(|(_, value)| value.heap_bytes()).sum::<usize>()
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let (key, value) = annotation::pair(field)?;
         self.insert(key, value);

@@ -119,6 +119,10 @@ impl<T> Deref for Shared<T> {
 }
 
 impl<T: Pooled + FieldValue> FieldValue for Shared<T> {
+    fn heap_bytes(&self) -> usize {
+        (size_of::<T>() + T::heap_bytes(self)) / Arc::strong_count(&self.0)
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let mut value = T::clone(self);
         value.merge(field)?;

@@ -120,6 +120,10 @@ pub struct ClaimTemplate {
 }
 
 impl FieldValue for ClaimTemplate {
+    fn heap_bytes(&self) -> usize {
+        self.name.heap_bytes() + self.claim.heap_bytes()
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let mut head = ClaimHead::default();
         head.merge(field)?;

@@ -256,6 +256,10 @@ impl Message for VolumeSource {
 }
 
 impl FieldValue for VolumeSource {
+    fn heap_bytes(&self) -> usize {
+        self.handle.heap_bytes() + self.driver.heap_bytes()
+    }
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         merge_message(self, field.message()?)
     }

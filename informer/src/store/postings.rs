@@ -78,6 +78,12 @@ impl<K: Object> Postings<K> {
         &self.unplaced
     }
 
+    /// The memory of the index in bytes, without the texts of its values.
+    pub(super) fn bytes(&self) -> usize {
+        let lists = self.by_value.values().map(Vec::capacity).sum::<usize>() + self.unplaced.capacity();
+        self.by_value.allocation_size() + lists * size_of::<u32>()
+    }
+
     pub(super) fn values(&self) -> impl Iterator<Item = &IndexValue> {
         self.by_value.keys()
     }

@@ -256,6 +256,11 @@ macro_rules! kind {
                 fn with_meta(&self, meta: $crate::Meta) -> Self {
                     Self { meta, $( $field: self.$field.clone(), )* }
                 }
+
+                fn heap_bytes(&self) -> usize {
+                    $crate::wire::meta_bytes(&self.meta)
+                        $( + self.$field.as_ref().map_or(0, $crate::wire::FieldValue::heap_bytes) )*
+                }
             }
         };
     };

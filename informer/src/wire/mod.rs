@@ -16,6 +16,7 @@ pub mod meta;
 pub mod object;
 pub mod opaque;
 mod projection;
+mod size;
 pub mod value;
 pub mod whole;
 
@@ -27,5 +28,6 @@ pub use kind::{Group, Keeps, Kind, Selection, View};
 pub use message::{Message, NotAMessage, merge_message, message_from_json};
 pub use object::{DecodeError, Decoded, Encoding, Object};
 pub use opaque::Opaque;
+pub use size::{meta_bytes, text_bytes};
 pub use steersman_api::wire::{Field, Reader, WireError, Writer};
 pub use value::{FieldValue, IntOrString};

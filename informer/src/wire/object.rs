@@ -51,6 +51,11 @@ pub trait Object: Sized + Send + Sync + std::fmt::Debug + 'static {
     /// The same object with other metadata. The cache holds it if the body of a newer state can't be read.
     #[must_use]
     fn with_meta(&self, meta: Meta) -> Self;
+
+    /// An estimate of the memory that this object holds beside itself, in bytes.
+    fn heap_bytes(&self) -> usize {
+        super::meta_bytes(self.meta())
+    }
 }
 
 /// The bytes are not an object of the kind.

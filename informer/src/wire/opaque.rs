@@ -47,4 +47,7 @@ impl FieldValue for Opaque {
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Box::<RawValue>::deserialize(deserializer).map(Self::Json)
     }
+    fn heap_bytes(&self) -> usize {
+        self.len()
+    }
 }

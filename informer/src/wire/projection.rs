@@ -81,6 +81,10 @@ macro_rules! projection {
             fn as_message(&mut self) -> ::std::option::Option<&mut impl $crate::wire::Message> {
                 Some(self)
             }
+
+            fn heap_bytes(&self) -> usize {
+                0 $( + $crate::wire::FieldValue::heap_bytes(&self.$field) )*
+            }
         }
     )* };
 }

@@ -8,6 +8,7 @@ use steersman_api::meta::Labels;
 use steersman_api::{ArcStr, Quantity, Time, Uid};
 
 use super::message::{Message, NotAMessage};
+use super::size::{label_bytes, text_bytes};
 use super::{Field, Key, Nullable, WireError};
 use crate::intern::{Interned, Interner};
 
@@ -33,6 +34,12 @@ pub trait FieldValue: Default {
     fn as_message(&mut self) -> Option<&mut impl Message> {
         None::<&mut NotAMessage>
     }
+
+    /// An estimate of the memory that this value holds beside itself, in bytes. Types that hold next to nothing need not
+    /// implement it.
+    fn heap_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// Implements [`FieldValue`] for scalars that serde can read from JSON.
@@ -57,9 +64,9 @@ scalar! {
     ConditionStatus => |field| ConditionStatus::from(field.text()?);
 }
 
-/// Implements [`FieldValue`] for strings, each with the function that stores it.
+/// Implements [`FieldValue`] for strings, each with the function that stores it, and the one that estimates its memory.
 macro_rules! text {
-    ($($type:ty => $keep:expr;)*) => { $(
+    ($($type:ty => $keep:expr, $bytes:expr;)*) => { $(
         impl FieldValue for $type {
             fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
                 *self = $keep(field.text()?);
@@ -68,14 +75,26 @@ macro_rules! text {
             fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 Key::deserialize(deserializer).map(|text| $keep(&*text))
             }
+            fn heap_bytes(&self) -> usize {
+                $bytes(self)
+            }
         }
     )* };
 }
 
 text! {
-    ArcStr => ArcStr::from;
-    Interned => Interned::from;
-    Uid => Uid::from;
+    ArcStr => ArcStr::from, text_bytes;
+    Interned => Interned::from, interned_bytes;
+    Uid => Uid::from, uid_bytes;
+}
+
+fn interned_bytes(text: &Interned) -> usize {
+    text_bytes(text.as_arc())
+}
+
+/// API servers assign UUIDs, which a [`Uid`] holds in itself.
+fn uid_bytes(_: &Uid) -> usize {
+    0
 }
 
 /// A pointer in Go: absent differs from zero.
@@ -86,6 +105,9 @@ impl<T: FieldValue> FieldValue for Option<T> {
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         T::from_json(deserializer).map(Some)
     }
+    fn heap_bytes(&self) -> usize {
+        self.as_ref().map_or(0, T::heap_bytes)
+    }
 }
 
 impl<T: FieldValue> FieldValue for Box<T> {
@@ -94,6 +116,9 @@ impl<T: FieldValue> FieldValue for Box<T> {
     }
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         T::from_json(deserializer).map(Box::new)
+    }
+    fn heap_bytes(&self) -> usize {
+        size_of::<T>() + T::heap_bytes(self)
     }
 }
 
@@ -120,6 +145,9 @@ impl<T: FieldValue> FieldValue for Vec<T> {
             }
         }
         deserializer.deserialize_seq(List(Vec::new()))
+    }
+    fn heap_bytes(&self) -> usize {
+        self.capacity() * size_of::<T>() + self.iter().map(T::heap_bytes).sum::<usize>()
     }
 }
 
@@ -154,6 +182,9 @@ impl FieldValue for Labels {
             }
         }
         deserializer.deserialize_map(Map)
+    }
+    fn heap_bytes(&self) -> usize {
+        label_bytes(self)
     }
 }
 
@@ -264,5 +295,11 @@ impl FieldValue for IntOrString {
             }
         }
         deserializer.deserialize_any(Either)
+    }
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Int(_) => 0,
+            Self::String(text) => text_bytes(text),
+        }
     }
 }

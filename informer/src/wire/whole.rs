@@ -17,6 +17,8 @@ pub struct Whole<T> {
     meta: Meta,
     /// `None` if the object could not be read.
     object: Option<T>,
+    /// The length of the object in JSON, which stands for the memory that its fields hold.
+    encoded: usize,
 }
 
 impl<T> Whole<T> {
@@ -45,13 +47,16 @@ where
         let text = std::str::from_utf8(body).map_err(serde_json::Error::custom)?;
         let mut object: T = serde_json::from_str(text)?;
         object.meta_mut().managed_fields = None;
-        Ok(Self { meta, object: Some(object) })
+        Ok(Self { meta, object: Some(object), encoded: body.len() })
     }
     fn unreadable(meta: Meta) -> Self {
-        Self { meta, object: None }
+        Self { meta, object: None, encoded: 0 }
     }
     fn with_meta(&self, meta: Meta) -> Self {
-        Self { meta, object: self.object.clone() }
+        Self { meta, object: self.object.clone(), encoded: self.encoded }
+    }
+    fn heap_bytes(&self) -> usize {
+        super::meta_bytes(&self.meta) + self.encoded
     }
 }
 
