@@ -7,6 +7,7 @@ use hashbrown::HashSet;
 use parking_lot::Mutex;
 use steersman_api::{ObjectKey, ResourceVersion};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::wire::{Decoded, Object};
 
@@ -46,7 +47,7 @@ impl<K: Object> Delta<K> {
 /// and one consumer, and each learns when the other is dropped.
 pub fn delta_fifo<K: Object>(capacity: usize) -> (Producer<K>, Consumer<K>) {
     let shared = Arc::new(Shared {
-        log: Mutex::new(Log { deltas: VecDeque::new(), closed: false }),
+        log: Mutex::new(Log { deltas: VecDeque::new(), since: None, closed: false }),
         capacity: capacity.max(1),
         filled: Notify::new(),
         drained: Notify::new(),
@@ -65,6 +66,8 @@ struct Shared<K> {
 
 struct Log<K> {
     deltas: VecDeque<Delta<K>>,
+    /// When the log was last empty and got a delta. `None` while it is empty.
+    since: Option<Instant>,
     /// One of the two sides was dropped.
     closed: bool,
 }
@@ -94,6 +97,7 @@ impl<K: Object> Producer<K> {
                 }
                 if log.deltas.len() < self.shared.capacity {
                     log.deltas.push_back(delta);
+                    log.since.get_or_insert_with(Instant::now);
                     break;
                 }
             }
@@ -111,6 +115,19 @@ impl<K> Drop for Producer<K> {
     }
 }
 
+/// Tells how full a log is.
+pub(crate) struct Level<K> {
+    shared: Arc<Shared<K>>,
+}
+
+impl<K> Level<K> {
+    /// The number of deltas in the log, and since when the consumer could have taken the first one.
+    pub(crate) fn read(&self) -> (usize, Option<Instant>) {
+        let log = self.shared.log.lock();
+        (log.deltas.len(), log.since)
+    }
+}
+
 /// The store's side.
 pub struct Consumer<K> {
     shared: Arc<Shared<K>>,
@@ -125,6 +142,7 @@ impl<K: Object> Consumer<K> {
                 let mut log = self.shared.log.lock();
                 if !log.deltas.is_empty() {
                     let taken = log.deltas.drain(..).collect();
+                    log.since = None;
                     drop(log);
                     self.shared.drained.notify_one();
                     return Some(taken);
@@ -137,6 +155,11 @@ impl<K: Object> Consumer<K> {
         }
     }
 
+    /// A look at how full the log is, from elsewhere.
+    pub(crate) fn level(&self) -> Level<K> {
+        Level { shared: Arc::clone(&self.shared) }
+    }
+
     /// The keys of the objects whose changes wait in the log. A resync skips them, since the change follows anyway.
     pub fn under_way(&self) -> HashSet<ObjectKey> {
         self.shared.log.lock().deltas.iter().filter_map(Delta::key).cloned().collect()
@@ -147,6 +170,7 @@ impl<K> Drop for Consumer<K> {
     fn drop(&mut self) {
         let mut log = self.shared.log.lock();
         log.closed = true;
+        log.since = None;
         log.deltas.clear();
         drop(log);
         self.shared.drained.notify_one();

@@ -18,12 +18,15 @@ use crate::wire::{Decoded, Object};
 
 mod outage;
 mod policy;
+mod progress;
 #[cfg(test)]
 mod tests;
 pub use outage::Outage;
 use outage::{Ended, Pause, Symptom};
 pub use policy::ListMode;
 use policy::{After, Lists, Phase, after};
+pub(crate) use progress::Pulse;
+pub use progress::{LastError, Progress, WatchState};
 
 /// Lists, then watches from the list's version, until it is dropped. The table below says how it retries each failure.
 ///
@@ -51,6 +54,7 @@ pub struct Reflector<K> {
     resource: GroupVersionResource,
     config: Config,
     on_error: Option<WatchErrorHook>,
+    pulse: Arc<Pulse>,
 }
 
 /// Called with every failed list and watch, before the back-off. If it panics, the reflector logs that and goes on.
@@ -109,13 +113,20 @@ enum Resume {
 impl<K: Object> Reflector<K> {
     /// Makes a reflector of `source`. `resource` names the kind in logs.
     pub fn new(source: Arc<dyn ListerWatcher<K>>, resource: GroupVersionResource, config: Config) -> Self {
-        Self { source, resource, config, on_error: None }
+        Self { source, resource, config, on_error: None, pulse: Arc::default() }
     }
 
     /// Sets the hook that is called with every failure.
     #[must_use]
     pub fn on_error(mut self, hook: Option<WatchErrorHook>) -> Self {
         self.on_error = hook;
+        self
+    }
+
+    /// Records in `pulse` how the reflector is doing.
+    #[must_use]
+    pub(crate) fn pulse(mut self, pulse: Arc<Pulse>) -> Self {
+        self.pulse = pulse;
         self
     }
 
@@ -149,6 +160,7 @@ impl<K: Object> Run<K> {
                 State::Listing(freshness) => self.list(freshness).await?,
                 State::Watching { from, open } => self.watch(from, open).await?,
                 State::Waiting { pause, then } => {
+                    self.turns_to(WatchState::BackingOff);
                     if self.reflector.config.outage.wait(pause).await == Ended::Back {
                         // The failures were those of an absent server. They tell nothing about the one that is back.
                         self.backoff.reset();
@@ -163,6 +175,7 @@ impl<K: Object> Run<K> {
     }
 
     async fn list(&mut self, freshness: Freshness) -> Result<State<K>, Closed> {
+        self.turns_to(WatchState::Listing);
         self.log.push(Delta::ListBegun).await?;
         let listed = match self.mode {
             ListMode::Streamed => self.list_streamed(freshness).await?,
@@ -172,6 +185,7 @@ impl<K: Object> Run<K> {
             Ok((version, open)) => {
                 self.seen = version;
                 self.mode = self.usual;
+                self.reflector.pulse.listed();
                 self.log.push(Delta::ListComplete(version)).await?;
                 State::Watching { from: version, open }
             }
@@ -245,6 +259,7 @@ impl<K: Object> Run<K> {
         let mut events = match open {
             Some(events) => events,
             None => {
+                self.turns_to(WatchState::Opening);
                 let request = WatchRequest { from, initial_events: false, timeout: self.watch_timeout() };
                 match self.reflector.source.watch(request).await {
                     Ok(events) => {
@@ -255,6 +270,7 @@ impl<K: Object> Run<K> {
                 }
             }
         };
+        self.turns_to(WatchState::Watching);
         let mut count = 0_u64;
         while let Some(event) = events.next().await {
             match event {
@@ -267,6 +283,7 @@ impl<K: Object> Run<K> {
                 Ok(WatchEvent::Deleted(object)) => self.change(Delta::Deleted, object).await?,
                 Ok(WatchEvent::Bookmark(version) | WatchEvent::InitialEventsEnd(version)) => {
                     self.seen = self.seen.max(version);
+                    self.reflector.pulse.heard_bookmark();
                     self.log.push(Delta::Bookmark(version)).await?;
                 }
                 Err(error) => {
@@ -296,9 +313,14 @@ impl<K: Object> Run<K> {
         | Delta::Deleted(object)
         | Delta::Replaced(object) = &delta
         {
+            self.reflector.pulse.heard();
             self.report_damage(object);
         }
         self.log.push(delta).await
+    }
+
+    fn turns_to(&self, state: WatchState) {
+        self.reflector.pulse.turns_to(state);
     }
 
     fn report_damage(&self, object: &Decoded<K>) {
@@ -321,6 +343,7 @@ impl<K: Object> Run<K> {
             Lists::WholeOnce => self.mode = ListMode::Whole,
             Lists::WholeForGood => (self.mode, self.usual) = (ListMode::Whole, ListMode::Whole),
         }
+        self.reflector.pulse.failed(error);
         let (symptom, resource) = (Symptom::of(error), &self.reflector.resource);
         match self.reflector.config.outage.failed(symptom) {
             Some(line) => {

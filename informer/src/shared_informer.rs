@@ -1,8 +1,8 @@
 //! Shared informers: one watch and one cache for many users.
 
 use std::any::Any;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -10,11 +10,12 @@ use steersman_api::{GroupVersionResource, Meta, ObjectKey, ResourceVersion, Uid}
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::delta_fifo::Level;
 use crate::index::{BY_NAMESPACE, BY_OWNER_UID, Index, IndexId, IndexValue, owners};
 use crate::list_watch::ListerWatcher;
 use crate::lister::Lister;
 use crate::processor::{EventHandler, Mailbox, deliver};
-use crate::reflector::{self, Reflector, WatchErrorHook};
+use crate::reflector::{self, Progress, Pulse, Reflector, WatchErrorHook, WatchState};
 use crate::store::{Store, StoreWriter, store};
 use crate::wire::{Object, Selection, View};
 
@@ -48,6 +49,10 @@ pub struct SharedInformer<K: Object> {
     groups: AtomicU64,
     life: Mutex<Life<K>>,
     synced: watch::Sender<bool>,
+    /// How the reflector is doing.
+    pulse: Arc<Pulse>,
+    /// How full the log between reflector and store is. Set at the start.
+    level: OnceLock<Level<K>>,
     stop: CancellationToken,
     /// Cancelled when `run` ends.
     ended: CancellationToken,
@@ -100,6 +105,8 @@ impl<K: Object> SharedInformer<K> {
             groups: AtomicU64::new(0),
             life: Mutex::new(Life::New(writer, received)),
             synced: watch::Sender::new(false),
+            pulse: Arc::default(),
+            level: OnceLock::new(),
             stop: CancellationToken::new(),
             ended: CancellationToken::new(),
             panicked: AtomicBool::new(false),
@@ -139,9 +146,11 @@ impl<K: Object> SharedInformer<K> {
         let groups = self.groups.load(Ordering::Acquire);
         self.source.keep(groups);
         let (producer, consumer) = crate::delta_fifo::delta_fifo(FIFO_CAPACITY);
+        let _ = self.level.set(consumer.level());
         let reflector =
             Reflector::new(Arc::clone(&self.source), self.resource.clone(), self.config.reflector.clone())
-                .on_error(self.config.on_watch_error.clone());
+                .on_error(self.config.on_watch_error.clone())
+                .pulse(Arc::clone(&self.pulse));
         let tables = (writer, self.store.clone());
         let mut pump = Pump::new(tables, consumer, commands, self.config.resync, self.synced.clone());
         tokio::select! {
@@ -166,6 +175,7 @@ impl<K: Object> Drop for Ending<'_, K> {
             self.0.panicked.store(true, Ordering::Release);
             self.0.synced.send_replace(false);
         }
+        self.0.pulse.turns_to(WatchState::Stopped);
         self.0.ended.cancel();
     }
 }
@@ -309,6 +319,10 @@ pub trait AnyInformer: Send + Sync + 'static {
     fn watch_synced(&self) -> watch::Receiver<bool>;
     /// The cache has all changes up to this version.
     fn last_sync_resource_version(&self) -> ResourceVersion;
+    /// How the informer's reflector is doing.
+    fn progress(&self) -> Progress;
+    /// An estimate of the memory of the cache, in bytes. Looks at every object, so call it only when somebody asks.
+    fn bytes(&self) -> usize;
     /// Stops the informer for good.
     fn stop(&self);
     /// Whether the informer ran and has ended, so that the cache grows stale.
@@ -371,6 +385,13 @@ impl<K: Object> AnyInformer for SharedInformer<K> {
     }
     fn last_sync_resource_version(&self) -> ResourceVersion {
         self.store.last_sync_resource_version()
+    }
+    fn progress(&self) -> Progress {
+        let (queued, since) = self.level.get().map_or((0, None), Level::read);
+        self.pulse.progress(queued, since)
+    }
+    fn bytes(&self) -> usize {
+        self.store.bytes()
     }
     fn stop(&self) {
         self.stop.cancel();

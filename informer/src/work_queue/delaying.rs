@@ -44,6 +44,11 @@ impl<K: Key, P: Priority> Waiting<K, P> {
         self.by_moment.first().copied()
     }
 
+    /// The keys and their times, the earliest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, Instant)> {
+        self.by_moment.iter().map(|(key, at)| (key, *at))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.by_moment.len()
     }

@@ -54,6 +54,7 @@ mod ordered;
 mod queue;
 mod rate_limiting;
 mod state;
+mod status;
 mod taken;
 #[cfg(test)]
 mod tests;
@@ -63,6 +64,7 @@ pub use queue::WorkQueue;
 pub use rate_limiting::{
     ItemExponential, MaxOf, OncePerWindow, RateLimiter, TokenBucket, default_controller_rate_limiter,
 };
+pub use status::{QueueStatus, Retry};
 pub use taken::Taken;
 
 /// The type of a queue's keys. The queue clones keys, so they should be cheap to clone.

@@ -69,6 +69,11 @@ impl<K: Clone + Eq + Hash, O: Ord + Clone, V> OrderedKeys<K, O, V> {
         Some((key, place.0, value))
     }
 
+    /// The keys in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &O)> {
+        self.line.iter().map(|((order, _), (key, _))| (key, order))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.line.len()
     }

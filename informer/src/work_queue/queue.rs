@@ -103,6 +103,11 @@ impl<K: Key, P: Priority> WorkQueue<K, P> {
         self.shared.limiter.retries(key)
     }
 
+    /// The number of keys that failed and have not succeeded since, as far as the rate limiter counts them.
+    pub fn failing(&self) -> usize {
+        self.shared.limiter.failing()
+    }
+
     /// Queues the key if it is [parked](Taken::park). If a worker has it, the worker's next attempt to park it queues it instead.
     /// Ignores other keys. The store calls this when it has a change that the key may wait for.
     pub fn wake(&self, key: &K) {

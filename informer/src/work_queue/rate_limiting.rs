@@ -21,6 +21,11 @@ pub trait RateLimiter<K>: Send + Sync {
 
     /// The number of the key's failures since it was last forgotten.
     fn retries(&self, key: &K) -> u32;
+
+    /// The number of keys with failures. Zero if the limiter does not count failures.
+    fn failing(&self) -> usize {
+        0
+    }
 }
 
 /// Upstream's default for controllers: 5 ms after a key's first failure, doubled with each further one, up to 1,000 s; and for
@@ -71,6 +76,10 @@ impl<K: Key> RateLimiter<K> for ItemExponential<K> {
 
     fn retries(&self, key: &K) -> u32 {
         self.failures.lock().get(key).copied().unwrap_or(0)
+    }
+
+    fn failing(&self) -> usize {
+        self.failures.lock().len()
     }
 }
 
@@ -146,6 +155,10 @@ impl<K> RateLimiter<K> for MaxOf<K> {
     fn retries(&self, key: &K) -> u32 {
         self.limiters.iter().map(|limiter| limiter.retries(key)).max().unwrap_or(0)
     }
+
+    fn failing(&self) -> usize {
+        self.limiters.iter().map(|limiter| limiter.failing()).max().unwrap_or(0)
+    }
 }
 
 /// Counts a key's failures within one delay as one failure. They get the rest of that delay, and the inner limiter sees only the
@@ -188,5 +201,9 @@ impl<K: Key, L: RateLimiter<K>> RateLimiter<K> for OncePerWindow<K, L> {
 
     fn retries(&self, key: &K) -> u32 {
         self.inner.retries(key)
+    }
+
+    fn failing(&self) -> usize {
+        self.inner.failing()
     }
 }

@@ -236,6 +236,16 @@ impl<K: Key, P: Priority> State<K, P> {
         self.parked.len()
     }
 
+    /// The delayed keys, the first that is due first.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (&K, Instant)> {
+        self.waiting.iter()
+    }
+
+    /// The parked keys, the first whose deadline comes first.
+    pub(super) fn parked(&self) -> impl Iterator<Item = (&K, Instant)> {
+        self.parked.iter()
+    }
+
     pub(super) fn longest_running(&self, now: Instant) -> Option<(K, Duration)> {
         let (key, work) = self.processing.iter().min_by_key(|(_, work)| work.since)?;
         Some((key.clone(), now - work.since))

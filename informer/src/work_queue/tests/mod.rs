@@ -6,6 +6,7 @@ mod parking;
 mod properties;
 mod queue;
 mod rate_limiting;
+mod status;
 mod stress;
 
 use std::time::Duration;
