@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use steersman_api::{Status, Time};
 
+use crate::own_writes::Awaited;
 use crate::plan::Plan;
 
 /// A controller that syncs the keys of a queue.
@@ -63,6 +64,12 @@ pub trait Controller: Send + Sync + 'static {
     /// The runner calls this at the end of each sync, whether it succeeded, failed or panicked. It does not call this after
     /// [`Observation::Behind`], nor if the sync is dropped under way.
     fn finished(&self, _key: &Self::Key, _sync: FinishedSync<'_, Self::Observed>) {}
+
+    /// The controller's own writes for a key that caches do not show yet, for people who look into a running process. Must
+    /// return at once.
+    fn awaited(&self, _key: &Self::Key) -> Vec<Awaited> {
+        Vec::new()
+    }
 }
 
 /// A sync that has ended.

@@ -8,7 +8,7 @@ use crate::context::ControllerContext;
 use crate::feature_gates;
 use crate::options::{AnyOptions, OptionSet, Options};
 use crate::rbac::Rule;
-use crate::runner::{BuiltController, Controllers, Loop, Metrics};
+use crate::runner::{BuiltController, Controllers, Disabled, Loop, Metrics};
 
 mod selection;
 #[cfg(test)]
@@ -239,22 +239,29 @@ impl Registry {
         metrics: &Metrics,
     ) -> Result<Controllers, Error> {
         let mut built = Vec::new();
-        let mut elsewhere = Vec::new();
+        let (mut elsewhere, mut disabled) = (Vec::new(), Vec::new());
+        let mut disable = |controller, reason: String| disabled.push(Disabled { controller, reason });
         for row in &self.rows {
             let controller = row.name;
             let choice = selection.choice(row);
             if choice == Choice::Disabled {
                 tracing::info!(controller, "Warning: controller is disabled");
+                disable(controller, "--controllers does not enable it".to_owned());
                 continue;
             }
             if row.required_gates().iter().any(|gate| !context.gates.enabled(gate)) {
                 let gates = row.required_gates();
                 tracing::info!(controller, requiredFeatureGates = ?gates, "Controller is disabled by a feature gate");
+                disable(controller, format!("needs the feature gates {}", gates.join(", ")));
                 continue;
             }
             if row.is_of_cloud_provider() {
                 tracing::info!(controller, "Skipping a cloud provider controller");
+                disable(controller, "belongs to cloud providers".to_owned());
                 continue;
+            }
+            if !row.is_here() {
+                disable(controller, "this version does not have it".to_owned());
             }
             match row.provider {
                 Provider::Elsewhere if row.is_experiment() || choice == Choice::Named => {
@@ -275,6 +282,7 @@ impl Registry {
                         }
                         Construction::Declined { reason } => {
                             tracing::info!(controller, reason, "Warning: skipping controller");
+                            disable(controller, reason);
                         }
                     }
                 }
@@ -288,6 +296,7 @@ impl Registry {
             );
         }
         let first_looks = context.first_looks.clone();
-        Ok(Controllers::new(built, context.clock.clone(), metrics.clone(), first_looks))
+        let controllers = Controllers::new(built, context.clock.clone(), metrics.clone(), first_looks);
+        Ok(controllers.with_disabled(disabled))
     }
 }

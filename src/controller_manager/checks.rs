@@ -2,14 +2,26 @@
 
 use std::time::Duration;
 
-use steersman_controller::runner::{ControllerHealth, Controllers};
+use steersman_controller::runner::{CacheHealth, ControllerHealth, Controllers};
 use steersman_informer::SharedInformerFactory;
+use steersman_informer::reflector::{Progress, WatchState};
 
 use crate::serve::health::{Check, Checks};
 
-/// A worker without progress for this long is stuck. A call to the API server, waits in the rate limiter included, takes
-/// less unless the API server is in trouble, and readiness should show that as well.
-const STUCK_AFTER: Duration = Duration::from_secs(60);
+/// A worker without progress for this long is stuck. A call to the API server takes less unless the API server is in trouble,
+/// and readiness should show that as well. Waits for the rate limit count as progress.
+const STUCK_AFTER: Duration = Duration::from_secs(25);
+/// A cache without an open watch for this long is stale. A watch that ends is opened again within a second.
+const UNWATCHED_AFTER: Duration = Duration::from_secs(25);
+/// A cache whose open watch is silent for this long is stale, if the API server sends bookmarks: one comes each minute.
+const SILENT_AFTER: Duration = Duration::from_secs(90);
+/// A cache that has heard nothing for this long is stale, if the API server sends bookmarks, even if its watch is opened again
+/// and again: each watch may delay a bookmark by a minute.
+const UNHEARD_AFTER: Duration = Duration::from_secs(180);
+/// A cache that has not begun to take in a change for this long is stale: a mapping hangs.
+const QUEUED_AFTER: Duration = Duration::from_secs(25);
+/// Maximum length of an error in a report of health, in characters. `/debug/controllers` shows more of it.
+const LONGEST_ERROR: usize = 200;
 
 /// The checks of liveness. The manager is alive if it answers and no informer has panicked, since only a restart brings a
 /// panicked informer back. Caches that do not sync and calls that hang do not count: a restart would not help them.
@@ -28,8 +40,8 @@ fn panicked(informers: &SharedInformerFactory) -> Vec<String> {
     panicked.map(|informer| informer.resource().to_string()).collect()
 }
 
-/// The checks of readiness. The manager is ready if its caches have synced and no worker is stuck, whether it leads or
-/// stands by.
+/// The checks of readiness. The manager is ready if its caches have synced and are up to date, and no worker is stuck, whether
+/// it leads or stands by.
 pub(crate) fn ready(informers: &SharedInformerFactory, controllers: &Controllers) -> Checks {
     let informers = informers.clone();
     let caches = Check::new("caches", move || {
@@ -42,22 +54,48 @@ pub(crate) fn ready(informers: &SharedInformerFactory, controllers: &Controllers
     let each = controllers.names().map(|name| {
         let controllers = controllers.clone();
         Check::new(name, move || {
-            controllers
-                .health()
-                .iter()
-                .find(|health| health.controller == name)
-                .map_or(Ok(()), check_controller)
+            controllers.health().iter().find(|health| health.controller == name).map_or(Ok(()), |health| {
+                let faults = faults(health);
+                if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+            })
         })
     });
     Checks::new([caches].into_iter().chain(each))
 }
 
-fn check_controller(health: &ControllerHealth) -> Result<(), String> {
+/// Why a controller is not ready. Each fault is one line, which names the cache or the worker and its key.
+pub(super) fn faults(health: &ControllerHealth) -> Vec<String> {
     let waits =
         (!health.unsynced.is_empty()).then(|| format!("waiting for caches: {}", health.unsynced.join(", ")));
+    let stale = health.caches.iter().filter_map(|CacheHealth { resource, progress }| {
+        stale(progress).map(|why| format!("the cache of {resource} is stale: {why}"))
+    });
     let stuck = health.stuck(STUCK_AFTER).map(ToString::to_string);
-    let faults: Vec<String> = waits.into_iter().chain(stuck).collect();
-    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+    waits.into_iter().chain(stale).chain(stuck).collect()
+}
+
+/// Why a cache that has synced counts as stale. `None` if it is up to date, as far as the process can tell.
+pub(super) fn stale(progress: &Progress) -> Option<String> {
+    let Progress { state, unwatched_for, silent_for, has_bookmarks, queued, queued_for, .. } = progress;
+    let longer = |time: Option<Duration>, limit: Duration| {
+        time.filter(|time| *time >= limit).map(|time| time.as_secs())
+    };
+    if let Some(seconds) = longer(*unwatched_for, UNWATCHED_AFTER) {
+        let error = progress.last_error.as_ref().map(|last| {
+            let line = last.error.lines().next().unwrap_or_default();
+            format!(", after: {}", line.chars().take(LONGEST_ERROR).collect::<String>())
+        });
+        return Some(format!("{seconds}s without a watch ({state}{})", error.unwrap_or_default()));
+    }
+    if let Some(seconds) = longer(*queued_for, QUEUED_AFTER) {
+        return Some(format!("{queued} changes have waited for {seconds}s to be taken in"));
+    }
+    let silent = silent_for.filter(|_| *has_bookmarks);
+    // A new watch may be silent for as long as one that has just had a bookmark.
+    let within_watch =
+        silent.filter(|_| *state == WatchState::Watching).map(|time| time.min(progress.in_state));
+    let seconds = longer(within_watch, SILENT_AFTER).or_else(|| longer(silent, UNHEARD_AFTER))?;
+    Some(format!("{seconds}s without an event or a bookmark"))
 }
 
 #[cfg(test)]
@@ -66,6 +104,7 @@ mod tests {
 
     use kube::client::Body;
     use steersman_controller::runner::Busy;
+    use steersman_informer::reflector::LastError;
     use steersman_informer::wire::object::Representation;
     use steersman_informer::wire::{DecodeError, Encoding, Selection};
     use steersman_informer::{GroupVersionResource, Meta, Object, factory};
@@ -126,26 +165,87 @@ mod tests {
         assert_eq!(panicked(&informers), [traps.resource().to_string()]);
     }
 
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// The reflector of a cache that is up to date.
+    fn watching() -> Progress {
+        Progress {
+            state: WatchState::Watching,
+            in_state: seconds(300),
+            unwatched_for: None,
+            silent_for: Some(seconds(60)),
+            has_bookmarks: true,
+            lists: 1,
+            failures: 0,
+            last_error: None,
+            queued: 0,
+            queued_for: None,
+        }
+    }
+
     #[test]
-    fn a_controller_is_unhealthy_with_an_unsynced_cache_or_a_stuck_worker() {
+    fn a_controller_is_unhealthy_with_an_unsynced_or_stale_cache_or_a_stuck_worker() {
         let busy = |silent: u64| Busy {
             loop_name: "job".into(),
             worker: 1,
             key: "ns/pi".into(),
-            running_for: Duration::from_secs(300),
-            silent_for: Duration::from_secs(silent),
+            running_for: seconds(300),
+            silent_for: seconds(silent),
         };
-        let health = |unsynced: &[&str], silent| ControllerHealth {
-            controller: "job-controller",
-            unsynced: unsynced.iter().copied().map(str::to_owned).collect(),
-            busy: vec![busy(silent)],
+        let cache = |silent: u64| CacheHealth {
+            resource: "jobs.batch".into(),
+            progress: Progress { silent_for: Some(seconds(silent)), ..watching() },
         };
-        assert_eq!(check_controller(&health(&[], 60)), Ok(()));
-        let stuck = "worker 1 of job has been on ns/pi for 300s, 61s without progress";
-        assert_eq!(check_controller(&health(&[], 61)), Err(stuck.to_owned()));
-        assert_eq!(
-            check_controller(&health(&["pods"], 61)),
-            Err(format!("waiting for caches: pods; {stuck}"))
-        );
+        let faults = |unsynced: &[&str], cache, busy| {
+            let unsynced = unsynced.iter().copied().map(str::to_owned).collect();
+            faults(&ControllerHealth {
+                controller: "job-controller",
+                unsynced,
+                caches: vec![cache],
+                busy: vec![busy],
+            })
+        };
+        assert!(faults(&[], cache(60), busy(25)).is_empty());
+        let stuck = "worker 1 of job has been on ns/pi for 300s, 26s without progress";
+        assert_eq!(faults(&[], cache(60), busy(26)), [stuck]);
+        let stale = "the cache of jobs.batch is stale: 90s without an event or a bookmark";
+        assert_eq!(faults(&["pods"], cache(90), busy(26)), ["waiting for caches: pods", stale, stuck]);
+    }
+
+    #[test]
+    fn a_cache_is_stale_without_a_watch_or_news_or_if_it_takes_nothing_in() {
+        let gone =
+            |state, unwatched| Progress { state, unwatched_for: Some(seconds(unwatched)), ..watching() };
+        let silent = |silent| Progress { silent_for: Some(seconds(silent)), ..watching() };
+        let opened = |ago, silent| Progress {
+            in_state: seconds(ago),
+            silent_for: Some(seconds(silent)),
+            ..watching()
+        };
+        let queued = |queued, since| Progress { queued, queued_for: Some(seconds(since)), ..watching() };
+        let refused = LastError { error: "the API server answered: no\nmore".into(), ago: seconds(3) };
+        for (progress, expected) in [
+            (watching(), None),
+            (gone(WatchState::BackingOff, 24), None),
+            (gone(WatchState::BackingOff, 25), Some("25s without a watch (backing off)")),
+            (gone(WatchState::Listing, 70), Some("70s without a watch (listing)")),
+            (
+                Progress { last_error: Some(refused), ..gone(WatchState::Opening, 30) },
+                Some("30s without a watch (opening the watch, after: the API server answered: no)"),
+            ),
+            (silent(89), None),
+            (silent(90), Some("90s without an event or a bookmark")),
+            // The API server caches no events, so there are no bookmarks of that kind.
+            (Progress { has_bookmarks: false, ..silent(10_000) }, None),
+            (opened(5, 120), None),
+            (opened(90, 120), Some("90s without an event or a bookmark")),
+            (opened(5, 180), Some("180s without an event or a bookmark")),
+            (queued(256, 24), None),
+            (queued(256, 25), Some("256 changes have waited for 25s to be taken in")),
+        ] {
+            assert_eq!(stale(&progress).as_deref(), expected, "{progress:?}");
+        }
     }
 }

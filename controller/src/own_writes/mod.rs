@@ -69,6 +69,17 @@ pub enum Freshness {
     Doubtful,
 }
 
+/// A write of this process that a cache does not show yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// The resource that was written to.
+    pub resource: GroupVersionResource,
+    /// The version that the cache must reach.
+    pub version: ResourceVersion,
+    /// The version that the cache has reached.
+    pub reached: ResourceVersion,
+}
+
 type Version = Box<dyn Fn() -> ResourceVersion + Send + Sync>;
 
 struct Cache {
@@ -163,6 +174,19 @@ impl<K: Hash + Eq + Clone> OwnWrites<K> {
             return Freshness::Doubtful;
         }
         Freshness::Behind { resource: caches[*cache].resource.clone(), newly }
+    }
+
+    /// The writes for `owner` that the caches do not show yet.
+    pub fn awaited(&self, owner: &K) -> Vec<Awaited> {
+        let caches = self.caches.read();
+        let owners = self.owners.lock();
+        let Some(record) = owners.get(owner) else { return Vec::new() };
+        let behind = record.must_see.iter().filter_map(|&(cache, version)| {
+            let Cache { resource, version: reached } = &caches[cache];
+            let reached = reached.as_ref().map(|reached| reached())?;
+            (reached < version).then(|| Awaited { resource: resource.clone(), version, reached })
+        });
+        behind.collect()
     }
 
     /// Awaits a write for `owner`, and remembers the version that it gave an object. If the write fails and may have had an

@@ -200,3 +200,17 @@ async fn a_child_that_was_not_listed_is_gone_until_the_cache_is_as_new_as_the_li
         assert_eq!(gone(child, version), expected, "{seen:?} {child} {version}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn writes_that_no_cache_shows_yet_are_named() {
+    let scene = Scene::new();
+    assert_eq!(scene.writes.awaited(&job()), []);
+    scene.wrote::<Pod>(7).await;
+    scene.wrote::<Job>(5).await;
+    scene.check((5, 3));
+    let awaited =
+        Awaited { resource: resource::<Pod>(), version: ResourceVersion(7), reached: ResourceVersion(3) };
+    assert_eq!(scene.writes.awaited(&job()), [awaited]);
+    scene.check((5, 7));
+    assert_eq!(scene.writes.awaited(&job()), []);
+}

@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 use steersman_informer::AnyInformer;
 use tokio::select;
 use tokio::task::JoinSet;
-use tokio::time::{interval, sleep};
+use tokio::time::{Instant, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::{ControllerHealth, Loop, Metrics, Running};
+use super::{CacheHealth, ControllerHealth, ControllerStatus, Disabled, Loop, Metrics, Running, Stage};
 use crate::children::FirstLooks;
 use crate::context::Clock;
 
@@ -58,6 +58,9 @@ pub struct ShutdownTimeout {
 #[derive(Clone)]
 pub struct Controllers {
     controllers: Arc<[BuiltController]>,
+    /// What each of them is doing, and since when.
+    stages: Arc<[Mutex<(Stage, Instant)>]>,
+    disabled: Arc<[Disabled]>,
     clock: Clock,
     metrics: Metrics,
     first_looks: FirstLooks,
@@ -72,7 +75,21 @@ impl Controllers {
         first_looks: FirstLooks,
     ) -> Self {
         controllers.iter().for_each(|controller| metrics.built(controller.name));
-        Self { controllers: controllers.into(), clock, metrics, first_looks }
+        let stages = controllers.iter().map(|_| Mutex::new((Stage::StandingBy, Instant::now()))).collect();
+        let disabled = Arc::default();
+        Self { controllers: controllers.into(), stages, disabled, clock, metrics, first_looks }
+    }
+
+    /// The same controllers, which know of those that do not run in this process.
+    #[must_use]
+    pub fn with_disabled(mut self, disabled: Vec<Disabled>) -> Self {
+        self.disabled = disabled.into();
+        self
+    }
+
+    /// The controllers that do not run in this process, and why.
+    pub fn disabled(&self) -> &[Disabled] {
+        &self.disabled
     }
 
     /// The controllers' names, in order.
@@ -83,6 +100,26 @@ impl Controllers {
     /// The health of each controller.
     pub fn health(&self) -> Vec<ControllerHealth> {
         self.controllers.iter().map(BuiltController::health).collect()
+    }
+
+    /// Each controller at this moment.
+    pub fn status(&self) -> Vec<ControllerStatus> {
+        let each = self.controllers.iter().zip(&*self.stages).map(|(controller, stage)| {
+            let (stage, since) = *stage.lock();
+            ControllerStatus {
+                controller: controller.name,
+                stage,
+                in_stage: since.elapsed(),
+                caches: controller.caches.iter().map(|cache| cache.resource().to_string()).collect(),
+                unsynced: controller.unsynced(),
+                loops: controller.loops.iter().map(Loop::status).collect(),
+            }
+        });
+        each.collect()
+    }
+
+    fn enter(&self, index: usize, stage: Stage) {
+        *self.stages[index].lock() = (stage, Instant::now());
     }
 
     /// Discards the keys that are added to the queues, until `until` is cancelled. Before the caller runs the
@@ -104,6 +141,7 @@ impl Controllers {
             let (this, stop, left) = (self.clone(), stop.clone(), Arc::clone(&left));
             let span = tracing::info_span!("controller", controller = self.controllers[index].name);
             left.lock().insert(index);
+            self.enter(index, Stage::Starting);
             let run = async move {
                 this.run_one(index, &stop, timing.start_interval).await;
                 left.lock().remove(&index);
@@ -139,6 +177,9 @@ impl Controllers {
             () = reminders => false,
             () = too_late => false,
         };
+        for index in 0..self.controllers.len() {
+            self.enter(index, Stage::StandingBy);
+        }
         if in_time {
             tracing::info!("All controllers terminated");
             return Ok(());
@@ -167,12 +208,14 @@ impl Controllers {
         let begin = async {
             sleep(jitter).await;
             tracing::info!(name: "start", "Starting controller");
+            self.enter(index, Stage::WaitingForCaches);
             controller.wait_for_caches().await;
         };
         if stop.run_until_cancelled(begin).await.is_none() {
             return;
         }
         let mark = self.metrics.running(controller.name);
+        self.enter(index, Stage::Running);
         tracing::info!("Started controller");
         let running =
             Running { controller: controller.name, clock: self.clock.clone(), metrics: self.metrics.clone() };
@@ -186,6 +229,7 @@ impl Controllers {
             }
         }
         drop(mark);
+        self.enter(index, Stage::Ended);
         tracing::info!("Controller terminated");
     }
 }
@@ -195,6 +239,7 @@ impl BuiltController {
         ControllerHealth {
             controller: self.name,
             unsynced: self.unsynced(),
+            caches: self.caches.iter().filter(|cache| cache.has_synced()).map(CacheHealth::of).collect(),
             busy: self.loops.iter().flat_map(Loop::busy).collect(),
         }
     }

@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::Running;
+use super::failures::{Failures, shortened};
 use super::metrics::Outcome;
+use super::status::{LoopSort, LoopStatus};
 use super::sync::{Synced, panic_text, sync};
 use super::watch::{Busy, Post};
 use super::workers::QueueLoop;
@@ -41,6 +43,9 @@ pub(super) trait Run: Send + Sync + 'static {
     fn busy(&self) -> Vec<Busy> {
         Vec::new()
     }
+
+    /// The loop at this moment.
+    fn status(&self) -> LoopStatus;
 }
 
 impl Loop {
@@ -54,6 +59,10 @@ impl Loop {
 
     pub(super) fn busy(&self) -> Vec<Busy> {
         self.0.busy()
+    }
+
+    pub(super) fn status(&self) -> LoopStatus {
+        self.0.status()
     }
 }
 
@@ -82,18 +91,22 @@ pub struct PeriodicLoop<C: Controller> {
     key: C::Key,
     period: Duration,
     post: Post<C::Key>,
+    failures: Failures,
 }
 
 impl<C: Controller> PeriodicLoop<C> {
     /// A loop that syncs `key`, for instance `"all pods"`. The loop is named after the key.
     pub fn new(controller: Arc<C>, key: C::Key, period: Duration) -> Self {
-        Self { controller, key, period, post: Post::new() }
+        Self { controller, key, period, post: Post::new(), failures: Failures::default() }
     }
 
     /// Syncs once, and returns the wait until the next sync.
     async fn tick(&self, running: &Running, stop: &CancellationToken) -> Duration {
         let at_work = self.post.begin(&self.key);
-        let ended = sync(&*self.controller, &self.key, running, stop, || at_work.progress()).await;
+        let ended = self
+            .post
+            .recording(sync(&*self.controller, &self.key, running, stop, || at_work.progress()))
+            .await;
         let (outcome, again) = match ended {
             Synced::Done { requeue_after } => (Outcome::Synced, requeue_after),
             Synced::Behind(at_most) => (Outcome::Behind, Some(at_most)),
@@ -104,6 +117,7 @@ impl<C: Controller> PeriodicLoop<C> {
                     tracing::debug!(%error, "Sync ended");
                 } else {
                     tracing::warn!(%error, "Sync failed, retrying at the end of the period");
+                    self.failures.record(&self.key, &error, running.clock.timestamp());
                 }
                 (Outcome::Failed, requeue_after)
             }
@@ -133,6 +147,11 @@ impl<C: Controller> Run for PeriodicLoop<C> {
     fn busy(&self) -> Vec<Busy> {
         self.post.look("the periodic loop", 0).into_iter().collect()
     }
+
+    fn status(&self) -> LoopStatus {
+        let sort = LoopSort::Periodic { period: self.period };
+        LoopStatus::new(&shortened(self.key.to_string()), sort, self.busy(), self.failures.latest())
+    }
 }
 
 /// A future of the controller's own, which the runner makes anew each time this process begins to lead. The future must
@@ -140,6 +159,7 @@ impl<C: Controller> Run for PeriodicLoop<C> {
 pub struct TaskLoop {
     name: &'static str,
     make: Box<dyn Fn(CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>,
+    failures: Failures,
 }
 
 impl TaskLoop {
@@ -148,16 +168,20 @@ impl TaskLoop {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        Self { name, make: Box::new(move |stop| make(stop).boxed()) }
+        Self { name, make: Box::new(move |stop| make(stop).boxed()), failures: Failures::default() }
     }
 }
 
 impl Run for TaskLoop {
     fn run(self: Arc<Self>, running: Running, stop: CancellationToken) -> BoxFuture<'static, ()> {
         let span = tracing::info_span!("task", controller = running.controller, task = self.name);
-        async move { restarting(&running, &stop, || (self.make)(stop.clone())).await }
+        async move { restarting(&running, &stop, &self.failures, || (self.make)(stop.clone())).await }
             .instrument(span)
             .boxed()
+    }
+
+    fn status(&self) -> LoopStatus {
+        LoopStatus::new(self.name, LoopSort::Task, Vec::new(), self.failures.latest())
     }
 }
 
@@ -166,11 +190,14 @@ impl Run for TaskLoop {
 pub(super) async fn restarting<F: Future<Output = ()>>(
     running: &Running,
     stop: &CancellationToken,
+    failures: &Failures,
     make: impl Fn() -> F,
 ) {
     while let Err(panic) = AssertUnwindSafe(make()).catch_unwind().await {
         running.metrics.panics(running.controller).inc();
-        tracing::error!(error = panic_text(&*panic), "Observed a panic, starting again");
+        let error = panic_text(&*panic);
+        tracing::error!(error, "Observed a panic, starting again");
+        failures.record(&running.controller, &format!("panic: {error}"), running.clock.timestamp());
         if stop.run_until_cancelled(sleep(RESTART_WAIT)).await.is_none() {
             return;
         }

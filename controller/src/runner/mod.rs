@@ -18,8 +18,10 @@
 
 mod batch;
 mod controllers;
+mod failures;
 mod loops;
 mod metrics;
+mod status;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -27,10 +29,14 @@ mod watch;
 mod workers;
 
 pub use controllers::{BuiltController, Controllers, ShutdownTimeout, Timing};
+pub use failures::Failure;
 pub use loops::{Loop, PeriodicLoop, TaskLoop};
 pub use metrics::Metrics;
+pub use status::{
+    ControllerStatus, Disabled, LoopSort, LoopStatus, QueueState, RetryState, Stage, WaitingState,
+};
 pub use sync::MAX_ROUNDS;
-pub use watch::{Busy, ControllerHealth};
+pub use watch::{Busy, CacheHealth, ControllerHealth};
 pub use workers::{GiveUp, QueueLoop};
 
 /// The context that a loop runs in.

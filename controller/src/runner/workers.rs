@@ -13,8 +13,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::Running;
+use super::failures::{Failures, shortened};
 use super::loops::{Run, restarting};
 use super::metrics::Outcome;
+use super::status::{LISTED, LoopSort, LoopStatus, QueueState, RetryState, WaitingState};
 use super::sync::{Synced, sync};
 use super::watch::{Busy, Post};
 use crate::controller::{Controller, SyncError};
@@ -54,13 +56,15 @@ pub struct QueueLoop<C: Controller, P: Priority = ()> {
     posts: Vec<Post<C::Key>>,
     /// Bounds the lines about failures of the API server.
     servers_faults: Throttle,
+    failures: Failures,
 }
 
 impl<C: Controller, P: Priority> QueueLoop<C, P> {
     /// A loop with one worker that gives up as [`GiveUp::UPSTREAM`].
     pub fn new(controller: Arc<C>, queue: WorkQueue<C::Key, P>) -> Self {
         let servers_faults = Throttle::new(SERVERS_FAULT_LINES.0, SERVERS_FAULT_LINES.1);
-        Self { controller, queue, give_up: GiveUp::UPSTREAM, posts: vec![Post::new()], servers_faults }
+        let (posts, failures) = (vec![Post::new()], Failures::default());
+        Self { controller, queue, give_up: GiveUp::UPSTREAM, posts, servers_faults, failures }
     }
 
     /// The same loop with `count` workers, at least one.
@@ -97,8 +101,10 @@ impl<C: Controller, P: Priority> QueueLoop<C, P> {
         running: &Running,
         stop: &CancellationToken,
     ) {
-        let at_work = self.posts[worker].begin(taken.key());
-        let ended = sync(&*self.controller, taken.key(), running, stop, || at_work.progress()).await;
+        let post = &self.posts[worker];
+        let at_work = post.begin(taken.key());
+        let ended =
+            post.recording(sync(&*self.controller, taken.key(), running, stop, || at_work.progress())).await;
         drop(at_work);
         let count = |outcome| running.metrics.synced(running.controller, outcome);
         match ended {
@@ -131,6 +137,9 @@ impl<C: Controller, P: Priority> QueueLoop<C, P> {
     }
 
     fn failed(&self, taken: Taken<C::Key, P>, running: &Running, error: &SyncError) {
+        if !error.is_end_of_leadership() {
+            self.failures.record(taken.key(), error, running.clock.timestamp());
+        }
         let failures = self.queue.retries(taken.key());
         if error.is_servers_fault() {
             let retry_in = taken.retry_within(SERVERS_FAULT_DELAY);
@@ -170,7 +179,7 @@ impl<C: Controller, P: Priority + Sync> Run for QueueLoop<C, P> {
                 let (this, running, stop) = (Arc::clone(&self), running.clone(), stop.clone());
                 let span = tracing::info_span!("worker", controller = running.controller, worker);
                 let work = async move {
-                    restarting(&running, &stop, || this.work(worker, &running, &stop)).await;
+                    restarting(&running, &stop, &this.failures, || this.work(worker, &running, &stop)).await;
                 };
                 workers.spawn(work.instrument(span));
             }
@@ -192,5 +201,32 @@ impl<C: Controller, P: Priority + Sync> Run for QueueLoop<C, P> {
     fn busy(&self) -> Vec<Busy> {
         let looks = self.posts.iter().enumerate().map(|(worker, post)| post.look(self.queue.name(), worker));
         looks.flatten().collect()
+    }
+
+    fn status(&self) -> LoopStatus {
+        let queue = self.queue.status(LISTED);
+        let text = |key: &C::Key| shortened(key.to_string());
+        let retries = queue.retries.iter().map(|retry| RetryState {
+            key: text(&retry.key),
+            failures: retry.failures,
+            due_in: retry.due_in,
+        });
+        let waiting = queue.first_parked.iter().map(|(key, at_most)| WaitingState {
+            key: text(key),
+            at_most: *at_most,
+            awaited: self.controller.awaited(key),
+        });
+        let state = QueueState {
+            workers: self.posts.len(),
+            depth: queue.depth,
+            failing: queue.failing,
+            delayed: queue.delayed,
+            parked: queue.parked,
+            longest_running: queue.longest_running.as_ref().map(|(_, time)| *time),
+            retries: retries.collect(),
+            waiting: waiting.collect(),
+        };
+        let failures = self.failures.latest();
+        LoopStatus::new(self.queue.name(), LoopSort::Queue(state), self.busy(), failures)
     }
 }

@@ -18,6 +18,7 @@ use crate::controller::{Controller, FinishedSync, Observation, StepResult, SyncE
 use crate::plan::{Batch, OnFailure, Pace, Plan};
 
 mod batches;
+mod status;
 mod stopping;
 mod syncs;
 

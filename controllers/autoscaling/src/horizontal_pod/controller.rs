@@ -13,7 +13,7 @@ use steersman_controller::client::{
 };
 use steersman_controller::context::Clock;
 use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
-use steersman_controller::own_writes::{Freshness, OwnWrites};
+use steersman_controller::own_writes::{Awaited, Freshness, OwnWrites};
 use steersman_controller::plan::Plan;
 use steersman_informer::wire::Object;
 use steersman_informer::{Index, IndexValue, Lister, View};
@@ -297,6 +297,10 @@ impl Controller for Autoscaling {
         self.scales.lock().clear();
         self.own_writes.clear();
         self.metrics_api.forget();
+    }
+
+    fn awaited(&self, key: &ObjectKey) -> Vec<Awaited> {
+        self.own_writes.awaited(key)
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {

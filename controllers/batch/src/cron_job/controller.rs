@@ -11,6 +11,7 @@ use steersman_controller::client::{
 };
 use steersman_controller::context::Clock;
 use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
+use steersman_controller::own_writes::Awaited;
 use steersman_controller::plan::Plan;
 use steersman_informer::wire::Object;
 use steersman_kinds::cron_job::{CronJob, CronJobStatus, CronJobTemplate};
@@ -190,6 +191,10 @@ impl Controller for CronJobController {
 
     fn term_begins(&self) {
         self.children.term_begins();
+    }
+
+    fn awaited(&self, key: &ObjectKey) -> Vec<Awaited> {
+        self.children.own_writes().awaited(key)
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {

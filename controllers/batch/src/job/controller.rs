@@ -22,6 +22,7 @@ use steersman_controller::client::{
     Changed, Created, Deleted, StatusWriter, controller_reference, event_reference,
 };
 use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
+use steersman_controller::own_writes::Awaited;
 use steersman_controller::plan::Plan;
 use steersman_controller::pod_control::{PodControl, PodRef};
 use steersman_controller::pod_template::{
@@ -178,6 +179,10 @@ impl Controller for JobController {
     fn term_begins(&self) {
         self.children.term_begins();
         self.backoffs.clear();
+    }
+
+    fn awaited(&self, key: &ObjectKey) -> Vec<Awaited> {
+        self.children.own_writes().awaited(key)
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {

@@ -9,7 +9,7 @@ use steersman_controller::children::FirstLooks;
 use steersman_controller::client::{Client, StatusWriter};
 use steersman_controller::context::ControllerContext;
 use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
-use steersman_controller::own_writes::{Freshness, OwnWrites};
+use steersman_controller::own_writes::{Awaited, Freshness, OwnWrites};
 use steersman_controller::plan::{Batch, Plan};
 use steersman_informer::{AnyInformer, Index, Informer, Lister};
 use steersman_kinds::pod::Pod;
@@ -135,6 +135,10 @@ impl Controller for ClaimController {
 
     fn term_begins(&self) {
         self.own_writes.clear();
+    }
+
+    fn awaited(&self, key: &Key) -> Vec<Awaited> {
+        self.own_writes.awaited(key)
     }
 
     async fn observe(&self, key: &Key) -> Result<Observation<Observed>, SyncError> {

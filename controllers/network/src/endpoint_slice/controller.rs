@@ -8,6 +8,7 @@ use steersman_api::{ArcStr, ObjectKey, Time};
 use steersman_client::events::{EventType, Recorder};
 use steersman_controller::client::event_reference;
 use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
+use steersman_controller::own_writes::Awaited;
 use steersman_controller::plan::Plan;
 use steersman_informer::{Lister, View};
 use steersman_kinds::pod::Placement;
@@ -103,6 +104,10 @@ impl Controller for SliceController {
         self.triggers.lock().clear();
         self.slices.term_begins();
         self.topology.refresh();
+    }
+
+    fn awaited(&self, key: &ObjectKey) -> Vec<Awaited> {
+        self.slices.awaited(key)
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {

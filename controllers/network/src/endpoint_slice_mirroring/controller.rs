@@ -4,6 +4,7 @@ use steersman_api::{ObjectKey, Time};
 use steersman_client::events::{EventType, Recorder};
 use steersman_controller::client::{Client, event_reference};
 use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
+use steersman_controller::own_writes::Awaited;
 use steersman_controller::plan::Plan;
 use steersman_informer::{Lister, Object, View};
 use steersman_kinds::endpoints::Endpoints;
@@ -57,6 +58,10 @@ impl Controller for MirroringController {
     /// Discards what was learnt in an earlier term.
     fn term_begins(&self) {
         self.slices.term_begins();
+    }
+
+    fn awaited(&self, key: &ObjectKey) -> Vec<Awaited> {
+        self.slices.awaited(key)
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {

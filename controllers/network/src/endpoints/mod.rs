@@ -42,7 +42,7 @@ use steersman_controller::context::ControllerContext;
 use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
 use steersman_controller::options;
 use steersman_controller::options::Workers;
-use steersman_controller::own_writes::{Freshness, OwnWrites};
+use steersman_controller::own_writes::{Awaited, Freshness, OwnWrites};
 use steersman_controller::plan::Plan;
 use steersman_controller::rbac::Rule;
 use steersman_controller::registry::{BoxError, Construction, Descriptor};
@@ -253,6 +253,10 @@ impl Controller for EndpointsController {
     /// valid.
     fn term_begins(&self) {
         self.triggers.lock().clear();
+    }
+
+    fn awaited(&self, key: &ObjectKey) -> Vec<Awaited> {
+        self.own_writes.awaited(key)
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {

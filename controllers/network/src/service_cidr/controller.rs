@@ -11,7 +11,7 @@ use steersman_client::events::{EventType, Recorder};
 use steersman_controller::client::{Changed, Client, Patch, Wrote, event_reference};
 use steersman_controller::context::{Clock, ControllerContext};
 use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
-use steersman_controller::own_writes::{Freshness, OwnWrites};
+use steersman_controller::own_writes::{Awaited, Freshness, OwnWrites};
 use steersman_controller::plan::Plan;
 use steersman_informer::wire::Group;
 use steersman_informer::{Change, Informer, Lister, Object};
@@ -158,6 +158,10 @@ impl Controller for ServiceCidrController {
     type Observed = Observed;
     type Step = Step;
     type Outcome = Outcome;
+
+    fn awaited(&self, key: &ObjectKey) -> Vec<Awaited> {
+        self.own_writes.awaited(key)
+    }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
         let observed = match self.own_writes.check(key) {

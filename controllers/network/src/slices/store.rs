@@ -11,7 +11,7 @@ use steersman_controller::call::{Content, PROTOBUF};
 use steersman_controller::children::{FirstLooks, Grounds, Look};
 use steersman_controller::client::{Changed, Client, Created, Delete, Wrote};
 use steersman_controller::controller::SyncError;
-use steersman_controller::own_writes::{Freshness, Listing, OwnWrites};
+use steersman_controller::own_writes::{Awaited, Freshness, Listing, OwnWrites};
 use steersman_informer::index::{Index, IndexValue};
 use steersman_informer::shared_informer::{Change, Informer};
 use steersman_informer::{AnyInformer, Lister, Object, View};
@@ -152,6 +152,11 @@ impl SliceStore {
 
     fn wrote(&self, slice: &Meta) -> bool {
         self.expected.has_version(&slice.uid, slice.resource_version)
+    }
+
+    /// The writes for a service that the cache does not show yet.
+    pub(crate) fn awaited(&self, service: &ObjectKey) -> Vec<Awaited> {
+        self.own_writes.awaited(service)
     }
 
     /// The slices of a service, from the cache if it shows the controller's own writes.

@@ -12,7 +12,7 @@ use steersman_controller::call::{Content, JSON};
 use steersman_controller::children::{FirstLooks, Look};
 use steersman_controller::client::{Client, Created, Delete, Deleted, Wrote, event_reference};
 use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
-use steersman_controller::own_writes::{Freshness, OwnWrites};
+use steersman_controller::own_writes::{Awaited, Freshness, OwnWrites};
 use steersman_controller::plan::Plan;
 use steersman_informer::wire::{Group, Object};
 use steersman_informer::{AnyInformer, Index as CacheIndex, IndexValue, Lister};
@@ -308,6 +308,10 @@ impl Controller for AttachDetachController {
         self.memories.lock().clear();
         self.own_writes.clear();
         self.lists.clear();
+    }
+
+    fn awaited(&self, key: &VolumeName) -> Vec<Awaited> {
+        self.own_writes.awaited(key)
     }
 
     async fn observe(&self, volume: &VolumeName) -> Result<Observation<Observed>, SyncError> {

@@ -7,7 +7,7 @@ use steersman_client::events::{EventType, Recorder};
 use steersman_controller::call::{Content, JSON};
 use steersman_controller::client::{Client, Created, Wrote, event_reference};
 use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
-use steersman_controller::own_writes::{Freshness, OwnWrites};
+use steersman_controller::own_writes::{Awaited, Freshness, OwnWrites};
 use steersman_controller::plan::Plan;
 use steersman_informer::{Lister, View};
 use steersman_kinds::persistent_volume_claim::PersistentVolumeClaim;
@@ -104,6 +104,10 @@ impl Controller for EphemeralVolumeController {
 
     fn term_begins(&self) {
         self.own_writes.clear();
+    }
+
+    fn awaited(&self, key: &ObjectKey) -> Vec<Awaited> {
+        self.own_writes.awaited(key)
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {

@@ -13,6 +13,7 @@ use steersman_controller::client::{
 };
 use steersman_controller::context::ControllerContext;
 use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
+use steersman_controller::own_writes::Awaited;
 use steersman_controller::plan::Plan;
 use steersman_controller::pod_control::{self, PodControl};
 use steersman_controller::pod_template::{PodDraft, PodName, name_prefix};
@@ -223,6 +224,10 @@ impl Controller for DaemonSetController {
         self.pods.term_begins();
         self.revisions.history.term_begins();
         self.back_off.clear();
+    }
+
+    fn awaited(&self, key: &ObjectKey) -> Vec<Awaited> {
+        self.pods.own_writes().awaited(key)
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {

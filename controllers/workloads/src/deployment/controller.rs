@@ -14,6 +14,7 @@ use steersman_controller::client::{
 };
 use steersman_controller::context::ControllerContext;
 use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
+use steersman_controller::own_writes::Awaited;
 use steersman_controller::plan::Plan;
 use steersman_controller::registry::{BoxError, Construction};
 use steersman_controller::runner::{GiveUp, QueueLoop};
@@ -312,6 +313,10 @@ impl Controller for DeploymentController {
 
     fn term_begins(&self) {
         self.children.term_begins();
+    }
+
+    fn awaited(&self, key: &ObjectKey) -> Vec<Awaited> {
+        self.children.own_writes().awaited(key)
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {

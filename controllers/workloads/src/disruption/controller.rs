@@ -10,7 +10,7 @@ use steersman_client::events::{EventType, Recorder};
 use steersman_controller::client::{Changed, Client, StatusChange, StatusWriter, Wrote, event_reference};
 use steersman_controller::context::ControllerContext;
 use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
-use steersman_controller::own_writes::{Freshness, OwnWrites};
+use steersman_controller::own_writes::{Awaited, Freshness, OwnWrites};
 use steersman_controller::plan::Plan;
 use steersman_controller::registry::{BoxError, Construction};
 use steersman_controller::runner::{GiveUp, QueueLoop, TaskLoop};
@@ -231,6 +231,10 @@ impl Controller for Disruption {
     fn term_begins(&self) {
         self.own_writes.clear();
         self.agreements.lock().clear();
+    }
+
+    fn awaited(&self, key: &ObjectKey) -> Vec<Awaited> {
+        self.own_writes.awaited(key)
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {

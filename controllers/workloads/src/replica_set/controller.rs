@@ -11,6 +11,7 @@ use steersman_controller::client::{
 use steersman_controller::context::ControllerContext;
 use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
 use steersman_controller::options::Workers;
+use steersman_controller::own_writes::Awaited;
 use steersman_controller::plan::Plan;
 use steersman_controller::pod_control::{self, PodControl};
 use steersman_controller::pod_template::{PodDraft, PodName, name_prefix};
@@ -167,6 +168,10 @@ impl<O: Replicates> Controller for ReplicaController<O> {
 
     fn term_begins(&self) {
         self.children.term_begins();
+    }
+
+    fn awaited(&self, key: &ObjectKey) -> Vec<Awaited> {
+        self.children.own_writes().awaited(key)
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {

@@ -9,6 +9,7 @@ use steersman_controller::children::{Children, Claim, Family, Sight};
 use steersman_controller::client::{Changed, Client, StatusChange, StatusWriter, event_reference};
 use steersman_controller::context::{Clock, ControllerContext};
 use steersman_controller::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
+use steersman_controller::own_writes::Awaited;
 use steersman_controller::plan::Plan;
 use steersman_controller::registry::{BoxError, Construction};
 use steersman_controller::runner::{GiveUp, QueueLoop};
@@ -176,6 +177,10 @@ impl Controller for StatefulSetController {
         self.children.term_begins();
         self.history.term_begins();
         self.metrics.term_begins();
+    }
+
+    fn awaited(&self, key: &ObjectKey) -> Vec<Awaited> {
+        self.children.own_writes().awaited(key)
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
