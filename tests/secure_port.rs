@@ -266,6 +266,21 @@ async fn masters_may_see_and_set_everything() {
     let answer = admin.get("/debug/flags/v").await;
     assert_eq!((answer.status, &*answer.text), (406, "unsupported http method\n"));
 
+    // Upstream has no such page.
+    if !Manager::is_upstream() {
+        let page = admin.get("/debug/controllers").await;
+        assert_eq!(page.status, 200);
+        assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
+        assert_eq!(page.headers["cache-control"], "no-cache, private");
+        let policy = page.headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+        let json = admin.header("accept", "application/json").get("/debug/controllers").await;
+        let report: Value = serde_json::from_str(&json.text).unwrap();
+        assert!(report["controllers"].as_array().unwrap().len() > 40, "{report:#}");
+        let refused = secure.client().get("/debug/controllers").await;
+        assert_eq!(refused.status, 403);
+    }
+
     let slis = admin.get("/metrics/slis").await;
     assert!(slis.text.contains("kubernetes_healthcheck{name="), "{slis:?}");
     assert!(slis.text.contains(r#",status="success",type="healthz"}"#), "{slis:?}");

@@ -41,6 +41,7 @@ use crate::version;
 
 mod checks;
 mod leading;
+mod report;
 mod secure_port;
 mod troubles;
 
@@ -312,6 +313,7 @@ impl Manager {
             ready: Arc::new(checks::ready(&self.informers, &self.controllers)),
             slis: Slis::new()?,
             configz,
+            controllers: report::reporter(&self.controllers, &self.informers),
             debug: self.debug.clone(),
         })
     }

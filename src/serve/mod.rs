@@ -22,6 +22,7 @@ use crate::version;
 
 mod activity;
 pub(crate) mod caches;
+pub(crate) mod controllers;
 pub(crate) mod health;
 mod limits;
 mod listen;
@@ -32,6 +33,7 @@ pub(crate) mod slis;
 mod tests;
 pub(crate) mod zpages;
 
+use controllers::Reporter;
 use health::{Checks, Reasons};
 use limits::Limits;
 use slis::Slis;
@@ -52,6 +54,8 @@ pub(crate) struct Served {
     pub slis: Slis,
     /// The settings that `/configz` shows.
     pub configz: Value,
+    /// Reports what `/debug/controllers` shows.
+    pub controllers: Reporter,
     /// The pages under `/debug/controllers`.
     pub debug: DebugPages,
 }
@@ -81,12 +85,16 @@ pub(crate) async fn serve(listener: TcpListener, served: Served, stop: Cancellat
 /// The pages of plain HTTP, which asks for no credentials.
 fn plain(served: Served) -> Router {
     let debug = get(local_debug_page).with_state(served.debug.clone());
-    common(served, Reasons::Shown).route("/debug/controllers/{controller}/{page}", debug).fallback(not_found)
+    let controllers = get(controllers::local_page).with_state(Arc::clone(&served.controllers));
+    common(served, Reasons::Shown)
+        .route(controllers::PATH, controllers)
+        .route("/debug/controllers/{controller}/{page}", debug)
+        .fallback(not_found)
 }
 
 /// The pages that both ports have.
 fn common(served: Served, reasons: Reasons) -> Router {
-    let Served { metrics, disabled_metrics, live, ready, slis, configz, debug: _ } = served;
+    let Served { metrics, disabled_metrics, live, ready, slis, configz, controllers: _, debug: _ } = served;
     let page = slis.clone();
     Router::new()
         .route("/metrics", get(gather).with_state((metrics, disabled_metrics)))
@@ -123,10 +131,15 @@ async fn local_debug_page(
     query: Query<Vec<(String, String)>>,
     peer: Option<Extension<SocketAddr>>,
 ) -> Response {
-    if !peer.is_some_and(|Extension(peer)| peer.ip().to_canonical().is_loopback()) {
+    if !is_local(peer) {
         return StatusCode::FORBIDDEN.into_response();
     }
     debug_page(pages, path, query).await
+}
+
+/// Whether a client is on the same machine.
+fn is_local(peer: Option<Extension<SocketAddr>>) -> bool {
+    peer.is_some_and(|Extension(peer)| peer.ip().to_canonical().is_loopback())
 }
 
 /// A debugging page of a controller.

@@ -18,7 +18,7 @@ use tower::ServiceExt;
 
 use super::health::Reasons;
 use super::zpages::{self, Component};
-use super::{Served, common, debug_page, not_found};
+use super::{Served, common, controllers, debug_page, not_found};
 use crate::logging;
 
 /// Maximum size of a request's body, in bytes: a number for `/debug/flags/v`.
@@ -119,7 +119,10 @@ impl Service for Secure {
 
 fn router(served: Served, component: Component, debugging: Debugging) -> Router {
     let pages = get(debug_page).with_state(served.debug.clone());
-    let router = common(served, Reasons::Withheld).route("/debug/controllers/{controller}/{page}", pages);
+    let of_controllers = get(controllers::page).with_state(Arc::clone(&served.controllers));
+    let router = common(served, Reasons::Withheld)
+        .route(controllers::PATH, of_controllers)
+        .route("/debug/controllers/{controller}/{page}", pages);
     let router = match debugging {
         Debugging::On => router.route("/debug/flags/v", any(set_verbosity)),
         Debugging::Off => router,

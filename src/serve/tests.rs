@@ -35,6 +35,7 @@ impl Port {
             ready: Arc::new(Checks::new([])),
             slis: Slis::new().unwrap(),
             configz: Value::Null,
+            controllers: Arc::new(controllers::report::Report::default),
             debug: DebugPages::default(),
         };
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
