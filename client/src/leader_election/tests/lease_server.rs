@@ -4,7 +4,7 @@ use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt, channel::mpsc};
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use kube::client::Body;
@@ -109,7 +109,9 @@ impl LeaseServer {
             async move {
                 let weather = link.weather();
                 if crate::traffic::is_watch(&request) {
-                    return server.watch(&name, &request, &link).await;
+                    let uri = request.uri().clone();
+                    drop(request);
+                    return server.watch(&name, &uri, &link).await;
                 }
                 let (code, body) = match weather {
                     Weather::Hangs => pending().await,
@@ -131,14 +133,9 @@ impl LeaseServer {
         kube::Client::new(service, "default")
     }
 
-    async fn watch(
-        &self,
-        from: &str,
-        request: &Request<Body>,
-        link: &Link,
-    ) -> Result<Response<RawBody>, tower::BoxError> {
-        assert_eq!(request.uri().path(), PATH);
-        let query = request.uri().query().unwrap();
+    async fn watch(&self, from: &str, uri: &Uri, link: &Link) -> Result<Response<RawBody>, tower::BoxError> {
+        assert_eq!(uri.path(), PATH);
+        let query = uri.query().unwrap();
         assert!(query.contains("fieldSelector=metadata.name%3Dtest"), "{query}");
         let (lines, events) = mpsc::unbounded();
         self.0.lock().calls.push(Call { at: Instant::now(), method: watch_method(), from: from.to_owned() });
