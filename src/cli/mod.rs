@@ -57,7 +57,12 @@ pub(crate) enum Invocation {
 
 /// Kubernetes's controller manager and node agent in one small process.
 #[derive(Parser)]
-#[command(name = "steersman", disable_version_flag = true, arg_required_else_help = true)]
+#[command(
+    name = "steersman",
+    bin_name = "steersman",
+    disable_version_flag = true,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -169,14 +174,16 @@ fn command() -> clap::Command {
 
 /// The command line's grammar.
 fn grammar() -> clap::Command {
-    Cli::command()
-        .mut_subcommand("controller-manager", |manager| {
+    Cli::command().mut_subcommands(|command| match command.get_name() {
+        "controller-manager" => {
             let flags =
                 controller_manager::flags_of_controllers().chain(upstream::CONTROLLER_MANAGER.flags());
-            pflag::go_like(controller_manager::describe(manager).args(flags))
-        })
-        .mut_subcommand("node", |node| pflag::go_like(node::describe(node)))
-        .mut_subcommand("standalone", |all| pflag::go_like(standalone::describe(all)))
+            pflag::go_like(controller_manager::describe(command).args(flags))
+        }
+        "node" => pflag::go_like(node::describe(command)),
+        "standalone" => pflag::go_like(standalone::describe(command)),
+        _ => command,
+    })
 }
 
 /// The arguments of the subcommand.
