@@ -1,5 +1,4 @@
 //! The manifests say what the program needs, and name controllers that it has.
-#![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
 use std::collections::BTreeSet;
 use std::path::Path;
