@@ -54,9 +54,9 @@ find_prometheus() {
   if command -v prometheus >/dev/null && command -v promtool >/dev/null; then return; fi
   mkdir "$state/package"
   (
-    cd "$state/package"
-    apt-get download prometheus || { apt-get update -q && apt-get download prometheus; }
-    dpkg-deb --extract prometheus_*.deb .
+    cd "$state/package" &&
+      { apt-get download prometheus || { apt-get update -q && apt-get download prometheus; }; } &&
+      dpkg-deb --extract prometheus_*.deb .
   ) >"$state/package.log" 2>&1 || { echo "Prometheus can't be had: $(tail -n 1 "$state/package.log")" >&2; exit 77; }
   PATH=$state/package/usr/bin:$PATH
 }
