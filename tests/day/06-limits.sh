@@ -33,6 +33,7 @@ does 'a budget' create poddisruptionbudget web --selector app=web --min-availabl
 field 'allows one disruption' poddisruptionbudget/web .status.disruptionsAllowed 1
 field 'knows the healthy pods' poddisruptionbudget/web .status.currentHealthy 3
 does 'fewer pods' scale deployment web --replicas 2
+count 'the third is gone' 2 pods --selector app=web
 field 'it allows none' poddisruptionbudget/web .status.disruptionsAllowed 0
 field 'and says so' poddisruptionbudget/web '.status.conditions[?(@.type=="DisruptionAllowed")].reason' InsufficientPods
 pod=$(k get pods --selector app=web --output 'jsonpath={.items[0].metadata.name}')
