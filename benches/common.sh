@@ -91,12 +91,12 @@ processor_time() {
   echo $(((${12} + ${13}) * 1000 / $(getconf CLK_TCK)))
 }
 
-# settle PID [PERCENT]: waits until it does next to nothing (under 1 % of a processor for 3 s, or as much as is said), for
-# 90 s at the most.
+# settle PID [PERCENT]: waits until the process uses less than PERCENT (1) of a processor for 3 s. Fails after `settle_for`
+# seconds (90).
 settle() {
   local before now quiet=0 rest=$((${2:-1} * 10))
   before=$(processor_time "$1")
-  for _ in $(seq 90); do
+  for _ in $(seq "${settle_for:-90}"); do
     sleep 1
     kill -0 "$1" 2>/dev/null || { echo "process $1 ended" >&2; return 1; }
     now=$(processor_time "$1")
@@ -122,9 +122,34 @@ milliseconds() {
 # median: of the numbers on standard input.
 median() { sort -n | awk '{all[NR] = $1} END {print all[int((NR + 1) / 2)]}'; }
 
+# worst, total: the largest of the numbers on standard input, and their sum.
+worst() { sort -g | tail -n 1; }
+total() { awk '{sum += $1} END {print sum + 0}'; }
+
 # heading OURS THEIRS, row WHAT UNIT OURS THEIRS: a table with the ratio of the two.
 heading() { printf '\n%-46s %14s %14s %8s\n' "" "$1" "$2" "ratio"; }
 row() {
   awk -v what="$1 ($2)" -v ours="$3" -v theirs="$4" 'BEGIN {
     printf "%-46s %14.6g %14.6g %8s\n", what, ours, theirs, (theirs > 0 ? sprintf("%.3f", ours / theirs) : "-") }'
+}
+
+# ratio OURS THEIRS: prints it with three digits, or nothing if one of the two is missing.
+ratio() { awk -v ours="$1" -v theirs="$2" 'BEGIN { if (ours != "" && theirs > 0) printf "%.3f", ours / theirs }'; }
+
+# at_most WHAT LIMIT MEASURED [UNIT], at_least WHAT LIMIT MEASURED [UNIT]: a line that compares a figure with what is asked for.
+# A missed limit does not fail the script.
+at_most() { verdict "$1" most "$2" "$3" "${4:-}"; }
+at_least() { verdict "$1" least "$2" "$3" "${4:-}"; }
+verdict() {
+  awk -v what="$1" -v side="$2" -v limit="$3" -v measured="$4" -v unit="${5:+ $5}" 'BEGIN {
+    if (measured == "") result = "not measured"
+    else if (side == "most" ? measured + 0 <= limit + 0 : measured + 0 >= limit + 0) result = "measured: " measured unit "; holds"
+    else result = "measured: " measured unit "; MISSED"
+    printf "%-52s asked: at %s %s%s; %s\n", what, side, limit, unit, result }'
+}
+
+# verdicts [SCALE]: the heading above such lines. Sizes that were divided by SCALE are not those that the limits are for.
+verdicts() {
+  printf '\nLimits (ratios are of steersman to kube-controller-manager):\n'
+  if [ "${1:-1}" -ne 1 ]; then echo "They are asked for at SCALE 1; this run has SCALE $1."; fi
 }

@@ -10,6 +10,10 @@ KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
 export KUBEBUILDER_ASSETS
 managers=(kube-controller-manager steersman)
 
+# Flags for the control plane's keys. Without them, the controllers that sign tokens and certificates do not run.
+keys=(--service-account-private-key-file "$state/cluster/sa.key" --root-ca-file "$state/cluster/certs/apiserver.crt"
+  --cluster-signing-cert-file "$state/cluster/pki/ca.crt" --cluster-signing-key-file "$state/cluster/pki/ca.key")
+
 # start_manager NAME: in the background; `manager` is its process id, its log is in $state/NAME.log, and it serves HTTP at
 # `port`: the real one with TLS.
 start_manager() {
@@ -67,3 +71,8 @@ cost() {
 
 # figure WHAT UNIT NOTE: a row with the medians of what was noted of both managers.
 figure() { row "$1" "$2" "$(median <"$state/steersman.$3")" "$(median <"$state/kube-controller-manager.$3")"; }
+
+# asked WHAT LIMIT NOTE: a verdict on the ratio of the medians of what was noted of both managers.
+asked() {
+  at_most "$1" "$2" "$(ratio "$(median <"$state/steersman.$3")" "$(median <"$state/kube-controller-manager.$3")")"
+}
