@@ -11,7 +11,8 @@
 # - duplicates: ReplicaSets and pods that were created beyond those that the Deployment needs;
 # - late writes: what the old leader wrote after the first write of its successor;
 # - exits: leaders that ended because they lost the lease.
-# STEERSMAN and LOAD name other builds. Needs jq and curl.
+# At the end it compares steersman's figures with what is asked for, of 50 rounds. PEER_ROUNDS is the number of rounds with
+# kube-controller-manager, if that differs. STEERSMAN and LOAD name other builds. Needs jq and curl.
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/common.sh"
 rounds=${1:-5}
@@ -19,6 +20,7 @@ pods=${2:-20000}
 manners=("${@:3}")
 if [ ${#manners[@]} -eq 0 ]; then manners=(term kill stop cut); fi
 replicas=5
+lease=15000 # ms: the default of --leader-elect-lease-duration
 ours=${STEERSMAN:-$(build bin steersman)}
 load=${LOAD:-$(build bin steersman-load steersman-load)}
 build_peers
@@ -172,6 +174,7 @@ round() {
   found=$leader leader=$standby standby=$found
 }
 
+# measure NAME ROUNDS: all manners of one manager.
 measure() {
   name=$1 leader=a standby=b
   rm -f "$AUDIT"
@@ -187,7 +190,7 @@ measure() {
   settle "${process[b]}"
   local manner number
   for manner in "${manners[@]}"; do
-    for number in $(seq "$rounds"); do round "$manner" "$number"; done
+    for number in $(seq "$2"); do round "$manner" "$number"; done
   done
   local slot
   for slot in a b; do
@@ -196,11 +199,9 @@ measure() {
   done
 }
 
-measure kube-controller-manager
-measure steersman
+measure kube-controller-manager "${PEER_ROUNDS:-$rounds}"
+measure steersman "$rounds"
 
-worst() { sort -n | tail -n 1; }
-total() { awk '{sum += $1} END {print sum + 0}'; }
 figure() { # figure WHAT UNIT NOTE OF: a row with one number of what was noted of each manager
   row "$1" "$2" "$("$4" <"$state/steersman.$3")" "$("$4" <"$state/kube-controller-manager.$3")"
 }
@@ -208,8 +209,20 @@ declare -A title=([term]=SIGTERM [kill]=SIGKILL [stop]=SIGSTOP [cut]="network cu
 heading steersman kube-c-m
 for manner in "${manners[@]}"; do
   figure "${title[$manner]}: first write, median" ms "$manner.time" median
-  figure "${title[$manner]}: first write, worst of $rounds" ms "$manner.time" worst
+  figure "${title[$manner]}: first write, worst" ms "$manner.time" worst
   figure "${title[$manner]}: duplicates" objects "$manner.duplicates" total
   figure "${title[$manner]}: late writes" writes "$manner.late" total
   case $manner in stop | cut) figure "${title[$manner]}: exits" processes "$manner.exits" total ;; esac
+done
+
+verdicts 1
+of() { "$2" <"$state/steersman.$1"; } # of NOTE OF: one number of what was noted of steersman
+for manner in "${manners[@]}"; do
+  case $manner in
+    term) at_most "SIGTERM: first write, worst of $rounds" 1000 "$(of term.time worst)" ms ;;
+    kill) at_most "SIGKILL: first write, worst of $rounds" $((lease + 1000)) "$(of kill.time worst)" ms ;;
+    stop | cut) at_most "${title[$manner]}: exits for a lost lease" 0 "$(of "$manner.exits" total)" processes ;;
+  esac
+  at_most "${title[$manner]}: duplicates" 0 "$(of "$manner.duplicates" total)" objects
+  at_most "${title[$manner]}: late writes" 0 "$(of "$manner.late" total)" writes
 done
