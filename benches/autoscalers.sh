@@ -52,3 +52,5 @@ heading steersman kube-c-m
 figure "$count autoscalers, $periods periods: processor time" ms processor
 figure "statuses written meanwhile" calls writes
 figure "peak resident memory" MB peak
+verdicts 1
+asked "$count autoscalers, $periods periods: processor time" 0.2 processor

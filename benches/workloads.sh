@@ -61,3 +61,6 @@ figure "start until at rest: processor time" ms cold.processor
 figure "label on $((3000 / scale)) Deployments: processor time" ms label.processor
 figure "$((200 / scale)) Deployments of 10 rolled: wall time" ms roll.wall
 figure "$((200 / scale)) Deployments of 10 rolled: processor time" ms roll.processor
+verdicts "$scale"
+asked "$((200 / scale)) Deployments of 10 rolled: wall time" 1 roll.wall
+asked "$((200 / scale)) Deployments of 10 rolled: processor time" 0.333 roll.processor
