@@ -42,7 +42,10 @@ finish() {
   if [ -n "${running:-}" ]; then
     kill "$running" 2>/dev/null || true
     wait "$running" 2>/dev/null || true
-    if [ "$code" -ne 0 ]; then tail -n 30 "$state/manager.log" >&2; fi
+    if [ "$code" -ne 0 ]; then
+      tail -n 10 "$state/manager.log" >&2
+      if [ -n "${agent:-}" ]; then tail -n 20 "$state/node.log" >&2; else grep -E '^[EW]' "$cluster/kubelet.log" | tail -n 20 >&2; fi
+    fi
     cp "$state/manager.log" "${MANAGER_LOG:-/dev/null}" || true
   fi
   "$shared/cluster/cluster.sh" down || true

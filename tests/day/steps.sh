@@ -23,7 +23,9 @@ passed() { steps=$((steps + 1)); echo "ok $name: $1"; }
 failed() { # failed STEP WHY
   steps=$((steps + 1)) failures=$((failures + 1))
   echo "FAILED $name: $1"
-  printf '  %s\n' "$2" | head -n 12 >&2
+  printf '  %s: %s\n' "$1" "$2" | head -n 12 >&2
+  # Why a pod does not run, its events tell.
+  k get events --sort-by .lastTimestamp --no-headers 2>/dev/null | tail -n 6 | cut -c 1-400 | sed 's/^/    /' >&2 || true
 }
 
 # does STEP ARGUMENTS...: kubectl must accept it. The standard input is passed on.
