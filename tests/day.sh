@@ -57,6 +57,8 @@ trap 'exit 130' INT TERM
 
 # shellcheck source=tests/day/steps.sh
 . "$here/day/steps.sh"
+# shellcheck source=tests/kubelet.sh
+. "$here/kubelet.sh"
 
 # Starts `steersman node` as node1, with that node's certificate.
 start_node() {
@@ -87,12 +89,9 @@ YAML
 }
 
 cluster=$CLUSTER_DIR
-if [ -n "${NODE:-}" ]; then
-  API_FLAGS=--enable-bootstrap-token-auth "$shared/cluster/cluster.sh" up scheduler >&2
-  start_node
-else
-  API_FLAGS=--enable-bootstrap-token-auth "$shared/cluster/cluster.sh" up scheduler kubelet >&2
-fi
+API_FLAGS=--enable-bootstrap-token-auth "$shared/cluster/cluster.sh" up scheduler >&2
+# shellcheck disable=SC2119 # it needs no more configuration
+if [ -n "${NODE:-}" ]; then start_node; else start_kubelet; fi
 flags=(--kubeconfig "$KUBECONFIG" --leader-elect=false --use-service-account-credentials
   '--controllers=*,bootstrap-signer-controller,token-cleaner-controller'
   --root-ca-file "$cluster/certs/apiserver.crt" --service-account-private-key-file "$cluster/sa.key"
