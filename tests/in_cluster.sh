@@ -2,6 +2,9 @@
 # Runs the images of an archive in a real cluster, in containers: two replicas from manifests/controller-manager beside the real
 # kube-controller-manager, with a failover; then, alone, the static pod that kubeadm writes with only its image changed.
 #
+# Prometheus scrapes both by the ServiceMonitors of manifests/monitoring, over HTTPS with a token, and evaluates kubernetes-mixin's
+# alerts and ours.
+#
 #   tests/in_cluster.sh ARCHIVE [CHAPTER...]
 #
 # ARCHIVE is what image/pack.sh makes. CHAPTER is the name of a file in tests/in_cluster, without its ending; without any, all
@@ -10,7 +13,8 @@
 #
 # The cluster is made by ../shared/cluster: etcd, kube-apiserver, kube-scheduler, kube-controller-manager and kubelet. It has no
 # service proxy: a rule of iptables leads 10.0.0.1:443 to the API server. Needs root, curl, jq, openssl, and a free port 10257
-# and no /etc/kubernetes on this machine: kubeadm's manifest names both. KUBEBUILDER_ASSETS names the folder of Kubernetes's
+# and no /etc/kubernetes on this machine: kubeadm's manifest names both. Prometheus is Debian's package, unless it is on the PATH;
+# where it can't be had, that is said and the rest runs. KUBEBUILDER_ASSETS names the folder of Kubernetes's
 # programs, RUNTIME_ENDPOINT the socket of a containerd; without it, one is started. MANIFESTS is the folder with the Deployment,
 # by default manifests/controller-manager.
 set -euo pipefail
@@ -18,7 +22,7 @@ export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
 repository=$(dirname "$here")
 shared=$repository/../shared
-if [ $# -lt 1 ]; then sed -n '2,17s/^# \{0,1\}//p' "$0" >&2; exit 2; fi
+if [ $# -lt 1 ]; then sed -n '2,21s/^# \{0,1\}//p' "$0" >&2; exit 2; fi
 archive=$(realpath "$1")
 shift
 [ -f "$archive" ] || { echo "no such archive: $archive" >&2; exit 2; }
@@ -46,6 +50,7 @@ finish() {
     tail -n 5 "$CLUSTER_DIR/kubelet.log" >&2 || true
     find "$state/logs" -path '*controller-manager*' -name '*.log' -exec tail -n 15 {} + >&2 || true
   fi
+  stop_prometheus
   [ ${#rule[@]} -eq 0 ] || iptables -t nat -D "${rule[@]}" || true
   if [ -d "$CLUSTER_DIR" ]; then "$shared/cluster/cluster.sh" down || true; fi
   if [ -n "$runtime_dir" ]; then
@@ -71,7 +76,12 @@ done
 . "$here/day/steps.sh"
 # shellcheck source=tests/in_cluster/steps.sh
 . "$here/in_cluster/steps.sh"
+# shellcheck source=tests/kubelet.sh
+. "$here/kubelet.sh"
+# shellcheck source=tests/monitoring/prometheus.sh
+. "$here/monitoring/prometheus.sh"
 
+if find_prometheus; then watched=1; else watched=''; fi
 if [ -z "${RUNTIME_ENDPOINT:-}" ]; then
   runtime_dir=$state/containerd
   eval "$(RUNTIME_DIR=$runtime_dir "$shared/cluster/containerd.sh" up)"
@@ -84,7 +94,11 @@ API_PORT=$(free_port) ETCD_PORT=$(free_port) KCM_PORT=$(free_port) CONTROLLERS=$
 "$shared/cluster/cluster.sh" up controller-manager scheduler >&2
 rule=(PREROUTING --destination 10.0.0.1/32 --protocol tcp --dport 443 --jump REDIRECT --to-ports "$API_PORT")
 iptables -t nat -I "${rule[@]}"
-start_kubelet
+# The folder that kubeadm gives the kubelet for static pods.
+mkdir -p "$state/kubernetes/manifests" "$state/kubernetes/pki"
+ln -s "$state/kubernetes" /etc/kubernetes
+start_kubelet "podLogsDir: $state/logs" "staticPodPath: /etc/kubernetes/manifests"
+if [ -n "$watched" ]; then write_rules; prepare_monitoring; fi
 
 namespaces=()
 for chapter in "${chapters[@]}"; do

@@ -24,7 +24,7 @@ manager=$1
 
 state=$(mktemp -d)
 export CLUSTER_DIR=$state/cluster KUBECONFIG=$state/cluster/kubeconfig
-manager_id='' prometheus_id='' discovery_id=''
+manager_id=''
 
 # stop PID: asks it to end, and waits until it has.
 stop() {
@@ -37,8 +37,7 @@ finish() {
   trap - EXIT
   if [ "$code" -ne 0 ] && [ "$code" -ne 77 ]; then tail -n 20 "$state"/*.log >&2 2>/dev/null || true; fi
   if [ -n "$manager_id" ]; then stop "$manager_id"; fi
-  if [ -n "$prometheus_id" ]; then stop "$prometheus_id"; fi
-  if [ -n "$discovery_id" ]; then stop "$discovery_id"; fi
+  stop_prometheus
   if [ -d "$CLUSTER_DIR" ]; then "$shared/cluster/cluster.sh" down || true; fi
   rm -rf "$state"
   exit "$code"
@@ -48,18 +47,8 @@ trap 'exit 130' INT TERM
 
 # shellcheck source=tests/monitoring/steps.sh
 . "$here/steps.sh"
-
-# Puts `prometheus` and `promtool` on the PATH.
-find_prometheus() {
-  if command -v prometheus >/dev/null && command -v promtool >/dev/null; then return; fi
-  mkdir "$state/package"
-  (
-    cd "$state/package" &&
-      { apt-get download prometheus || { apt-get update -q && apt-get download prometheus; }; } &&
-      dpkg-deb --extract prometheus_*.deb .
-  ) >"$state/package.log" 2>&1 || { echo "Prometheus can't be had: $(tail -n 1 "$state/package.log")" >&2; exit 77; }
-  PATH=$state/package/usr/bin:$PATH
-}
+# shellcheck source=tests/monitoring/prometheus.sh
+. "$here/prometheus.sh"
 
 # A port that nobody listens on, nor on the next one, below those that the system gives to connections.
 free_port() {
@@ -74,12 +63,10 @@ free_port() {
   done
 }
 
-find_prometheus
+find_prometheus || exit 77
 rules=$state/rules
-mkdir "$rules" "$state/unit"
-# The PrometheusRule as a file of Prometheus's own.
-sed '1,/^spec:$/d; s/^  //' "$repository/manifests/monitoring/common/alerts.yaml" >"$rules/ours.yaml"
-cp "$here/mixin/alerts.yaml" "$rules/mixin.yaml"
+write_rules
+mkdir "$state/unit"
 
 does "rules: kubernetes-mixin's are valid" promtool check rules "$rules/mixin.yaml"
 does "rules: ours are valid" promtool check rules "$rules/ours.yaml"
@@ -97,11 +84,7 @@ API_PORT=$(free_port)
 ETCD_PORT=$(free_port)
 export API_PORT ETCD_PORT
 "$shared/cluster/cluster.sh" up >&2
-api=127.0.0.1:$API_PORT
-k apply -f "$here/operator-crds.yaml" >/dev/null
-k wait --for condition=Established crd/servicemonitors.monitoring.coreos.com crd/prometheusrules.monitoring.coreos.com >/dev/null
-k create namespace monitoring >/dev/null
-k --namespace monitoring create serviceaccount prometheus-k8s >/dev/null
+prepare_monitoring
 does "manifests: in-place applies" k apply -k "$repository/manifests/monitoring/in-place"
 does "manifests: beside applies" k apply -k "$repository/manifests/monitoring/beside"
 
@@ -137,28 +120,9 @@ k create -f - >/dev/null <<<'{"apiVersion": "v1", "kind": "Node", "metadata": {"
 start_manager
 stand_for controller-manager component=kube-controller-manager,tier=control-plane
 
-# Prometheus, with the rights of the manifests.
-k --namespace monitoring create token prometheus-k8s >"$state/token"
-k --namespace kube-system get servicemonitors --output json |
-  jq --arg api "$api" --arg token "$state/token" --arg targets "$state/targets.json" \
-    --arg pod "$pod_address" --arg address "127.0.0.1:$manager_port" --from-file "$here/scrape.jq" >"$state/prometheus.yml"
-# Keeps the targets up to date, with Prometheus's token.
-discover() {
-  local token
-  token=$(<"$state/token")
-  while sleep 0.5; do
-    if curl -sSk --fail --header "Authorization: Bearer $token" "https://$api/api/v1/namespaces/kube-system/{services,endpoints}" |
-      jq --null-input --from-file "$here/targets.jq" >"$state/targets.new"; then mv "$state/targets.new" "$state/targets.json"; fi
-  done
-}
-discover >"$state/discovery.log" 2>&1 &
-discovery_id=$!
+# The pod is asked at the manager's address, since no kubelet gives it one that can be reached.
 minutes_to_seconds "$rules"/*.yaml
-prometheus_port=$(free_port)
-does "Prometheus accepts its configuration" promtool check config "$state/prometheus.yml"
-prometheus --config.file "$state/prometheus.yml" --storage.tsdb.path "$state/data" --log.level warn \
-  --web.listen-address "127.0.0.1:$prometheus_port" >"$state/prometheus.log" 2>&1 </dev/null &
-prometheus_id=$!
+start_prometheus "$pod_address" "127.0.0.1:$manager_port"
 
 comes "the manager is scraped over HTTPS, with the token, as kube-controller-manager" \
   some 'up{job="kube-controller-manager", namespace="kube-system"} == 1'

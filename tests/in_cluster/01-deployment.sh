@@ -1,5 +1,5 @@
 # Two replicas from $MANIFESTS, beside the real kube-controller-manager: one leads and works; it is killed, then deleted, and
-# each time the work goes on.
+# each time the work goes on, and Prometheus sees one leader.
 # shellcheck shell=bash disable=SC2154
 
 lease=steersman-controller-manager
@@ -43,6 +43,7 @@ for pod in $(ours); do
 done
 comes "one of them leads" one_leads
 comes "the metrics say that one leads" one_says_it_leads
+watched steersman-controller-manager 2 beside
 works before
 
 before=$(leader "$lease")
@@ -51,6 +52,7 @@ comes "another takes the lease once it has run out" led_anew "$lease" "$before"
 works after-the-kill
 comes "the one that was killed is started again" both_ready
 comes "the metrics say that one leads after the kill" one_says_it_leads
+still_watched steersman-controller-manager 2 "after the kill"
 
 before=$(leader "$lease")
 does "the leader is deleted" --namespace kube-system delete pod "$(leading_pod)" --wait=false
@@ -61,5 +63,7 @@ comes "both replicas are ready again" both_ready
 shows "only the one that was killed was started again" '(0 )*(0|1)( 0)*' --namespace kube-system get pods --selector "$labels" \
   --output 'jsonpath={.items[*].status.containerStatuses[0].restartCount}'
 
+still_watched steersman-controller-manager 2 "after the deletion"
+stop_prometheus
 does "the manifests are deleted" --namespace kube-system delete --kustomize "$state/overlay"
 gone "no pod is left" --namespace kube-system pods --selector "$labels"

@@ -59,12 +59,19 @@ comes "its liveness probe succeeds" probed Liveness
 answers "it is healthy without credentials, at kubeadm's port" 200 https://127.0.0.1:10257/healthz
 scraper
 scraped "the static pod" https://127.0.0.1:10257
+# kubeadm binds the port to 127.0.0.1.
+watched kube-controller-manager 1 in-place "$address" 127.0.0.1:10257
 
 before=$(leader kube-controller-manager)
 kills "it is killed" "$pod"
 comes "the kubelet starts it again" restarted
 comes "it leads again once the lease has run out" led_anew kube-controller-manager "$before"
 works again
+still_watched kube-controller-manager 1 "after the kill"
+if [ -n "$watched" ]; then
+  comes "Prometheus: KubeControllerManagerDown is not even pending" none 'ALERTS{alertname="KubeControllerManagerDown"}'
+fi
+stop_prometheus
 
 # Before the kubelet stops, nothing is left for it to do.
 does "the namespaces of all chapters are deleted" delete namespace "${namespaces[@]}" --wait=false

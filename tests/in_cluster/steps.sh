@@ -15,17 +15,12 @@ free_port() {
 
 containers() { ctr --address "${RUNTIME_ENDPOINT#unix://}" --namespace k8s.io "$@"; }
 
-# import ARCHIVE: gives its images to the runtime; `image` and `root_image` are their names. No image is collected as garbage,
-# however full the disk is.
+# import ARCHIVE: gives its images to the runtime; `image` and `root_image` are their names.
 import() {
-  local each
   containers images import "$1" >&2
   tar -xOf "$1" index.json | jq -r '.manifests[].annotations["io.containerd.image.name"]' >"$state/images"
   image=$(grep -v -- '-root$' "$state/images")
   root_image=$(grep -- '-root$' "$state/images")
-  for each in $(containers images ls --quiet); do
-    containers images label "$each" io.cri-containerd.pinned=pinned >/dev/null
-  done
 }
 
 # controllers_beside_ours: what the real manager runs while ours runs those that its manifest names.
@@ -36,38 +31,6 @@ controllers_beside_ours() {
     '' | *'*'*) echo "the manifest must name the controllers that it runs: --controllers=$ours" >&2; return 1 ;;
   esac
   echo "*,-${ours//,/,-}"
-}
-
-# start_kubelet: the real one, which runs the static pods in the folder that kubeadm gives it. `cluster.sh down` stops it.
-# `address` is the node's, for which the API server's certificate is valid.
-start_kubelet() {
-  address=$(ip -4 -o addr show cni0 | awk '{split($4, a, "/"); print a[1]; exit}')
-  mkdir -p "$state/kubernetes/manifests" "$state/kubernetes/pki"
-  ln -s "$state/kubernetes" /etc/kubernetes
-  cat >"$CLUSTER_DIR/kubelet.yaml" <<YAML
-apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: $CLUSTER_DIR/pki/ca.crt}}
-authorization: {mode: Webhook}
-cgroupsPerQOS: false
-enforceNodeAllocatable: []
-failCgroupV1: false
-failSwapOn: false
-cgroupDriver: cgroupfs
-containerRuntimeEndpoint: $RUNTIME_ENDPOINT
-evictionHard: {"nodefs.available": "1%", "imagefs.available": "1%"}
-podLogsDir: $state/logs
-staticPodPath: /etc/kubernetes/manifests
-YAML
-  setsid "$KUBEBUILDER_ASSETS/kubelet" --config "$CLUSTER_DIR/kubelet.yaml" --kubeconfig "$KUBECONFIG" \
-    --root-dir "$CLUSTER_DIR/kubelet" --hostname-override node1 --node-ip "$address" >"$CLUSTER_DIR/kubelet.log" 2>&1 </dev/null &
-  echo $! >"$CLUSTER_DIR/kubelet.pid"
-  for _ in $(seq 120); do
-    ! k get nodes --no-headers 2>/dev/null | grep -qw Ready || return 0
-    sleep 0.5
-  done
-  echo "no node is ready after a minute" >&2
-  return 1
 }
 
 # comes STEP COMMAND...: the command comes to succeed. Says on the standard error how long that took.
@@ -189,4 +152,26 @@ shows_in_answer() {
     grep -q "^${series}[{ ]" "$state/answer" || missing+=" $series"
   done
   if [ -z "$missing" ]; then passed "$step"; else failed "$step" "not there:$missing"; fi
+}
+
+# watched JOB PODS FOLDER [POD ADDRESS]: Prometheus scrapes so many replicas under that job, by the manifests in a folder of
+# manifests/monitoring, and one of them leads. The replica with the address POD is asked at ADDRESS. Without Prometheus, says so.
+watched() {
+  if [ -z "$watched" ]; then echo "  Prometheus is absent: nothing was scraped" >&2; return; fi
+  if "$KUBEBUILDER_ASSETS/kubectl" apply --kustomize "$repository/manifests/monitoring/$3" >"$state/monitoring.log" 2>&1; then
+    passed "Prometheus: the manifests $3 are accepted"
+  else
+    failed "Prometheus: the manifests $3 are accepted" "$(<"$state/monitoring.log")"
+  fi
+  start_prometheus "${@:4}"
+  still_watched "$1" "$2" ""
+}
+
+# still_watched JOB PODS WHEN: all replicas are scraped, one of them leads, no alert fires.
+still_watched() {
+  local when=${3:+ $3}
+  if [ -z "$watched" ]; then return; fi
+  comes "Prometheus: replicas are scraped over HTTPS with a token, as $1: $2$when" some "sum(up{job=\"$1\"}) == $2"
+  comes "Prometheus: one of $1 leads$when" some "sum(leader_election_master_status{job=\"$1\"}) == 1"
+  comes "Prometheus: no alert about $1 fires$when" none "ALERTS{alertstate=\"firing\", job=\"$1\"}"
 }

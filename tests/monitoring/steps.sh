@@ -1,4 +1,4 @@
-# What tests/monitoring.sh is written in: steps, and questions to Prometheus.
+# The steps that tests/monitoring.sh is written in; prometheus.sh beside it has the questions to Prometheus.
 # shellcheck shell=bash
 
 : "${DEADLINE:=90}" # seconds that a step may take
@@ -29,32 +29,11 @@ comes() {
   passed "$step"
 }
 
-# ask EXPRESSION: the series of its result, as JSON.
-ask() {
-  curl -sS --fail-with-body --get "http://127.0.0.1:$prometheus_port/api/v1/query" --data-urlencode "query=$1" | jq -c '.data.result[]'
-}
-
-# some EXPRESSION: its result is not empty.
-some() { [ -n "$(ask "$1")" ] || { echo "no result: $1"; return 1; }; }
-
-# none EXPRESSION: its result is empty.
-none() {
-  local found
-  found=$(ask "$1")
-  [ -z "$found" ] || { echo "$found"; return 1; }
-}
-
-# fires ALERT: the alert fires now.
-fires() { some "ALERTS{alertname=\"$1\", alertstate=\"firing\"}"; }
-
 # selectors: of the expressions on the standard input, each series selector on a line, with Grafana's variables filled in.
 selectors() {
   grep -oE '[a-zA-Z_:][a-zA-Z0-9_:]*\{[^}]*\}' |
     sed 's/\$cluster//g; s/\$instance/.+/g; s/\$job/kube-controller-manager/g' | sort -u
 }
-
-# minutes_to_seconds FILE...: alerts that wait for minutes wait for as many seconds, so that a run is short.
-minutes_to_seconds() { sed -E -i 's/^( *for: "?)([0-9]+)m("?)$/\1\2s\3/' "$@"; }
 
 summary() {
   echo "$((steps - failures)) of $steps steps passed"
