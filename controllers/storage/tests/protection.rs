@@ -77,6 +77,29 @@ async fn a_pod_that_only_the_api_server_shows_keeps_its_claim() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_does_not_serve_a_claim_that_was_queued_after_it_began() {
+    let cluster = Cluster::start().await;
+    cluster.create(&claim("data")).await;
+    cluster.create(&claim("other")).await;
+    let mut old = pod("old", Some("n1"), "data");
+    old["spec"]["terminationGracePeriodSeconds"] = json!(0);
+    cluster.create(&old).await;
+    let controller = cluster.run(claims::construct);
+    cluster.delete("PersistentVolumeClaim", "default/data").await;
+    settle().await;
+    // The list for the other claim shows that no pod uses `data`, and the cache shows that 5 seconds later.
+    cluster.server.faults().delay_watches(Calls::to("pods"), Duration::from_secs(5));
+    cluster.delete("Pod", "default/old").await;
+    cluster.delete("PersistentVolumeClaim", "default/other").await;
+    let_go(&cluster, "other").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    cluster.create(&pod("new", Some("n1"), "data")).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_ne!(finalizers(&cluster, "data"), json!(["example.com/first"]));
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_claim_is_let_go_after_lists_and_writes_that_failed() {
     let cluster = Cluster::start().await;
     cluster.create(&claim("data")).await;

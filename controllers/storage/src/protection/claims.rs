@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use steersman_api::{ArcStr, Meta, Uid};
+use steersman_api::{ArcStr, Meta, ObjectKey};
 use steersman_controller::client::Client;
 use steersman_controller::context::ControllerContext;
 use steersman_controller::controller::SyncError;
@@ -34,7 +34,8 @@ pub const DESCRIPTOR: Descriptor =
 /// Keeps a claim until no pod uses it.
 pub(super) const FINALIZER: &str = "kubernetes.io/pvc-protection";
 
-/// For how long one list of a namespace's pods serves the claims that were being deleted when it began.
+/// For how long one list of a namespace's pods serves the claims that were queued when it began. Upstream's list serves the
+/// claims that were queued before it for as long as the worker is busy with them.
 const LIST_SERVES: Duration = Duration::from_secs(10);
 
 keep! {
@@ -50,22 +51,34 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     let claims = context.informers.informer::<ProtectedClaim>()?;
     let pods = context.informers.informer::<ClaimingPod>()?;
     let queue = context.queue("pvcprotection");
+    let waiting = Arc::<Mutex<Waiting>>::default();
     claims.map({
-        let queue = queue.clone();
+        let (queue, waiting) = (queue.clone(), Arc::clone(&waiting));
         move |change| {
+            let key = change.key();
+            {
+                let mut waiting = waiting.lock();
+                match change.new() {
+                    Some(claim) if awaits_removal(claim.meta()) => waiting.enter(key.clone()),
+                    _ => _ = waiting.leave(key),
+                }
+            }
             if needs_sync(change, FINALIZER) {
-                queue.add(change.key().clone());
+                queue.add(key.clone());
             }
         }
     });
     pods.map({
-        let (claims, queue) = (claims.lister(), queue.clone());
+        let (claims, queue, waiting) = (claims.lister(), queue.clone(), Arc::clone(&waiting));
         move |change| {
             for pod in released(change) {
                 for name in claim_names_of(pod) {
                     let mut claim = pod.meta().key.clone();
                     claim.name = name;
-                    if claims.meta(&claim).is_some_and(|claim| claim.is_deleting()) {
+                    // Holds the lock during the look at the cache: the mapping of a claim that goes now then removes the entry.
+                    let mut waiting = waiting.lock();
+                    if claims.meta(&claim).is_some_and(|claim| awaits_removal(&claim)) {
+                        waiting.enter(claim.clone());
                         queue.add(claim);
                     }
                 }
@@ -79,11 +92,16 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         claims: claims.lister(),
         by_namespace: claims.add_index(BY_NAMESPACE, by_namespace::<ProtectedClaim>),
         client: Client::keeping::<ClaimingPod>(client.clone()),
-        unused: Mutex::default(),
+        waiting,
     };
     let controller = Protection { objects: claims.lister(), client: Client::new(client), guard };
     let syncs = QueueLoop::new(Arc::new(controller), queue).give_up(GiveUp::Never);
     Ok(Construction::new([syncs.into()], [claims.any(), pods.any()]))
+}
+
+/// Whether a claim is being deleted and still has the finalizer.
+fn awaits_removal(claim: &Meta) -> bool {
+    claim.is_deleting() && claim.has_finalizer(FINALIZER)
 }
 
 /// The pods of a change that may use their claims no more.
@@ -125,6 +143,53 @@ impl<'a> Candidate<'a> {
     }
 }
 
+/// The claims whose keys were queued for the removal of their finalizer, and which no sync has judged since.
+///
+/// A claim that is queued again while it waits counts as queued at the later time. A claim leaves when a sync judges it, or when
+/// its finalizer or the claim itself is gone.
+#[derive(Default)]
+struct Waiting {
+    claims: HashMap<ObjectKey, Turn>,
+    /// The number of the next turn.
+    next: u64,
+}
+
+/// A claim's place among those that wait.
+struct Turn {
+    number: u64,
+    /// When a list of the pods began that showed no user of the claim. The list began after the claim was queued.
+    found_unused: Option<Instant>,
+}
+
+impl Waiting {
+    /// Adds a claim that is queued now.
+    fn enter(&mut self, claim: ObjectKey) {
+        let number = self.next;
+        self.next += 1;
+        self.claims.insert(claim, Turn { number, found_unused: None });
+    }
+
+    /// Removes a claim. Returns whether a recent list of the pods showed no user of it.
+    fn leave(&mut self, claim: &ObjectKey) -> bool {
+        let began = self.claims.remove(claim).and_then(|turn| turn.found_unused);
+        began.is_some_and(|began| began.elapsed() < LIST_SERVES)
+    }
+
+    /// Records that a list of the pods showed no user of a claim. `next` is what [`Waiting::next`] was when the list began.
+    fn found_unused(&mut self, claim: &ObjectKey, next: u64, began: Instant) {
+        if let Some(turn) = self.claims.get_mut(claim)
+            && turn.number < next
+        {
+            turn.found_unused = Some(began);
+        }
+    }
+
+    /// Forgets what lists have shown.
+    fn forget_lists(&mut self) {
+        self.claims.values_mut().for_each(|turn| turn.found_unused = None);
+    }
+}
+
 /// Knows the pods that use claims.
 struct ClaimGuard {
     pods: Lister<ClaimingPod>,
@@ -132,9 +197,8 @@ struct ClaimGuard {
     claims: Lister<ProtectedClaim>,
     by_namespace: Index<ProtectedClaim>,
     client: Client<Pod>,
-    /// Claims that a list, which began at that time, showed to be unused. When many claims of a namespace are deleted, one list
-    /// of its pods serves all of them.
-    unused: Mutex<HashMap<Uid, Instant>>,
+    /// When many claims of a namespace are deleted, one list of its pods serves all of them that wait.
+    waiting: Arc<Mutex<Waiting>>,
 }
 
 impl Guard for ClaimGuard {
@@ -142,7 +206,7 @@ impl Guard for ClaimGuard {
     const FINALIZER: &'static str = FINALIZER;
 
     fn term_begins(&self) {
-        self.unused.lock().clear();
+        self.waiting.lock().forget_lists();
     }
 
     fn is_used(&self, claim: &View<ProtectedClaim>) -> Result<bool, SyncError> {
@@ -150,21 +214,28 @@ impl Guard for ClaimGuard {
         let value = IndexValue::Pair(meta.key.namespace.clone(), meta.key.name.clone());
         let pods = self.pods.by_index(&self.by_claim, &value);
         let pods = pods.map_err(|pod| SyncError::Unreadable(format!("Pod {}", pod.key)))?;
-        Ok(pods.iter().any(|pod| Candidate::cached(pod).uses(meta)))
+        let is_used = pods.iter().any(|pod| Candidate::cached(pod).uses(meta));
+        if is_used {
+            self.waiting.lock().leave(&meta.key);
+        }
+        Ok(is_used)
     }
 
     async fn is_used_now(&self, claim: &Meta) -> Result<bool, SyncError> {
-        let listed = self.unused.lock().remove(&claim.uid);
-        if listed.is_some_and(|listed| listed.elapsed() < LIST_SERVES) {
-            return Ok(false);
-        }
-        // No pod starts to use a claim that is being deleted: the kubelet refuses it. So a list that begins now serves all
-        // claims whose deletion the cache shows already.
+        let next = {
+            let mut waiting = self.waiting.lock();
+            if waiting.leave(&claim.key) {
+                return Ok(false);
+            }
+            waiting.next
+        };
+        // A list that begins now serves the claims that wait already, and no claim that is queued later. A kubelet starts a pod
+        // with a claim that is being deleted as long as the claim has its finalizer, so an older list tells nothing.
         let began = Instant::now();
         let mut unused: HashMap<ArcStr, Meta> = HashMap::new();
         let namespace = &claim.key.namespace;
         self.claims.for_each_meta_by_index(&self.by_namespace, &namespace.clone().into(), |other| {
-            if other.is_deleting() && other.has_finalizer(FINALIZER) {
+            if awaits_removal(other) {
                 unused.insert(other.key.name.clone(), other.clone());
             }
         });
@@ -181,9 +252,8 @@ impl Guard for ClaimGuard {
         };
         self.client.for_each(namespace, look).await?;
         let is_unused = unused.remove(&claim.key.name).is_some();
-        let mut known = self.unused.lock();
-        known.retain(|_, listed| listed.elapsed() < LIST_SERVES);
-        known.extend(unused.into_values().map(|claim| (claim.uid, began)));
+        let mut waiting = self.waiting.lock();
+        unused.values().for_each(|other| waiting.found_unused(&other.key, next, began));
         Ok(!is_unused)
     }
 }
