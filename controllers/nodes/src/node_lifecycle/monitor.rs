@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::WatchedPod;
 use super::metrics::Metrics;
+use super::silence::LeaseState;
 use super::watching::{Watching, Written};
 use super::writes::Writes;
 use super::zones::{EXCLUDED, Verdict, zone_key};
@@ -113,13 +114,14 @@ impl Monitor {
         let listed = self.leases.list(super::LEASES, &LabelSelector::everything()).await;
         let now = Instant::now();
         let mut state = self.watching.state.lock();
-        let renewed: HashMap<_, _> = match listed {
+        let leases: HashMap<_, _> = match listed {
             Ok(leases) => leases
                 .objects
                 .iter()
                 .map(|lease| {
-                    let renewed = Renewal::of(lease).and_then(|renewal| renewal.time.0);
-                    (lease.meta().key.name.clone(), renewed)
+                    let (meta, renewed) =
+                        (lease.meta(), Renewal::of(lease).and_then(|renewal| renewal.time.0));
+                    (meta.key.name.clone(), LeaseState { renewed, version: meta.resource_version })
                 })
                 .collect(),
             Err(error) => {
@@ -132,8 +134,8 @@ impl Monitor {
             }
         };
         for node in seem {
-            let renewed = renewed.get(&node).copied().flatten();
-            if state.silence.renewal(&node, renewed, now) {
+            let lease = leases.get(&node);
+            if lease.is_some_and(|lease| state.silence.answered(&node, *lease, now)) {
                 tracing::warn!(%node, "Node is alive, but its lease is late in the cache");
                 causes.insert(node, Cause::Changed);
             }

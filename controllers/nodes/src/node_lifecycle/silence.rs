@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::time::Duration;
 
-use steersman_api::{ArcStr, Time};
+use steersman_api::{ArcStr, ResourceVersion, Time};
 use steersman_kinds::node_conditions::ReadyCondition;
 use tokio::time::Instant;
 
@@ -12,7 +12,8 @@ use tokio::time::Instant;
 ///
 /// A sign of life is a new heartbeat in the node's status, or a lease with another `renewTime`. What counts is when this
 /// process saw the sign, by its own monotonic clock: no stamp is compared with a wall clock. A node whose clock steps back
-/// thus stays alive.
+/// thus stays alive; upstream ignores a lease whose `renewTime` goes back. Which of two states of a lease is the newer one
+/// follows from their resource versions.
 #[derive(Debug)]
 pub struct Silence {
     grace: Grace,
@@ -32,6 +33,15 @@ pub struct Grace {
     pub starting: Duration,
 }
 
+/// A state of a node's lease.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseState {
+    /// The lease's `renewTime` in microseconds.
+    pub renewed: Option<i64>,
+    /// The lease's resource version.
+    pub version: ResourceVersion,
+}
+
 /// What is known of a node.
 #[derive(Clone, Copy, Debug)]
 struct Node {
@@ -44,6 +54,9 @@ struct Node {
     heartbeat: Option<Time>,
     /// The lease's `renewTime` in microseconds.
     renewed: Option<i64>,
+    /// The version of the lease that the API server last answered with. A late watch shows the versions up to this one
+    /// afterwards: these are no signs of life.
+    answered: ResourceVersion,
 }
 
 impl Silence {
@@ -69,19 +82,26 @@ impl Silence {
         }
         let grace = if has_reported { self.grace.running } else { self.grace.starting };
         let armed = now + grace;
-        let new = Node { last_sign: now, armed, has_reported, heartbeat, renewed: renewed() };
+        let answered = ResourceVersion::ANY;
+        let new = Node { last_sign: now, armed, has_reported, heartbeat, renewed: renewed(), answered };
         self.nodes.insert(node.clone(), new);
         self.heap.push(Reverse((armed, node.clone())));
     }
 
-    /// Takes in the `renewTime` of a node's lease. Returns whether it is a sign of life.
-    pub fn renewal(&mut self, node: &str, renewed: Option<i64>, now: Instant) -> bool {
+    /// Takes in a node's lease as the cache shows it. Returns whether it is a sign of life.
+    pub fn shown(&mut self, node: &str, lease: LeaseState, now: Instant) -> bool {
         let Some(known) = self.nodes.get_mut(node) else { return false };
-        let is_sign = renewed.is_some() && known.renewed != renewed;
-        if is_sign {
-            (known.renewed, known.last_sign) = (renewed, now);
-        }
-        is_sign
+        let is_late = lease.version != ResourceVersion::ANY && lease.version <= known.answered;
+        !is_late && known.renewal(lease.renewed, now)
+    }
+
+    /// Takes in a node's lease as the API server answered just now. Returns whether it is a sign of life.
+    ///
+    /// An answer counts also if its version is lower than an earlier one: the API server's store was then restored.
+    pub fn answered(&mut self, node: &str, lease: LeaseState, now: Instant) -> bool {
+        let Some(known) = self.nodes.get_mut(node) else { return false };
+        known.answered = lease.version;
+        known.renewal(lease.renewed, now)
     }
 
     /// Forgets a node that is gone.
@@ -129,6 +149,16 @@ impl Silence {
 
     fn deadline(&self, node: &Node) -> Instant {
         node.last_sign.max(self.floor) + self.grace.of(node)
+    }
+}
+
+impl Node {
+    fn renewal(&mut self, renewed: Option<i64>, now: Instant) -> bool {
+        let is_sign = renewed.is_some() && self.renewed != renewed;
+        if is_sign {
+            (self.renewed, self.last_sign) = (renewed, now);
+        }
+        is_sign
     }
 }
 

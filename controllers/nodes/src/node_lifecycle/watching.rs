@@ -11,7 +11,7 @@ use steersman_kinds::lease::Renewal;
 use steersman_kinds::node::{Health, Taints};
 use tokio::time::Instant;
 
-use super::silence::{Grace, Silence};
+use super::silence::{Grace, LeaseState, Silence};
 use super::taints::{NOT_READY, UNREACHABLE};
 use super::zones::{EXCLUDED, Rates, Zones, zone_key};
 use super::{NodeLease, WatchedNode};
@@ -130,8 +130,9 @@ impl Watching {
         if change.key().namespace == super::LEASES
             && let Some(lease) = change.new()
         {
-            let renewed = lease.get::<Renewal>().time.0;
-            self.state.lock().silence.renewal(&change.key().name, renewed, Instant::now());
+            let lease =
+                LeaseState { renewed: lease.get::<Renewal>().time.0, version: lease.meta().resource_version };
+            self.state.lock().silence.shown(&change.key().name, lease, Instant::now());
         }
     }
 

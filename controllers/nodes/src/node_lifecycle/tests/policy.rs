@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use steersman_api::condition::ConditionStatus::{self, False, True, Unknown};
 use steersman_api::meta::Labels;
-use steersman_api::{ArcStr, Time};
+use steersman_api::{ArcStr, ResourceVersion, Time};
 use steersman_informer::View;
 use steersman_kinds::node::{Cordon, Health, Taints};
 use steersman_kinds::node_conditions::ReadyCondition;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::node_lifecycle::WatchedNode;
 use crate::node_lifecycle::labels::outdated;
 use crate::node_lifecycle::queue::TaintQueue;
-use crate::node_lifecycle::silence::{Grace, Silence};
+use crate::node_lifecycle::silence::{Grace, LeaseState, Silence};
 use crate::node_lifecycle::taints::{NOT_READY, TaintChange, UNREACHABLE, no_execute, no_schedule};
 use crate::node_lifecycle::writes::silent_status;
 use crate::node_lifecycle::zones::{Rates, Verdict, ZoneState, Zones, zone_key};
@@ -230,13 +230,20 @@ fn ready(status: ConditionStatus, heartbeat: i64) -> Option<ReadyCondition> {
 #[derive(Clone, Copy)]
 enum Sign {
     Status(Option<ReadyCondition>),
-    Lease(i64),
+    /// The cache shows a lease with this `renewTime` and version.
+    Lease(i64, u64),
+    /// The API server answers with such a lease.
+    Answer(i64, u64),
     Spared,
+}
+
+fn lease(renewed: i64, version: u64) -> LeaseState {
+    LeaseState { renewed: Some(renewed), version: ResourceVersion(version) }
 }
 
 #[test]
 fn a_node_is_silent_one_grace_period_after_the_last_sign_that_was_seen() {
-    use Sign::{Lease, Spared, Status};
+    use Sign::{Answer, Lease, Spared, Status};
     let grace = Grace { running: seconds(50), starting: seconds(60) };
     for (name, signs, silent_after) in [
         ("no status", vec![(0, Status(None))], 60),
@@ -245,10 +252,29 @@ fn a_node_is_silent_one_grace_period_after_the_last_sign_that_was_seen() {
         ("status removed", vec![(0, Status(ready(True, 0))), (30, Status(None))], 90),
         ("a heartbeat", vec![(0, Status(ready(True, 0))), (40, Status(ready(True, 1)))], 90),
         ("the same heartbeat again", vec![(0, Status(ready(True, 0))), (40, Status(ready(False, 0)))], 50),
-        ("a lease", vec![(0, Status(ready(True, 0))), (10, Lease(1))], 60),
-        ("without status, but with a lease", vec![(0, Status(None)), (50, Lease(1))], 110),
-        ("the same lease again", vec![(0, Status(ready(True, 0))), (10, Lease(1)), (20, Lease(1))], 60),
-        ("a clock that steps back", vec![(0, Status(ready(True, 0))), (10, Lease(9)), (20, Lease(1))], 70),
+        ("a lease", vec![(0, Status(ready(True, 0))), (10, Lease(1, 1))], 60),
+        ("without status, but with a lease", vec![(0, Status(None)), (50, Lease(1, 1))], 110),
+        ("the same lease again", vec![(0, Status(ready(True, 0))), (10, Lease(1, 1)), (20, Lease(1, 2))], 60),
+        (
+            "a clock that steps back",
+            vec![(0, Status(ready(True, 0))), (10, Lease(9, 1)), (20, Lease(1, 2))],
+            70,
+        ),
+        (
+            "a late watch",
+            vec![(0, Status(ready(True, 0))), (10, Answer(9, 9)), (20, Lease(1, 1)), (30, Lease(9, 9))],
+            60,
+        ),
+        (
+            "news after a late watch",
+            vec![(0, Status(None)), (10, Answer(9, 9)), (20, Lease(1, 1)), (30, Lease(3, 10))],
+            90,
+        ),
+        (
+            "a restored API server",
+            vec![(0, Status(None)), (10, Answer(9, 9)), (20, Answer(2, 2)), (30, Lease(3, 3))],
+            90,
+        ),
         ("a heartbeat in the past", vec![(0, Status(ready(True, 9))), (20, Status(ready(True, 1)))], 70),
         ("a new leader", vec![(0, Status(ready(True, 0))), (40, Spared)], 90),
         ("silent when the leader began", vec![(0, Status(ready(Unknown, 0))), (200, Spared)], 250),
@@ -261,7 +287,8 @@ fn a_node_is_silent_one_grace_period_after_the_last_sign_that_was_seen() {
             while let Some((_, sign)) = signs.next_if(|(at, _)| at == second) {
                 match sign {
                     Status(ready) => silence.status(&node, ready, || None, now),
-                    Lease(renewed) => _ = silence.renewal(&node, Some(renewed), now),
+                    Lease(renewed, version) => _ = silence.shown(&node, lease(renewed, version), now),
+                    Answer(renewed, version) => _ = silence.answered(&node, lease(renewed, version), now),
                     Spared => silence.spare_all(now),
                 }
             }
@@ -279,7 +306,7 @@ fn a_silent_node_is_returned_again_and_one_that_is_gone_is_not() {
     let (begun, node) = (Instant::now(), ArcStr::from("n"));
     let mut silence = Silence::new(grace, begun);
     silence.status(&node, ready(True, 0), || Some(1), begun);
-    assert!(!silence.renewal("n", Some(1), begun), "the lease was known");
+    assert!(!silence.shown("n", lease(1, 1), begun), "the lease was known");
     assert_eq!(silence.due(begun + seconds(51)), ["n"]);
     assert!(silence.due(begun + seconds(52)).is_empty());
     assert_eq!(silence.due(begun + seconds(102)), ["n"]);
