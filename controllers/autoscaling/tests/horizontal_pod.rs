@@ -156,6 +156,67 @@ async fn the_usage_of_pods_is_read_once_in_a_period_for_all_metrics() {
     controller.stop().await;
 }
 
+/// Serves the external metric `orders` with one series of this value. To the test server it is a custom resource.
+async fn external_metric(cluster: &Cluster, value: &str) {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "orders.external.metrics.k8s.io", "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
+        },
+        "spec": {
+            "group": "external.metrics.k8s.io", "scope": "Namespaced", "names": {"plural": "orders", "kind": "Order"},
+            "versions": [
+                {"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}},
+            ],
+        },
+    });
+    let kind = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let api =
+        Api::<DynamicObject>::all_with(cluster.server.in_memory_client(), &ApiResource::from_gvk(&kind));
+    api.create(&PostParams::default(), &serde_json::from_value(definition).unwrap()).await.unwrap();
+    create(
+        cluster,
+        json!({
+            "apiVersion": "external.metrics.k8s.io/v1beta1", "kind": "Order", "metadata": {"name": "all"}, "value": value,
+        }),
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_external_metric_is_read_once_in_a_period_for_all_autoscalers() {
+    let cluster = cluster().await;
+    external_metric(&cluster, "4").await;
+    for name in ["web", "api", "jobs"] {
+        deployment(&cluster, name, name, 2).await;
+        let target = json!({"type": "AverageValue", "averageValue": "2"});
+        let external = json!({"metric": {"name": "orders"}, "target": target});
+        create(
+            &cluster,
+            json!({
+                "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": name},
+                "spec": {
+                    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+                    "maxReplicas": 9, "metrics": [{"type": "External", "external": external}],
+                },
+            }),
+        )
+        .await;
+    }
+    let recording = cluster.server.record();
+    let calls =
+        || recording.count(&Calls::to("orders").verb(Verb::List).user_agent("horizontal-pod-autoscaler"));
+    let controller = cluster.run(construct);
+    for name in ["web", "api", "jobs"] {
+        has_reason(&cluster, name, "ScalingActive", "ValidMetricFound").await;
+    }
+    assert_eq!(calls(), 1);
+    sleep(PERIOD * 10).await;
+    assert_eq!(calls(), 11);
+    controller.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn metrics_of_a_sync_share_the_error_of_their_call() {
     let cluster = cluster().await;
