@@ -1,6 +1,6 @@
 //! The kinds of objects that the collector watches.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -69,8 +69,9 @@ struct Table {
     numbers: HashMap<(ArcStr, ArcStr), KindId>,
     /// The watched kinds, by number.
     watched: HashMap<KindId, (Arc<Kind>, Progress)>,
-    /// The watched kinds, by group and kind.
-    by_name: HashMap<ArcStr, HashMap<ArcStr, KindId>>,
+    /// The watched kinds, by group and kind. If two resources have objects of one kind, such as a review and its namespaced form,
+    /// the one with the lower number counts.
+    by_name: HashMap<ArcStr, HashMap<ArcStr, BTreeSet<KindId>>>,
     listing: usize,
     overdue: usize,
 }
@@ -93,8 +94,7 @@ impl Kinds {
         let mut table = self.0.write();
         table.remove(kind.id);
         let (id, gvk) = (kind.id, kind.gvk.clone());
-        // If two resources have objects of one kind, such as a review and its namespaced form, the first counts.
-        table.by_name.entry(gvk.group).or_default().entry(gvk.kind).or_insert(id);
+        table.by_name.entry(gvk.group).or_default().entry(gvk.kind).or_default().insert(id);
         table.watched.insert(id, (Arc::new(kind), Progress::Listing));
         table.listing += 1;
     }
@@ -143,7 +143,7 @@ impl Kinds {
     /// The watched kind that a reference names, in whatever version.
     pub(super) fn named(&self, reference: &OwnerReference) -> Option<Arc<Kind>> {
         let table = self.0.read();
-        let id = table.by_name.get(reference.group())?.get(reference.kind.as_str())?;
+        let id = table.by_name.get(reference.group())?.get(reference.kind.as_str())?.first()?;
         table.watched.get(id).map(|(kind, _)| Arc::clone(kind))
     }
 
@@ -163,7 +163,10 @@ impl Table {
         let Some((kind, progress)) = self.watched.remove(&id) else { return };
         self.count(progress, usize::wrapping_sub);
         if let Some(kinds) = self.by_name.get_mut(&kind.gvk.group) {
-            kinds.retain(|_, named| *named != id);
+            kinds.retain(|_, named| {
+                named.remove(&id);
+                !named.is_empty()
+            });
             if kinds.is_empty() {
                 self.by_name.remove(&kind.gvk.group);
             }
@@ -189,4 +192,40 @@ pub(super) enum Completeness {
     ButSick,
     /// Some kinds are still in their first list, and not overdue.
     Listing,
+}
+
+#[cfg(test)]
+mod tests {
+    use steersman_apiserver::TestServer;
+    use steersman_controller::options::OptionSet;
+    use steersman_controller::testing::context;
+
+    use super::super::testing::{POD, resource, to};
+    use super::*;
+
+    #[tokio::test]
+    async fn a_kind_of_two_resources_has_its_name_until_neither_is_watched() {
+        let server = TestServer::start().await;
+        let (context, _writers) = context(&server, OptionSet::default());
+        let kind = |id: u16, name: &str| {
+            let resource = resource(name, "Pod");
+            let lease = context.informers.lease(&resource.gvr);
+            Kind::new(KindId(id), &resource, Arc::clone(lease.informer()))
+        };
+        let kinds = Kinds::default();
+        let named = || kinds.named(&to(POD, "p")).map(|kind| kind.id);
+        kinds.watch(kind(0, "pods"));
+        kinds.watch(kind(1, "podviews"));
+        assert_eq!(named(), Some(KindId(0)));
+        kinds.watch(kind(0, "pods"));
+        assert_eq!(named(), Some(KindId(0)), "another cache of the same resource");
+        kinds.unwatch(KindId(0));
+        assert_eq!(named(), Some(KindId(1)));
+        kinds.watch(kind(0, "pods"));
+        assert_eq!(named(), Some(KindId(0)));
+        kinds.unwatch(KindId(1));
+        assert_eq!(named(), Some(KindId(0)));
+        kinds.unwatch(KindId(0));
+        assert_eq!(named(), None);
+    }
 }
