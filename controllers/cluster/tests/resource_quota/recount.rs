@@ -21,6 +21,9 @@ enum Event {
     CreateService(u8, bool),
     ChangeService(u8, bool),
     DeleteService(u8),
+    /// Of this size, with the first or the second class.
+    CreateClaim(u8, u8, bool),
+    DeleteClaim(u8),
     CreateQuota(u8),
     ChangeQuota(u8),
     DeleteQuota(u8),
@@ -30,7 +33,7 @@ enum Event {
     Wait(u8),
 }
 
-const WATCHED: [&str; 4] = ["pods", "secrets", "services", "resourcequotas"];
+const WATCHED: [&str; 5] = ["pods", "secrets", "services", "persistentvolumeclaims", "resourcequotas"];
 
 fn event() -> impl Strategy<Value = Event> {
     let few = || 0..3_u8;
@@ -44,6 +47,8 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (few(), any::<bool>()).prop_map(|(service, ports)| Event::CreateService(service, ports)),
         1 => (few(), any::<bool>()).prop_map(|(service, ports)| Event::ChangeService(service, ports)),
         1 => few().prop_map(Event::DeleteService),
+        2 => (few(), 1..4_u8, any::<bool>()).prop_map(|(claim, size, fast)| Event::CreateClaim(claim, size, fast)),
+        1 => few().prop_map(Event::DeleteClaim),
         3 => few().prop_map(Event::CreateQuota),
         1 => few().prop_map(Event::ChangeQuota),
         1 => few().prop_map(Event::DeleteQuota),
@@ -53,13 +58,22 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// The quota's resource for claims of the class `fast`.
+fn of_class(resource: &str) -> String {
+    format!("fast.storageclass.storage.k8s.io/{resource}")
+}
+
 /// The specs of the quotas.
 fn spec(which: u8) -> Value {
     match which {
         0 => json!({"hard": {"pods": "99", "cpu": "99", "count/pods": "99"}}),
         1 => json!({"hard": {"pods": "99", "requests.cpu": "99"}, "scopes": ["Terminating"]}),
         _ => {
-            json!({"hard": {"secrets": "99", "count/secrets": "99", "services": "99", "services.nodeports": "99"}})
+            json!({"hard": {
+                "secrets": "99", "count/secrets": "99", "services": "99", "services.nodeports": "99",
+                "persistentvolumeclaims": "99", "count/persistentvolumeclaims": "99", "requests.storage": "99Gi",
+                (of_class("requests.storage")): "99Gi", (of_class("persistentvolumeclaims")): "99",
+            }})
         }
     }
 }
@@ -97,6 +111,16 @@ fn recount(cluster: &Cluster, spec: &Value) -> BTreeMap<String, Quantity> {
         add("services", one);
         if service["spec"]["type"] == "NodePort" {
             add("services.nodeports", one);
+        }
+    }
+    for claim in all("persistentvolumeclaims", "c") {
+        let size: Quantity =
+            claim["spec"]["resources"]["requests"]["storage"].as_str().unwrap().parse().unwrap();
+        ["persistentvolumeclaims", "count/persistentvolumeclaims"].iter().for_each(|name| add(name, one));
+        add("requests.storage", size);
+        if claim["spec"]["storageClassName"] == "fast" {
+            add(&of_class("persistentvolumeclaims"), one);
+            add(&of_class("requests.storage"), size);
         }
     }
     used
@@ -154,6 +178,20 @@ async fn happen(client: &kube::Client, cluster: &Cluster, event: &Event) {
                 .await;
         }
         Event::DeleteService(service) => delete("Service", format!("v{service}")).await,
+        Event::CreateClaim(claim, size, fast) => {
+            let mut object = object("PersistentVolumeClaim", &format!("c{claim}"));
+            object["spec"] = json!({
+                "accessModes": ["ReadWriteOnce"], "storageClassName": if fast { "fast" } else { "slow" },
+                "resources": {"requests": {"storage": format!("{size}Gi")}},
+            });
+            create("PersistentVolumeClaim", object).await;
+        }
+        Event::DeleteClaim(claim) => {
+            // No other controller removes the finalizer that admission adds.
+            let name = format!("c{claim}");
+            delete("PersistentVolumeClaim", name.clone()).await;
+            patch("PersistentVolumeClaim", name, None, json!({"metadata": {"finalizers": null}})).await;
+        }
         Event::CreateQuota(which) => {
             let mut quota = object("ResourceQuota", &format!("q{which}"));
             quota["spec"] = spec(which);
