@@ -126,6 +126,18 @@ impl Collector {
         self.queue(effects);
     }
 
+    /// Has the graph know of an object that waits for its dependents: the last one that goes must queue the object.
+    pub(super) fn acquaint(&self, id: &ObjectId) {
+        let mut effects = Vec::new();
+        let mut graph = self.graph.lock();
+        // Read under the lock: the graph then gets the deletion of an object that the cache still shows.
+        if let Some(meta) = self.kinds.cached(id.kind, &id.uid) {
+            graph.acquaint(id, &meta, &mut effects);
+        }
+        drop(graph);
+        self.queue(effects);
+    }
+
     /// Reads an owner's dependents, and of which kinds the graph has all dependents, at one moment.
     pub(super) fn dependents<T>(&self, read: impl FnOnce(&Graph) -> T) -> (T, Completeness) {
         let graph = self.graph.lock();

@@ -161,6 +161,16 @@ impl Graph {
         }
     }
 
+    /// Updates the node of an object that a cache shows, if only references have named the object so far. All of them may name a
+    /// wrong kind, and the graph then does not know that a cache has the object.
+    pub(super) fn acquaint(&mut self, id: &ObjectId, meta: &Meta, effects: &mut Vec<Effect>) {
+        if let Some(place) = self.find(&id.uid)
+            && self.nodes.at(place).sight == Sight::Unobserved
+        {
+            self.sees(place, id, meta, effects);
+        }
+    }
+
     /// A cache got the deletion of an object. Changes nothing if another kind's cache shows the object.
     pub(super) fn deleted(&mut self, kind: KindId, last: &Meta, effects: &mut Vec<Effect>) {
         let Some(place) = self.find(&last.uid) else { return };

@@ -145,6 +145,15 @@ impl Caches {
         self.graph.deleted(kind, &last, &mut effects);
         effects
     }
+    /// A sync looks at an object that waits for its dependents.
+    pub(super) fn acquaints(&mut self, kind: KindId, uid: &Uid) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if let Some(meta) = self.cached.get(&(kind, uid.clone())) {
+            self.graph.acquaint(&ObjectId { kind, uid: uid.clone() }, meta, &mut effects);
+        }
+        effects
+    }
+
 
     /// Whether a cache got the deletion of the owner that a reference on an object of the namespace `ns` names.
     pub(super) fn is_gone(&self, reference: &OwnerReference) -> bool {

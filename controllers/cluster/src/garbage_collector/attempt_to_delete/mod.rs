@@ -8,7 +8,7 @@ use steersman_controller::plan::{Batch, Plan};
 
 use super::collector::{Collector, Key};
 use super::coordinates::Coordinates;
-use super::graph::ObjectId;
+use super::graph::{ObjectId, is_waiting};
 use super::kinds::{Kind, Progress as ListProgress};
 use super::owners::Owners;
 use super::writes::Calls;
@@ -50,6 +50,9 @@ impl AttemptToDelete {
     fn object(&self, id: &ObjectId) -> Observation<Observed> {
         let Some(kind) = self.collector.kinds.get(id.kind) else { return Observation::Nothing };
         let Some(meta) = kind.informer.meta_by_uid(&id.uid) else { return Observation::Nothing };
+        if is_waiting(&meta) {
+            self.collector.acquaint(id);
+        }
         let standings =
             meta.owners.iter().map(|reference| self.owners.known(reference, &meta.key.namespace)).collect();
         let ((dependents, is_blocked), completeness) =

@@ -219,3 +219,17 @@ fn nodes_and_edges_are_as_small_as_they_were_meant_to_be() {
     assert!(size_of::<Option<Node>>() <= 56, "{}", size_of::<Option<Node>>());
     assert!(size_of::<Option<Edge>>() <= 28, "{}", size_of::<Option<Edge>>());
 }
+
+#[test]
+fn an_owner_that_references_name_under_another_kind_goes_on_when_they_are_gone() {
+    let mut caches = Caches::default();
+    let waiting = || meta("s").deleted(&[FOREGROUND]);
+    caches.sees(SET, waiting());
+    let wrong = blocking(NODE, "s");
+    let expected = [Effect::Verify(Coordinates::of(&wrong, "ns".into()))];
+    assert_eq!(caches.sees(POD, meta("p").owned(&[wrong])), expected);
+    assert!(caches.graph.is_blocked(&"s".into()));
+    assert_eq!(caches.acquaints(SET, &"s".into()), [mismatch("p", id(SET, "s"))]);
+    assert_eq!(caches.loses(POD, "p"), [delete(SET, "s")]);
+    assert!(!caches.graph.is_blocked(&"s".into()));
+}
