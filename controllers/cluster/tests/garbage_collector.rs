@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use steersman_api::Status;
 use steersman_apiserver::{Calls, Failure, Recording, Verb};
 use steersman_controller::testing::{Cluster, eventually, settle};
 use steersman_controllers_cluster::garbage_collector::construct;
@@ -83,6 +84,32 @@ async fn an_object_that_the_cache_shows_as_it_was_is_read_before_it_goes() {
     let adopted = ["delete configmaps/default/adopted -> 409", "get configmaps/default/adopted -> 200"];
     assert_eq!(of("adopted")[..2], adopted);
     assert!(!cluster.peek("configmaps", "default/adopted").is_null());
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_that_always_conflict_are_tried_ever_more_rarely() {
+    let cluster = Cluster::start().await;
+    cluster.create(&config_map("owner", &[])).await;
+    cluster.create(&config_map("living", &[])).await;
+    cluster.create(&config_map("deleted", &[to(&cluster, "owner")])).await;
+    cluster.create(&config_map("released", &[to(&cluster, "owner"), to(&cluster, "living")])).await;
+    let controller = cluster.run(construct);
+    settle().await;
+    let conflict = || Failure::Status(Box::new(Status::failure(409, "Conflict", "a webhook refuses it")));
+    let by = "generic-garbage-collector";
+    let writes = |name: &str, verb| Calls::to("configmaps").name(name).verb(verb).user_agent(by);
+    let both = [writes("deleted", Verb::Delete), writes("released", Verb::Patch)];
+    both.iter().for_each(|calls| cluster.server.faults().fail(usize::MAX, calls.clone(), conflict()));
+    let recording = cluster.server.record();
+    cluster.delete("ConfigMap", "default/owner").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for calls in &both {
+        let count = recording.count(calls);
+        assert!((4..30).contains(&count), "{count} writes in a second");
+    }
+    cluster.server.faults().clear();
+    is_gone(&cluster, "deleted").await;
     controller.stop().await;
 }
 

@@ -55,6 +55,8 @@ pub(super) struct Orphaning {
     /// The sick kinds that may have dependents which are neither in the graph nor in `listed`.
     sick: BTreeMap<KindId, Listing>,
     progress: Progress,
+    /// Whether the removal of the owner's finalizer has met a conflict.
+    met_conflict: bool,
 }
 
 /// What has become of the list of a sick kind.
@@ -169,7 +171,10 @@ impl Orphaning {
                 self.owner = *newest;
                 self.progress = Progress::Releasing;
             }
-            (Step::Finish, Outcome::Wrote(Wrote::Conflict)) => self.progress = Progress::Outdated,
+            (Step::Finish, Outcome::Wrote(Wrote::Conflict(_))) => {
+                self.progress = Progress::Outdated;
+                self.met_conflict = true;
+            }
             _ => self.progress = Progress::Done,
         }
     }
@@ -204,7 +209,7 @@ impl AttemptToOrphan {
         let calls = Calls::of(&kind, &self.sender);
         for _ in 0..ATTEMPTS {
             match calls.release(&meta, std::slice::from_ref(&owner.uid)).await? {
-                Wrote::Conflict => match calls.read(&meta).await? {
+                Wrote::Conflict(_) => match calls.read(&meta).await? {
                     Some(newest) => meta = newest,
                     None => return Ok(Wrote::Gone),
                 },
@@ -246,8 +251,8 @@ impl Controller for AttemptToOrphan {
         let is_possible = |dependents: &Kind| kind.scope == Scope::Cluster || dependents.scope == kind.scope;
         let sick = sick.iter().filter(|sick| is_possible(sick)).map(|sick| (sick.id, Listing::Due)).collect();
         let dependents = dependents.into_iter().collect();
-        let (listed, progress) = (HashMap::new(), Progress::Releasing);
-        let orphaning = Orphaning { owner, dependents, listed, completeness, sick, progress };
+        let (listed, progress, met_conflict) = (HashMap::new(), Progress::Releasing, false);
+        let orphaning = Orphaning { owner, dependents, listed, completeness, sick, progress, met_conflict };
         Ok(Observation::Ready((kind, Box::new(orphaning))))
     }
 
@@ -266,7 +271,11 @@ impl Controller for AttemptToOrphan {
             Step::List(sick) => Outcome::Listed(self.list(*sick, &orphaning.owner).await?),
             Step::Release(dependent) => Outcome::Wrote(self.release(dependent, orphaning).await?),
             Step::Read => Outcome::Read(calls.read(&orphaning.owner).await?.map(Box::new)),
-            Step::Finish => Outcome::Wrote(calls.remove_finalizer(&orphaning.owner, ORPHAN).await?),
+            Step::Finish => {
+                let wrote = calls.remove_finalizer(&orphaning.owner, ORPHAN).await?;
+                let what = || format!("orphaning dependents of {} {}", kind.gvk.kind, orphaning.owner.key);
+                Outcome::Wrote(wrote.only_once(orphaning.met_conflict, what)?)
+            }
         })
     }
 
@@ -279,7 +288,7 @@ impl Controller for AttemptToOrphan {
 mod tests {
     use steersman_api::Uid;
 
-    use super::super::testing::meta;
+    use super::super::testing::{conflict, meta};
     use super::*;
 
     fn dependent(uid: &str) -> ObjectId {
@@ -300,6 +309,7 @@ mod tests {
             completeness,
             sick: BTreeMap::new(),
             progress: Progress::Releasing,
+            met_conflict: false,
         }
     }
 
@@ -311,7 +321,7 @@ mod tests {
         two.absorb(&batch.steps[0], StepResult::Done(Outcome::Wrote(Wrote::Done)));
         two.absorb(&batch.steps[1], StepResult::Done(Outcome::Wrote(Wrote::Gone)));
         assert_eq!(plan(&two), Plan::step(Step::Finish));
-        two.absorb(&Step::Finish, StepResult::Done(Outcome::Wrote(Wrote::Conflict)));
+        two.absorb(&Step::Finish, StepResult::Done(Outcome::Wrote(conflict())));
         assert_eq!(plan(&two), Plan::step(Step::Read));
         let mut newest = two.owner.clone();
         newest.finalizers = Box::default();

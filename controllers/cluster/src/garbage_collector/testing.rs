@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use steersman_api::{
-    GroupVersionKind, GroupVersionResource, Meta, ObjectKey, OwnerReference, ResourceVersion, Time, Uid,
+    GroupVersionKind, GroupVersionResource, Meta, ObjectKey, OwnerReference, ResourceVersion, Status, Time,
+    Uid,
 };
 use steersman_client::discovery::{Resource, Scope};
 use steersman_controller::context::ControllerContext;
@@ -11,6 +12,7 @@ use steersman_controller::context::ControllerContext;
 use super::collector::Collector;
 use super::graph::{Effect, Graph, Known, ObjectId};
 use super::kinds::KindId;
+use super::writes::Wrote;
 
 pub(super) const POD: KindId = KindId(0);
 pub(super) const SET: KindId = KindId(1);
@@ -73,6 +75,11 @@ impl Change for Meta {
     fn held_by(self, finalizers: &[&str]) -> Self {
         Self { finalizers: finalizers.iter().map(|one| (*one).into()).collect(), ..self }
     }
+}
+
+/// The outcome of a write that the API server refused because the object has changed.
+pub(super) fn conflict() -> Wrote {
+    Wrote::Conflict(Box::new(Status::failure(409, "Conflict", "the object has been modified")))
 }
 
 /// A collector without kinds.
@@ -138,13 +145,6 @@ impl Caches {
         effects
     }
 
-    /// A cache gets the deletion of an object.
-    pub(super) fn loses(&mut self, kind: KindId, uid: &str) -> Vec<Effect> {
-        let Some(last) = self.cached.remove(&(kind, uid.into())) else { return Vec::new() };
-        let mut effects = Vec::new();
-        self.graph.deleted(kind, &last, &mut effects);
-        effects
-    }
     /// A sync looks at an object that waits for its dependents.
     pub(super) fn acquaints(&mut self, kind: KindId, uid: &Uid) -> Vec<Effect> {
         let mut effects = Vec::new();
@@ -154,10 +154,22 @@ impl Caches {
         effects
     }
 
+    /// A cache gets the deletion of an object.
+    pub(super) fn loses(&mut self, kind: KindId, uid: &str) -> Vec<Effect> {
+        let Some(last) = self.cached.remove(&(kind, uid.into())) else { return Vec::new() };
+        let mut effects = Vec::new();
+        self.graph.deleted(kind, &last, &mut effects);
+        effects
+    }
 
     /// Whether a cache got the deletion of the owner that a reference on an object of the namespace `ns` names.
     pub(super) fn is_gone(&self, reference: &OwnerReference) -> bool {
-        self.graph.is_gone(reference, "ns", &View(self))
+        self.is_gone_from(reference, "ns")
+    }
+
+    /// The same of a reference on an object of that namespace.
+    pub(super) fn is_gone_from(&self, reference: &OwnerReference, namespace: &str) -> bool {
+        self.graph.is_gone(reference, namespace, &View(self))
     }
 
     /// The first list of a kind is complete.

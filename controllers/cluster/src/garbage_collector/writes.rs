@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use steersman_api::{Meta, OwnerReference, ResourceVersion, Uid};
+use steersman_api::{Meta, OwnerReference, ResourceVersion, Status, Uid};
 use steersman_client::Sender;
 use steersman_controller::client::{Changed, Delete, Deleted, Patch, Propagation, ResourceClient};
 use steersman_controller::controller::SyncError;
@@ -11,14 +11,33 @@ use steersman_controller::controller::SyncError;
 use super::kinds::Kind;
 
 /// What became of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wrote {
     /// The API server did it.
     Done,
     /// The object is gone.
     Gone,
-    /// The object has another uid or version than the caller thought. The caller must read it.
-    Conflict,
+    /// The object has another uid or version than the caller thought, or the API server refuses the write for another reason:
+    /// this is its answer. The caller must read the object.
+    Conflict(Box<Status>),
+}
+
+impl Wrote {
+    /// Passes a sync's first conflict on, after which the sync reads the object and tries again. A further one is an error: the
+    /// queue's back-off then spares the API server, as in upstream.
+    ///
+    /// # Errors
+    /// This is a conflict, and `met_conflict` says that it is not the sync's first. `what` names the attempted action.
+    pub(super) fn only_once(
+        self,
+        met_conflict: bool,
+        what: impl FnOnce() -> String,
+    ) -> Result<Self, SyncError> {
+        match self {
+            Self::Conflict(status) if met_conflict => Err(SyncError::Refused { what: what(), status }),
+            wrote => Ok(wrote),
+        }
+    }
 }
 
 /// The calls about objects of one kind.
@@ -111,7 +130,7 @@ impl<'a> Calls<'a> {
         Ok(match self.client.delete_meta(&object.key, &delete).await? {
             Deleted::Now(..) => Wrote::Done,
             Deleted::Gone => Wrote::Gone,
-            Deleted::Conflict(_) => Wrote::Conflict,
+            Deleted::Conflict(status) => Wrote::Conflict(status),
         })
     }
 
@@ -162,7 +181,7 @@ fn wrote(changed: &Changed<Meta>) -> Wrote {
     match changed {
         Changed::Now(_) => Wrote::Done,
         Changed::Gone => Wrote::Gone,
-        Changed::Conflict(_) => Wrote::Conflict,
+        Changed::Conflict(status) => Wrote::Conflict(status.clone()),
     }
 }
 

@@ -58,7 +58,8 @@ impl AttemptToDelete {
         let ((dependents, is_blocked), completeness) =
             self.collector.dependents(|graph| (graph.has_dependents(&id.uid), graph.is_blocked(&id.uid)));
         let progress = object::Progress::Begun;
-        let object = Object { meta, standings, dependents, is_blocked, completeness, progress };
+        let met_conflict = false;
+        let object = Object { meta, standings, dependents, is_blocked, completeness, progress, met_conflict };
         Observation::Ready(Observed::Object(kind, Box::new(object)))
     }
 
@@ -103,7 +104,8 @@ impl AttemptToDelete {
             }
             object::Step::Finish => calls.remove_finalizer(meta, super::FOREGROUND).await?,
         };
-        Ok(object::Outcome::Wrote(wrote))
+        let what = || format!("collecting {} {}", kind.gvk.kind, meta.key);
+        Ok(object::Outcome::Wrote(wrote.only_once(object.met_conflict, what)?))
     }
 }
 

@@ -40,6 +40,8 @@ pub(in super::super) struct Object {
     pub(super) completeness: Completeness,
     /// What the sync has done so far.
     pub(super) progress: Progress,
+    /// Whether a write of the sync has met a conflict.
+    pub(super) met_conflict: bool,
 }
 
 /// What a sync has done.
@@ -202,7 +204,10 @@ impl Object {
                 self.renew(*newest, known);
                 self.progress = Progress::Current;
             }
-            (_, Outcome::Wrote(Wrote::Conflict)) => self.progress = Progress::Outdated,
+            (_, Outcome::Wrote(Wrote::Conflict(_))) => {
+                self.progress = Progress::Outdated;
+                self.met_conflict = true;
+            }
             _ => self.progress = Progress::Done,
         }
     }

@@ -1,4 +1,5 @@
-//! Any forest of owners and any sequence of deletions, with caches that lag and watches that break off.
+//! Any forest of owners and any sequence of deletions, in two namespaces and outside of them, with references that are wrong, first
+//! lists that take long, caches that lag and watches that break off.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,46 +9,75 @@ use steersman_controller::client::Propagation;
 use steersman_controller::controller::StepResult;
 use steersman_controller::plan::Plan;
 
-use super::super::coordinates::Coordinates;
+use super::super::coordinates::{AbsentOwners, Coordinates};
 use super::super::graph::{Effect, ObjectId, is_orphaning, is_waiting};
 use super::super::kinds::{Completeness, KindId};
 use super::super::owners::Standing;
-use super::super::testing::{Caches, Change, POD, SET, id, meta, name_of, to};
+use super::super::testing::{Caches, Change, NODE, POD, SET, conflict, id, meta, name_of, to};
 use super::super::writes::Wrote;
 use super::super::{FOREGROUND, ORPHAN};
 use super::object::{self, Object, Outcome, Progress, Step};
 use super::owner::{self, Owner, Source};
 
-const KINDS: [KindId; 2] = [POD, SET];
+const KINDS: [KindId; 3] = [POD, SET, NODE];
+const NAMESPACES: [&str; 2] = ["ns", "other"];
 
 /// What happens next.
 #[derive(Clone, Debug)]
 enum Event {
-    /// A client creates an object, with references to these objects, and whether they block; or to none that exists.
-    Create { kind: usize, owners: Vec<(usize, bool)>, bogus: bool },
+    /// A client creates an object with references to these objects.
+    Create { kind: usize, namespace: usize, owners: Vec<Referred> },
     /// A client deletes an object.
     Delete(usize, Propagation),
     /// A client writes an object.
     Touch(usize),
     /// A cache gets its next changes.
     Advance { kind: usize, changes: usize },
-    /// A watch breaks off, and its cache is listed anew.
+    /// A watch breaks off, and its cache is listed anew. This ends the first list.
     Relist(usize),
+    /// The first list of a kind is overdue: the kind is sick.
+    Overdue(usize),
     /// A worker takes a key.
     Sync(usize),
+}
+
+/// A reference to an object.
+#[derive(Clone, Debug)]
+struct Referred {
+    at: usize,
+    blocks: bool,
+    wrong: Wrong,
+}
+
+/// What is wrong about a reference, besides its namespace.
+#[derive(Clone, Copy, Debug)]
+enum Wrong {
+    Nothing,
+    Uid,
+    Name,
+    /// It names the next kind.
+    Kind,
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let propagation =
         prop_oneof![Just(Propagation::Background), Just(Propagation::Foreground), Just(Propagation::Orphan)];
-    let owners = prop::collection::vec((0usize..64, any::<bool>()), 0..3);
+    let wrong = prop_oneof![
+        12 => Just(Wrong::Nothing), 1 => Just(Wrong::Uid), 1 => Just(Wrong::Name), 1 => Just(Wrong::Kind),
+    ];
+    let referred =
+        (0usize..64, any::<bool>(), wrong).prop_map(|(at, blocks, wrong)| Referred { at, blocks, wrong });
+    let owners = prop::collection::vec(referred, 0..3);
+    let kind = || prop_oneof![3 => Just(0usize), 3 => Just(1), 1 => Just(2)];
+    let namespace = prop_oneof![4 => Just(0usize), 1 => Just(1)];
     let event = prop_oneof![
-        4 => (0usize..2, owners, prop::bool::weighted(0.1))
-            .prop_map(|(kind, owners, bogus)| Event::Create { kind, owners, bogus }),
+        4 => (kind(), namespace, owners)
+            .prop_map(|(kind, namespace, owners)| Event::Create { kind, namespace, owners }),
         2 => (0usize..64, propagation).prop_map(|(at, propagation)| Event::Delete(at, propagation)),
         1 => (0usize..64).prop_map(Event::Touch),
-        4 => (0usize..2, 1usize..4).prop_map(|(kind, changes)| Event::Advance { kind, changes }),
-        1 => (0usize..2).prop_map(Event::Relist),
+        5 => (kind(), 1usize..4).prop_map(|(kind, changes)| Event::Advance { kind, changes }),
+        1 => kind().prop_map(Event::Relist),
+        1 => kind().prop_map(Event::Overdue),
         6 => (0usize..64).prop_map(Event::Sync),
     ];
     prop::collection::vec(event, 0..120)
@@ -70,15 +100,28 @@ struct World {
     /// The changes that each cache has yet to receive.
     behind: BTreeMap<KindId, VecDeque<(ObjectId, Option<Meta>)>>,
     caches: Caches,
-    absent: BTreeSet<String>,
+    /// The kinds whose first list is overdue. Those whose first list is under way otherwise are in `caches.listing`.
+    overdue: BTreeSet<KindId>,
+    absent: AbsentOwners,
     queue: VecDeque<Key>,
     /// The events that happen while the collector works.
     meanwhile: VecDeque<Event>,
 }
 
 impl World {
-    fn exists(&self, uid: &Uid) -> Option<&Meta> {
-        KINDS.into_iter().find_map(|kind| self.objects.get(&ObjectId { kind, uid: uid.clone() }))
+    /// The owner that a reference on an object of this namespace names.
+    fn owner(&self, reference: &OwnerReference, namespace: &str) -> Option<&Meta> {
+        let (kind, uid) = (kind_of(reference), reference.uid.clone());
+        let owner = self.objects.get(&ObjectId { kind, uid })?;
+        (names(reference, namespace, owner)).then_some(owner)
+    }
+
+    fn completeness(&self) -> Completeness {
+        match (self.caches.listing.is_empty(), self.overdue.is_empty()) {
+            (true, true) => Completeness::Complete,
+            (true, false) => Completeness::ButSick,
+            (false, _) => Completeness::Listing,
+        }
     }
 
     fn write(&mut self, id: &ObjectId, change: impl FnOnce(&mut Meta)) {
@@ -109,22 +152,34 @@ impl World {
 
     fn happens(&mut self, event: Event) {
         match event {
-            Event::Create { kind, owners, bogus } => {
+            Event::Create { kind, namespace, owners } => {
                 let uid = format!("u{:03}", self.all.len());
                 let mut references: Vec<OwnerReference> = Vec::new();
-                for (at, blocks) in owners {
+                for Referred { at, blocks, wrong } in owners {
                     let Some(owner) = self.all.get(at % self.all.len().max(1)) else { continue };
-                    if references.iter().all(|other| other.uid != owner.uid) {
-                        let reference = to(owner.kind, &owner.uid.to_string());
-                        references.push(OwnerReference { block_owner_deletion: Some(blocks), ..reference });
+                    let mut reference = to(owner.kind, &owner.uid.to_string());
+                    match wrong {
+                        Wrong::Nothing => {}
+                        Wrong::Uid => reference.uid = format!("not-{}", owner.uid).as_str().into(),
+                        Wrong::Name => reference.name = "wrong".into(),
+                        Wrong::Kind => {
+                            reference.kind = name_of(KINDS[(usize::from(owner.kind.0) + 1) % 3]).into();
+                        }
+                    }
+                    reference.block_owner_deletion = Some(blocks);
+                    if references.iter().all(|other| other.uid != reference.uid) {
+                        references.push(reference);
                     }
                 }
-                if bogus {
-                    references.push(to(SET, "bogus"));
-                }
                 let id = id(KINDS[kind], &uid);
+                let namespace = if id.kind == NODE { "" } else { NAMESPACES[namespace] };
                 self.all.push(id.clone());
-                self.objects.insert(id.clone(), meta(&uid).owned(&references));
+                let mut object = meta(&uid).in_namespace(namespace).owned(&references);
+                if object.owners.iter().any(|one| is_unclear(one, &object)) {
+                    // The object stays. As in upstream, it would hold up the foreground deletion of its owners for ever.
+                    object.owners.iter_mut().for_each(|one| one.block_owner_deletion = Some(false));
+                }
+                self.objects.insert(id.clone(), object);
                 self.write(&id, |_| {});
             }
             Event::Delete(at, propagation) => {
@@ -156,6 +211,15 @@ impl World {
                 swept.retain(|id| !self.objects.contains_key(id));
                 listed.into_iter().for_each(|(id, meta)| self.cache(&id, Some(meta)));
                 swept.into_iter().for_each(|id| self.cache(&id, None));
+                if self.caches.listing.contains(&kind) || self.overdue.remove(&kind) {
+                    self.progressed(kind);
+                }
+            }
+            Event::Overdue(kind) => {
+                if self.caches.listing.contains(&KINDS[kind]) {
+                    self.overdue.insert(KINDS[kind]);
+                    self.progressed(KINDS[kind]);
+                }
             }
             Event::Sync(at) => {
                 if !self.queue.is_empty() {
@@ -171,6 +235,16 @@ impl World {
             Some(meta) => self.caches.sees(id.kind, meta),
             None => self.caches.loses(id.kind, &id.uid.to_string()),
         };
+        self.follow(effects);
+    }
+
+    /// The first list of a kind is complete, or overdue.
+    fn progressed(&mut self, kind: KindId) {
+        let effects = self.caches.settles(kind);
+        self.follow(effects);
+    }
+
+    fn follow(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             self.add(match effect {
                 Effect::Delete(id) | Effect::Mismatch { dependent: id, .. } => Key::Object(id),
@@ -195,29 +269,33 @@ impl World {
         }
     }
 
-    fn known(&self, reference: &OwnerReference) -> Standing {
-        if self.caches.is_gone(reference) {
+    /// As `Owners::known`.
+    fn known(&self, reference: &OwnerReference, namespace: &str) -> Standing {
+        let kind = kind_of(reference);
+        if namespace.is_empty() && kind != NODE {
+            return Standing::Invalid;
+        }
+        if self.caches.is_gone_from(reference, namespace) {
             return Standing::Dangling;
         }
-        let kind =
-            KINDS.into_iter().find(|kind| name_of(*kind) == reference.kind).expect("the kind must exist");
         match self.caches.cached.get(&(kind, reference.uid.clone())) {
-            Some(owner) if is_waiting(owner) => Standing::Waiting,
-            Some(_) => Standing::Solid,
-            None if self.absent.contains(&reference.uid.to_string()) => Standing::Dangling,
-            None => Standing::Unknown,
+            Some(owner) if names(reference, namespace, owner) => standing(owner),
+            _ if self.absent.has(&Coordinates::of(reference, namespace.into())) => Standing::Dangling,
+            _ => Standing::Unknown,
         }
     }
 
-    fn look(&mut self, uid: &Uid) -> Standing {
-        match self.exists(uid) {
-            Some(owner) if is_waiting(owner) => Standing::Waiting,
-            Some(_) => Standing::Solid,
-            None => {
-                self.absent.insert(uid.to_string());
-                Standing::Dangling
-            }
+    /// As `Owners::look`.
+    fn look(&mut self, reference: &OwnerReference, namespace: &str) -> Standing {
+        if namespace.is_empty() && kind_of(reference) != NODE {
+            return Standing::Invalid;
         }
+        let found = self.owner(reference, namespace).map(standing);
+        found.unwrap_or_else(|| {
+            let owner = Coordinates::of(reference, namespace.into());
+            self.absent.add(if kind_of(reference) == NODE { owner.cluster_scoped() } else { owner });
+            Standing::Dangling
+        })
     }
 
     fn sync(&mut self, key: Key) {
@@ -229,8 +307,14 @@ impl World {
     }
 
     fn sync_owner(&mut self, coordinates: &Coordinates) {
-        let standing = self.known(&coordinates.as_reference());
-        let mut owner = Owner { standing, source: Source::Known, is_watched: true };
+        if self.caches.graph.sight(&coordinates.uid).is_none() {
+            return;
+        }
+        let reference = coordinates.as_reference();
+        let kind = kind_of(&reference);
+        let is_watched = !self.caches.listing.contains(&kind) && !self.overdue.contains(&kind);
+        let standing = self.known(&reference, &coordinates.namespace);
+        let mut owner = Owner { standing, source: Source::Known, is_watched };
         loop {
             match owner::plan(owner) {
                 Plan::Done { requeue_after: None } => return,
@@ -239,10 +323,17 @@ impl World {
                     self.interleave();
                     let step = batch.steps[0];
                     let standing = match step {
-                        owner::Step::Look => self.look(&coordinates.uid),
+                        owner::Step::Look => self.look(&reference, &coordinates.namespace),
                         owner::Step::QueueDependents => {
                             for dependent in self.caches.graph.dependents(&coordinates.uid) {
-                                self.add(Key::Object(dependent));
+                                let cached = self.caches.cached.get(&(dependent.kind, dependent.uid.clone()));
+                                let names_it = |meta: &Meta| {
+                                    let mut references = meta.owners.iter();
+                                    references.any(|one| coordinates.are_of(one, &meta.key.namespace))
+                                };
+                                if cached.is_some_and(names_it) {
+                                    self.add(Key::Object(dependent));
+                                }
                             }
                             owner.standing
                         }
@@ -255,21 +346,37 @@ impl World {
 
     fn sync_object(&mut self, id: &ObjectId) {
         let Some(meta) = self.caches.cached.get(&(id.kind, id.uid.clone())).cloned() else { return };
+        if is_waiting(&meta) {
+            let effects = self.caches.acquaints(id.kind, &id.uid);
+            self.follow(effects);
+        }
+        let namespace = meta.key.namespace.clone();
         let mut object = Object {
-            standings: meta.owners.iter().map(|reference| self.known(reference)).collect(),
+            standings: meta.owners.iter().map(|reference| self.known(reference, &namespace)).collect(),
             dependents: self.caches.graph.has_dependents(&id.uid),
             is_blocked: self.caches.graph.is_blocked(&id.uid),
-            completeness: Completeness::Complete,
+            completeness: self.completeness(),
             progress: Progress::Begun,
+            met_conflict: false,
             meta,
         };
-        while let Plan::Act(batch) = object::plan(&object) {
+        loop {
+            let batch = match object::plan(&object) {
+                Plan::Act(batch) => batch,
+                Plan::Done { requeue_after: None } => return,
+                Plan::Done { .. } => return self.add(Key::Object(id.clone())),
+            };
             for step in batch.steps {
                 self.interleave();
                 let outcome = self.act(id, &object, &step);
+                if matches!(&outcome, Outcome::Wrote(Wrote::Conflict(_)) if object.met_conflict) {
+                    // The sync fails.
+                    return self.add(Key::Object(id.clone()));
+                }
                 let known: BTreeMap<Uid, Standing> = match &outcome {
                     Outcome::Read(Some(meta)) | Outcome::Changed(meta) => {
-                        meta.owners.iter().map(|one| (one.uid.clone(), self.known(one))).collect()
+                        let standing = |one: &OwnerReference| (one.uid.clone(), self.known(one, &namespace));
+                        meta.owners.iter().map(standing).collect()
                     }
                     _ => BTreeMap::new(),
                 };
@@ -279,8 +386,9 @@ impl World {
     }
 
     fn act(&mut self, id: &ObjectId, object: &Object, step: &Step) -> Outcome {
+        let namespace = &object.meta.key.namespace;
         if let Step::Look(at) = step {
-            return Outcome::Standing(self.look(&object.meta.owners[*at].uid.clone()));
+            return Outcome::Standing(self.look(&object.meta.owners[*at], namespace));
         }
         let Some(stored) = self.objects.get(id).cloned() else {
             return match step {
@@ -289,10 +397,14 @@ impl World {
             };
         };
         let current = stored.resource_version == object.meta.resource_version;
+        let lives = |one: &OwnerReference| self.owner(one, namespace).is_some_and(|owner| !is_waiting(owner));
         match step {
             Step::Look(_) | Step::Read => return Outcome::Read(Some(Box::new(stored))),
             Step::Release(owners) => {
-                let rest = stored.owners.iter().filter(|one| !owners.contains(&one.uid)).cloned().collect();
+                let (lost, rest): (Vec<_>, Vec<_>) =
+                    stored.owners.iter().cloned().partition(|one| owners.contains(&one.uid));
+                assert!(!lost.iter().any(lives), "{id} loses a living owner: {lost:?}");
+                let rest = rest.into();
                 self.write(id, |meta| meta.owners = rest);
             }
             Step::Unblock => {
@@ -302,15 +414,15 @@ impl World {
                 return Outcome::Changed(Box::new(self.objects[id].clone()));
             }
             Step::Delete(_, Some(version)) if *version != stored.resource_version => {
-                return Outcome::Wrote(Wrote::Conflict);
+                return Outcome::Wrote(conflict());
             }
             Step::Delete(propagation, _) => {
-                let living =
-                    |one: &OwnerReference| self.exists(&one.uid).is_some_and(|owner| !is_waiting(owner));
-                assert!(!stored.owners.iter().any(living), "{id} has a living owner: {stored:?}");
+                assert!(!stored.owners.iter().any(lives), "{id} has a living owner: {stored:?}");
+                let is_unclear = |one: &OwnerReference| is_unclear(one, &stored);
+                assert!(!stored.owners.iter().any(is_unclear), "{id} may have an owner: {stored:?}");
                 self.delete(id, *propagation);
             }
-            Step::Finish if !current => return Outcome::Wrote(Wrote::Conflict),
+            Step::Finish if !current => return Outcome::Wrote(conflict()),
             Step::Finish => self.write(id, |meta| remove(meta, FOREGROUND)),
         }
         Outcome::Wrote(Wrote::Done)
@@ -318,10 +430,20 @@ impl World {
 
     fn orphan(&mut self, owner: &ObjectId) {
         let cached = self.caches.cached.get(&(owner.kind, owner.uid.clone()));
-        if !cached.is_some_and(is_orphaning) {
-            return;
+        let Some(cached) = cached.filter(|cached| is_orphaning(cached)).cloned() else { return };
+        if self.completeness() == Completeness::Listing {
+            return self.add(Key::Orphan(owner.clone()));
         }
-        for dependent in self.caches.graph.dependents(&owner.uid) {
+        // Sick kinds are listed.
+        let is_listed = |(id, meta): &(&ObjectId, &Meta)| {
+            let namespace = &cached.key.namespace;
+            let is_in_reach = namespace.is_empty() || meta.key.namespace == *namespace;
+            let names_it = meta.owners.iter().any(|reference| reference.uid == owner.uid);
+            self.overdue.contains(&id.kind) && is_in_reach && names_it
+        };
+        let mut dependents: BTreeSet<_> = self.caches.graph.dependents(&owner.uid).into_iter().collect();
+        dependents.extend(self.objects.iter().filter(is_listed).map(|(id, _)| id.clone()));
+        for dependent in dependents {
             self.interleave();
             self.write(&dependent, |meta| {
                 meta.owners = meta.owners.iter().filter(|one| one.uid != owner.uid).cloned().collect();
@@ -332,6 +454,9 @@ impl World {
 
     /// Lets everything come to its end.
     fn settle(&mut self) {
+        for kind in 0..KINDS.len() {
+            self.happens(Event::Relist(kind));
+        }
         for _ in 0..10_000 {
             let before = self.version;
             for kind in 0..KINDS.len() {
@@ -349,21 +474,46 @@ impl World {
     }
 }
 
+/// The kind that a reference names.
+fn kind_of(reference: &OwnerReference) -> KindId {
+    KINDS.into_iter().find(|kind| name_of(*kind) == reference.kind).expect("the kind must exist")
+}
+
+/// Whether a reference on an object of this namespace names `owner`, which has its uid and its kind.
+fn names(reference: &OwnerReference, namespace: &str, owner: &Meta) -> bool {
+    owner.key.name == reference.name && (kind_of(reference) == NODE || owner.key.namespace == namespace)
+}
+
+fn standing(owner: &Meta) -> Standing {
+    if is_waiting(owner) { Standing::Waiting } else { Standing::Solid }
+}
+
+/// Whether the reference does not say in which namespace the object has its owner.
+fn is_unclear(reference: &OwnerReference, object: &Meta) -> bool {
+    object.key.namespace.is_empty() && kind_of(reference) != NODE
+}
+
 fn remove(meta: &mut Meta, finalizer: &str) {
     meta.finalizers = meta.finalizers.iter().filter(|one| **one != finalizer).cloned().collect();
 }
 
 proptest! {
     #[test]
-    fn what_has_a_living_owner_stays_and_all_else_that_had_owners_goes(events in events()) {
+    fn what_has_a_living_owner_stays_and_all_else_that_had_owners_goes(
+        events in events(),
+        listing in prop::collection::vec(prop::bool::weighted(0.3), KINDS.len()),
+    ) {
         let mut world = World { meanwhile: events.into(), ..World::default() };
+        world.caches.listing = KINDS.into_iter().zip(listing).filter(|(_, is)| *is).map(|(kind, _)| kind).collect();
         while let Some(event) = world.meanwhile.pop_front() {
             world.happens(event);
         }
         world.settle();
         for (id, meta) in &world.objects {
-            let living = meta.owners.iter().any(|one| world.exists(&one.uid).is_some());
-            prop_assert!(meta.owners.is_empty() || living, "{id} is garbage: {meta:?}");
+            let lives = |one: &OwnerReference| world.owner(one, &meta.key.namespace).is_some();
+            // An object stays as well if a reference does not say where the owner is.
+            let stays = meta.owners.iter().any(|one| lives(one) || is_unclear(one, meta));
+            prop_assert!(meta.owners.is_empty() || stays, "{id} is garbage: {meta:?}");
             prop_assert!(!meta.is_deleting(), "{id} is stuck: {meta:?}");
         }
         let edges: usize = world.objects.values().map(|meta| meta.owners.len()).sum();

@@ -9,7 +9,7 @@ use super::super::graph::Dependents;
 use super::super::kinds::Completeness;
 use super::super::owners::Standing;
 use super::super::owners::Standing::{Dangling, Invalid, Solid, Unknown, Unmapped, Waiting};
-use super::super::testing::{Change, SET, blocking, meta, to};
+use super::super::testing::{Change, SET, blocking, conflict, meta, to};
 use super::super::writes::Wrote;
 use super::super::{FOREGROUND, ORPHAN};
 use super::object::{LISTING, Object, Outcome, Progress, Step, plan};
@@ -27,6 +27,7 @@ fn owned(standings: &[Standing]) -> Object {
         is_blocked: false,
         completeness: Completeness::Complete,
         progress: Progress::Begun,
+        met_conflict: false,
     }
 }
 
@@ -162,7 +163,7 @@ fn a_foreground_deletion_ends_once_no_dependent_blocks_it() {
 
 #[test]
 fn an_object_that_has_changed_since_the_plan_is_read_and_judged_again() {
-    let conflict = || StepResult::Done(Outcome::Wrote(Wrote::Conflict));
+    let conflict = || StepResult::Done(Outcome::Wrote(conflict()));
     let outdated = || {
         let mut object = owned(&[Dangling]);
         object.absorb(&Step::Delete(Background, None), conflict(), |_| Unknown);
