@@ -129,7 +129,7 @@ impl Ledger {
         let Uncounted { succeeded, failed } = self.status.uncounted.get_or_insert_default();
         let all_go = observed.job.meta.is_deleting() || verdict.is_some();
         let may_go = |pod: &&Pod| {
-            let waits = || tally.predecessors.has(pod);
+            let waits = || tally.predecessors.has(pod) || fails_job(pod, wanted);
             all_go || pod.phase == Phase::Succeeded || pod.has_failed(wanted.replacement) && !waits()
         };
         let mut pods: Vec<&Pod> = observed.owned().filter(|pod| pod.tracked).filter(may_go).collect();
@@ -234,6 +234,11 @@ impl Ledger {
             }
         }
     }
+}
+
+/// Whether the job fails by this pod. Until the status says so, no more than the pod tells why: it must not disappear.
+fn fails_job(pod: &Pod, wanted: &Wanted) -> bool {
+    pod.phase == Phase::Failed && wanted.action_on(pod) == Some(FailureAction::FailJob)
 }
 
 fn entry(pod: &Pod, wanted: &Wanted, verdict: Option<&Verdict>) -> Entry {

@@ -11,8 +11,8 @@ use super::pods::Pod;
 use super::tally::Tally;
 use super::wanted::{Completions, Replacement};
 
-/// Maximum number of pods that one sync creates or deletes, so that a large job does not delay small ones. Upstream:
-/// `MaxPodCreateDeletePerSync`.
+/// Maximum number of pods that one sync of a job that goes on creates or deletes, so that a large job does not delay small
+/// ones. Upstream: `MaxPodCreateDeletePerSync`.
 pub(super) const MAX_PODS: usize = 500;
 
 /// The steps that change the number of active pods.
@@ -30,10 +30,10 @@ pub(super) enum Work {
     NoIndex,
 }
 
-/// Deletes all active pods. Their finalizers stay, so that the job counts their end.
+/// Deletes all active pods in one sync, since the status names the reason only once no pod is active. Their finalizers stay,
+/// so that the job counts their end. Upstream: `deleteActivePods`.
 pub(super) fn end_all(tally: &Tally<'_>) -> Work {
-    let pods = tally.active.iter().take(MAX_PODS);
-    deletions(pods.map(|pod| Step::Delete(pod.reference())).collect())
+    deletions(tally.active.iter().map(|pod| Step::Delete(pod.reference())).collect())
 }
 
 /// Brings the number of active pods to the wanted number. One sync deletes or creates pods, never both. Upstream:

@@ -93,6 +93,16 @@ fn a_job_fails_when_too_many_pods_have_and_takes_the_others_with_it() {
     assert_eq!(told(within)[0], "write failed:[a b]");
 }
 
+/// Like upstream: else the next sync might not find the reason any more.
+#[test]
+fn a_job_that_fails_deletes_all_its_pods_at_once_and_says_so_in_the_same_status() {
+    let many = (0..1_200).map(|at| pod(&format!("p{at:04}")));
+    let large = job().parallel(1_200).completions(Completions::Count(2_000)).with(many);
+    let lines = told(large.status(|status| status.failed = 7).settled());
+    assert_eq!(lines[0], "delete 1200 of them");
+    assert!(lines[1].starts_with(&format!("write -active {OVER_LIMIT} terminating=1200")), "{lines:?}");
+}
+
 #[test]
 fn the_reason_that_was_given_first_is_the_one_that_stays() {
     let observed = job()

@@ -202,3 +202,33 @@ fn a_pod_by_whose_exit_code_the_job_fails_takes_the_others_with_it() {
     let late = with_policy(&rules).with([pod("a").exit_code("main", 3).untracked()]);
     assert!(told(late)[0].contains("FailureTarget=True(PodFailurePolicy)"));
 }
+
+/// Somebody has deleted the pod by which the job fails, so it is gone as soon as it has no finalizer.
+#[test]
+fn the_pod_by_which_a_job_fails_keeps_its_finalizer_until_the_status_says_so() {
+    let fatal = || pod("a").exit_code("main", 3).deleting();
+    let rules = json!([codes("FailJob", "In", &[3])]);
+    let running = |count| (0..count).map(|at| pod(&format!("p{at:03}")));
+    let large = with_policy(&rules).parallel(600).with(running(600)).with([fatal()]).settled();
+    let lines = told(large);
+    assert_eq!(lines[0], "delete 600 of them");
+    assert!(lines[1].contains("FailureTarget=True(PodFailurePolicy)"), "{lines:?}");
+
+    let mut observed = with_policy(&rules).parallel(2).with(running(2)).with([fatal()]).settled();
+    let Plan::Act(batch) = plan(&observed, now()) else { panic!("nothing is planned") };
+    assert_eq!(describe(&batch.steps), "delete p000 p001");
+    for (at, step) in batch.steps.into_iter().enumerate() {
+        let error = steersman_controller::controller::SyncError::Failed("no".to_owned());
+        let result = if at == 0 { StepResult::Failed(error) } else { StepResult::Done(Outcome::Done) };
+        observed.absorb(step, result);
+    }
+    assert_eq!(story(&mut observed), ["write active=1 terminating=1"], "a pod could not be deleted");
+    let next = Observed { done: Done::default(), rest: None, ..observed };
+    assert_eq!(
+        told(next)[..2],
+        [
+            "delete p000",
+            "write -active FailureTarget=True(PodFailurePolicy) terminating=2 failed:[p000 p001 a]",
+        ]
+    );
+}

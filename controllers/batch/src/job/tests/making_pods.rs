@@ -88,7 +88,6 @@ fn at_most_five_hundred_pods_are_made_or_deleted_at_a_time() {
     for (observed, verb) in [
         (large().parallel(0).with(many()), "discard"),
         (large().wanting(|wanted| wanted.suspended = true).with(many()), "discard"),
-        (large().with(many()).status(|status| status.failed = 7), "delete"),
     ] {
         let lines = told(observed.settled());
         assert_eq!(lines[0], format!("{verb} 500 of them"));
