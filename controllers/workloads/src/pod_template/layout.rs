@@ -13,6 +13,8 @@ pub(crate) enum Layout {
     V1_35,
     /// Kubernetes 1.36.
     V1_36,
+    /// Kubernetes 1.37.
+    V1_37,
 }
 
 impl Layout {
@@ -25,6 +27,7 @@ impl Layout {
         match minor {
             35 => Some(Self::V1_35),
             36 => Some(Self::V1_36),
+            37 => Some(Self::V1_37),
             _ => None,
         }
     }
@@ -53,9 +56,11 @@ impl Layout {
     pub(super) fn structs(self) -> &'static Structs {
         static V1_35: OnceLock<Structs> = OnceLock::new();
         static V1_36: OnceLock<Structs> = OnceLock::new();
+        static V1_37: OnceLock<Structs> = OnceLock::new();
         match self {
-            Self::V1_35 => V1_35.get_or_init(|| Structs::parse(TEXT, Some(WORKLOAD_REF))),
-            Self::V1_36 => V1_36.get_or_init(|| Structs::parse(TEXT, None)),
+            Self::V1_35 => V1_35.get_or_init(|| Structs::parse(&[TEXT], Some(WORKLOAD_REF))),
+            Self::V1_36 => V1_36.get_or_init(|| Structs::parse(&[TEXT], None)),
+            Self::V1_37 => V1_37.get_or_init(|| Structs::parse(&[TEXT, ADDED_IN_1_37], None)),
         }
     }
 }
@@ -71,8 +76,16 @@ const WORKLOAD_REF: (&str, &str) = (
     "WorkloadRef *v1.WorkloadReference workloadRef",
 );
 
+/// What 1.37 has after 1.36's fields and structs, by reflection over k8s.io/api v0.37: the fields that it appends to structs
+/// of 1.36, and a new struct. The schema table, which is of 1.36, lacks them, so a fourth word has the number in protobuf.
+const ADDED_IN_1_37: &str = include_str!("added-in-1.37.txt");
+
 /// All structs of a layout.
-pub(super) struct Structs(Vec<Struct>);
+pub(super) struct Structs {
+    structs: Vec<Struct>,
+    /// The index of each struct by its name.
+    names: HashMap<&'static str, usize>,
+}
 
 /// A Go struct.
 pub(super) struct Struct {
@@ -90,6 +103,8 @@ pub(super) struct Field {
     pub(super) ty: Type,
     /// The name in JSON. `None` for an embedded struct, whose fields are members of the outer object.
     pub(super) json: Option<&'static str>,
+    /// The number in protobuf, if the schema table lacks the field.
+    pub(super) number: Option<u32>,
 }
 
 /// A Go type, as far as its values are printed differently from those of others.
@@ -114,21 +129,32 @@ pub(super) enum Type {
 impl Structs {
     /// The struct of a whole template.
     pub(super) fn template(&self) -> &Struct {
-        &self.0[0]
+        &self.structs[0]
     }
 
     /// The struct of a field of type [`Type::Struct`].
     pub(super) fn at(&self, index: usize) -> &Struct {
-        &self.0[index]
+        &self.structs[index]
     }
 
-    fn parse(text: &'static str, replaced: Option<(&str, &'static str)>) -> Self {
-        let names = text.lines().filter(|line| !line.starts_with(' '));
-        let names: HashMap<&str, usize> = names.enumerate().map(|(at, name)| (name, at)).collect();
-        let mut structs: Vec<Struct> = Vec::with_capacity(names.len());
-        for line in text.lines() {
+    /// The fields of a struct that the schema table lacks.
+    pub(super) fn newer_fields(&self, name: &str) -> impl Iterator<Item = &Field> {
+        let of = self.names.get(name).map(|index| self.at(*index));
+        of.into_iter().flat_map(|of| &of.fields).filter(|field| field.number.is_some())
+    }
+
+    fn parse(texts: &[&'static str], replaced: Option<(&str, &'static str)>) -> Self {
+        let lines = || texts.iter().flat_map(|text| text.lines());
+        let mut names = HashMap::new();
+        for name in lines().filter(|line| !line.starts_with(' ')) {
+            let next = names.len();
+            names.entry(name).or_insert(next);
+        }
+        let mut structs: Vec<Struct> = names.iter().map(|_| Struct { fields: Vec::new() }).collect();
+        let mut of = 0;
+        for line in lines() {
             let Some(field) = line.strip_prefix(' ') else {
-                structs.push(Struct { fields: Vec::new() });
+                of = names[line];
                 continue;
             };
             let field = replaced.filter(|(old, _)| *old == field).map_or(field, |(_, new)| new);
@@ -136,12 +162,12 @@ impl Structs {
             let mut word =
                 || words.next().expect("a field of the layout must have a name, a type and a name in JSON");
             let (name, printed, json) = (word(), word(), word());
+            let number = words.next().map(|number| number.parse().expect("the fourth word must be a number"));
             let ty = Type::parse(printed, &names);
             let json = (json != "-").then_some(json);
-            let of = structs.last_mut().expect("the layout must begin with a struct");
-            of.fields.push(Field { name, printed, ty, json });
+            structs[of].fields.push(Field { name, printed, ty, json, number });
         }
-        Self(structs)
+        Self { structs, names }
     }
 }
 

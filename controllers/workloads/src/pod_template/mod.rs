@@ -9,6 +9,8 @@
 //!                                   ├─ defaults: those of the API server ─> equal
 //!                                   └─ canonical JSON ─> data of revisions
 //! ```
+//!
+//! The schema table, which is of Kubernetes 1.36, does the conversion between protobuf and JSON. [`newer`] adds the fields of 1.37.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -24,6 +26,7 @@ mod dump;
 mod equal;
 pub(crate) mod fnv;
 mod layout;
+mod newer;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unknown;
@@ -63,11 +66,15 @@ pub(crate) fn hash(
     layout: Option<Layout>,
 ) -> Result<ArcStr, Error> {
     let template = protobuf(template)?;
-    let json = message().to_json(&template)?;
+    let json = to_json(&template)?;
     let mut hasher = Fnv1a::default();
-    let is_known = layout.is_some() && !unknown::has_unknown_fields(message(), &template)?;
-    let dumped = layout.filter(|_| is_known).and_then(|layout| dump::write(layout, &json, &mut hasher));
-    if dumped.is_none() {
+    let is_dumped = match layout {
+        Some(layout) if !unknown::has_unknown_fields(message(), &template, layout)? => {
+            dump::write(layout, &json, &mut hasher).is_some()
+        }
+        _ => false,
+    };
+    if !is_dumped {
         hasher = Fnv1a::default();
         // Writing to a hasher can't fail.
         let _ = hasher.write_str(&go_json::marshal(&json));
@@ -102,7 +109,7 @@ pub(crate) fn equal_with_defaults(a: &Opaque, b: &Opaque) -> Result<bool, Error>
     let filled = |template| {
         let mut json = json(template)?;
         defaults::fill(message(), &mut json);
-        Ok::<_, Error>(message().to_protobuf(&json)?)
+        to_protobuf(&json)
     };
     Ok(equal::messages(message(), &filled(a)?, &filled(b)?)?)
 }
@@ -112,7 +119,19 @@ pub(crate) fn equal_with_defaults(a: &Opaque, b: &Opaque) -> Result<bool, Error>
 /// # Errors
 /// The template can't be read.
 pub(crate) fn json(template: &Opaque) -> Result<Value, Error> {
-    Ok(message().to_json(&protobuf(template)?)?)
+    to_json(&protobuf(template)?)
+}
+
+/// The JSON of a template's message in protobuf.
+fn to_json(template: &[u8]) -> Result<Value, Error> {
+    let mut json = message().to_json(template)?;
+    newer::add_to_json(message(), template, &mut json)?;
+    Ok(json)
+}
+
+/// The message in protobuf of a template's JSON.
+fn to_protobuf(json: &Value) -> Result<Vec<u8>, Error> {
+    newer::add_to_protobuf(message(), json, &message().to_protobuf(json)?)
 }
 
 /// The template's message in protobuf. An absent template is an empty one, as in Go.
@@ -120,7 +139,7 @@ fn protobuf(template: &Opaque) -> Result<Cow<'_, [u8]>, Error> {
     Ok(match template {
         Opaque::None => Cow::Borrowed(&[]),
         Opaque::Protobuf(bytes) => Cow::Borrowed(bytes),
-        Opaque::Json(text) => Cow::Owned(message().to_protobuf(&serde_json::from_str(text.get())?)?),
+        Opaque::Json(text) => Cow::Owned(to_protobuf(&serde_json::from_str(text.get())?)?),
     })
 }
 

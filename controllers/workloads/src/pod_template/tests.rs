@@ -6,9 +6,10 @@ use steersman_informer::wire::FieldValue as _;
 use super::*;
 
 /// Hashes that Go computed for random templates; `testdata/README.md` says how.
-const VECTORS: [(Layout, &str); 2] = [
+const VECTORS: [(Layout, &str); 3] = [
     (Layout::V1_35, include_str!("testdata/vectors-1.35.txt")),
     (Layout::V1_36, include_str!("testdata/vectors-1.36.txt")),
+    (Layout::V1_37, include_str!("testdata/vectors-1.37.txt")),
 ];
 
 /// A template that Go hashed.
@@ -45,7 +46,7 @@ impl Vector {
 
 /// A template as the cache keeps it of an API server that speaks protobuf.
 pub(crate) fn protobuf_of(template: &Value) -> Opaque {
-    Opaque::Protobuf(message().to_protobuf(template).unwrap().into())
+    Opaque::Protobuf(to_protobuf(template).unwrap().into())
 }
 
 pub(crate) fn json_of(template: &Value) -> Opaque {
@@ -135,6 +136,8 @@ fn hashes_are_those_of_clusters_in_use() {
         ("third collision", &v36, Layout::V1_36, Some(2), "57bf49c766"),
         ("empty", &json!({}), Layout::V1_36, None, "85748b7f68"),
         ("nginx", &nginx(), Layout::V1_36, None, "6c5f67b5f7"),
+        ("empty, 1.37", &json!({}), Layout::V1_37, None, "54f4c57dcb"),
+        ("nginx, 1.37", &nginx(), Layout::V1_37, None, "54fd4d6d4c"),
     ] {
         for opaque in [protobuf_of(template), json_of(template)] {
             assert_eq!(hash(&opaque, collision_count, Some(layout)).unwrap(), expected, "{name}");
@@ -163,20 +166,24 @@ fn hashes_are_gos_whatever_a_template_has() {
 
 #[test]
 fn the_vectors_have_every_field_of_every_struct() {
-    let mut text = String::new();
-    for Vector { template, .. } in vectors().filter(|vector| vector.layout == Layout::V1_36) {
-        text.push_str(&go_json::marshal_untyped(&json(&template).unwrap()));
-    }
-    let mut of = "";
-    for line in include_str!("layout.txt").lines() {
-        let Some(field) = line.strip_prefix(' ') else {
-            of = line;
-            continue;
-        };
-        let name = field.rsplit(' ').next().unwrap();
-        let is_left_out = ["ManagedFieldsEntry", "FieldsV1"].contains(&of)
-            || ["selfLink", "creationTimestamp", "deletionTimestamp", "managedFields", "-"].contains(&name);
-        assert!(is_left_out || text.contains(&format!("\"{name}\":")), "{of}: {field}");
+    let (text, added) = (include_str!("layout.txt"), include_str!("added-in-1.37.txt"));
+    for (layout, lines) in [(Layout::V1_36, text.to_owned()), (Layout::V1_37, [text, added].concat())] {
+        let mut text = String::new();
+        for Vector { template, .. } in vectors().filter(|vector| vector.layout == layout) {
+            text.push_str(&go_json::marshal_untyped(&json(&template).unwrap()));
+        }
+        let mut of = "";
+        for line in lines.lines() {
+            let Some(field) = line.strip_prefix(' ') else {
+                of = line;
+                continue;
+            };
+            let name = field.split(' ').nth(2).unwrap();
+            let is_left_out = ["ManagedFieldsEntry", "FieldsV1"].contains(&of)
+                || ["selfLink", "creationTimestamp", "deletionTimestamp", "managedFields", "-"]
+                    .contains(&name);
+            assert!(is_left_out || text.contains(&format!("\"{name}\":")), "{layout:?} {of}: {field}");
+        }
     }
 }
 
@@ -195,7 +202,7 @@ fn other_layouts_and_fields_have_another_hash_of_the_same_form() {
     // Go prints its tables of time zones for a time, and managed fields have no place in a template.
     let mut stamped = nginx();
     stamped["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
-    let layouts = [Some(Layout::V1_35), Some(Layout::V1_36), None];
+    let layouts = [Some(Layout::V1_35), Some(Layout::V1_36), Some(Layout::V1_37), None];
     let hashes = layouts.map(|layout| hash(&protobuf_of(&stamped), None, layout).unwrap());
     assert!(hashes.iter().all(|hash| *hash == hashes[0] && *hash != fallback), "{hashes:?}");
 }
@@ -218,6 +225,64 @@ fn fields_newer_than_this_program_count() {
     assert!(equal_but_for_hash(&a, &with_newer_field(&nginx(), "a")).unwrap());
     assert!(!equal_but_for_hash(&a, &b).unwrap());
     assert!(!equal_but_for_hash(&a, &old).unwrap());
+}
+
+/// The template with one of the fields that came with 1.37.
+fn with_responders(responders: Value) -> Value {
+    let mut template = nginx();
+    template["spec"]["evictionResponders"] = responders;
+    template
+}
+
+#[test]
+fn fields_of_1_37_have_hashes_of_their_own_with_other_layouts() {
+    let of = |template: &Opaque, layout| hash(template, None, layout).unwrap();
+    let a = protobuf_of(&with_responders(json!([{"name": "a", "priority": 1}])));
+    let b = protobuf_of(&with_responders(json!([{"name": "a", "priority": 2}])));
+    for layout in [Some(Layout::V1_35), Some(Layout::V1_36), None] {
+        assert_eq!(of(&a, layout), of(&a, None));
+        assert_ne!(of(&a, layout), of(&b, layout));
+        assert_ne!(of(&a, layout), of(&a, Some(Layout::V1_37)));
+    }
+    // A part of such a field may be newer than 1.37.
+    let Opaque::Protobuf(bytes) = &a else { unreachable!() };
+    let mut writer = steersman_api::wire::Writer::onto(bytes);
+    writer.message(2, |spec| {
+        spec.message(44, |responder| {
+            responder.text(1, "b");
+            responder.text(9, "newer");
+        });
+    });
+    let newer = Opaque::Protobuf(writer.into_bytes().into());
+    assert_eq!(of(&newer, Some(Layout::V1_37)), of(&newer, None));
+}
+
+#[test]
+fn fields_of_1_37_are_read_from_json_and_protobuf() {
+    for (sent, written) in [
+        (json!([{"name": "a", "priority": 1}]), json!([{"name": "a", "priority": 1}])),
+        (
+            json!([{"name": "a"}, {}]),
+            json!([{"name": "a", "priority": null}, {"name": "", "priority": null}]),
+        ),
+    ] {
+        let template = with_responders(sent);
+        for opaque in [protobuf_of(&template), json_of(&template)] {
+            assert_eq!(json(&opaque).unwrap()["spec"]["evictionResponders"], written);
+            assert!(equal_but_for_hash(&opaque, &protobuf_of(&template)).unwrap());
+            assert!(equal_with_defaults(&opaque, &protobuf_of(&template)).unwrap());
+            assert!(!equal_with_defaults(&opaque, &protobuf_of(&nginx())).unwrap());
+        }
+    }
+    for none in [json!([]), Value::Null] {
+        let template = with_responders(none);
+        assert!(equal_but_for_hash(&json_of(&template), &protobuf_of(&nginx())).unwrap());
+        assert_eq!(json(&json_of(&template)).unwrap(), json(&json_of(&nginx())).unwrap());
+    }
+    for wrong in [json!(1), json!([1]), json!([{"name": 1}]), json!([{"name": "a", "priority": "1"}])] {
+        let error = json(&json_of(&with_responders(wrong))).unwrap_err().to_string();
+        assert!(error.starts_with("reading the pod template: invalid type: "), "{error}");
+    }
 }
 
 #[test]
