@@ -33,6 +33,7 @@ mod connection;
 mod error;
 mod files;
 mod listen;
+mod origin;
 mod peer;
 mod strangers;
 
@@ -41,4 +42,5 @@ pub use connection::Streams;
 pub use error::Error;
 pub use files::FromFiles;
 pub use listen::{Serving, bind, serve};
+pub use origin::{Origin, Origins};
 pub use peer::{Peer, Service};

@@ -1,12 +1,13 @@
 //! Connections of strangers: those without an authorized request so far. One of them is closed when there is no room.
 
-use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, Ipv6Addr};
+use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
 use super::activity::Activity;
+use super::origin::{Origin, Origins};
 
 /// Connections of strangers, the oldest first. Connections of others, and such that have ended, may be among them until the
 /// next one is added.
@@ -17,11 +18,6 @@ struct Stranger {
     connection: Weak<Activity>,
     origin: Origin,
 }
-
-/// Where a connection comes from, as far as its client can't choose: an address of IPv4, or a network of 64 bits of IPv6,
-/// all of whose addresses one machine can have.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Origin(Ipv6Addr);
 
 impl Strangers {
     /// Adds a new connection.
@@ -36,12 +32,8 @@ impl Strangers {
     pub(super) fn turn_one_away(&self) {
         let mut all = self.0.lock();
         all.retain(Stranger::is_one);
-        let mut counts: HashMap<Origin, usize> = HashMap::new();
-        for stranger in &*all {
-            *counts.entry(stranger.origin).or_default() += 1;
-        }
-        let most = counts.values().max().copied();
-        let is_of_most = |stranger: &Stranger| counts.get(&stranger.origin).copied() == most;
+        let origins: Origins = all.iter().map(|stranger| stranger.origin).collect();
+        let is_of_most = |stranger: &Stranger| origins.is_largest(stranger.origin);
         while let Some(stranger) = all.iter().position(is_of_most).and_then(|oldest| all.remove(oldest)) {
             if stranger.connection.upgrade().is_some_and(|connection| connection.turn_away()) {
                 return;
@@ -53,15 +45,6 @@ impl Strangers {
 impl Stranger {
     fn is_one(&self) -> bool {
         self.connection.upgrade().is_some_and(|connection| connection.is_strangers())
-    }
-}
-
-impl Origin {
-    fn of(address: IpAddr) -> Self {
-        Self(match address.to_canonical() {
-            IpAddr::V4(address) => address.to_ipv6_mapped(),
-            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64),
-        })
     }
 }
 

@@ -1,9 +1,10 @@
-//! The open connections, and which of them ends when there is no room for another.
+//! The open connections, and which of them is closed when there is no room for a new one.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::IpAddr;
 
+use steersman_serving::{Origin, Origins};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -11,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::activity::Activity;
 use crate::rest::Connection;
 
-/// One connection, as far as it matters who is at its other end and what it does.
+/// One connection: its client and its requests.
 #[derive(Clone)]
 pub(super) struct Guest {
-    /// Knows whether its client has authenticated itself.
+    /// The client's address, and whether the client has authenticated itself.
     pub(super) connection: Connection,
     /// Its requests.
     pub(super) activity: Activity,
@@ -24,32 +25,37 @@ pub(super) struct Guest {
 #[derive(Default)]
 pub(super) struct Guests {
     tasks: JoinSet<()>,
-    /// One for each of `tasks`, but for those that have been turned away.
+    /// One entry for each of `tasks`, without those that have been turned away.
     open: HashMap<Id, (Guest, CancellationToken)>,
 }
 
-/// What of a connection decides whether another takes its place.
+/// The properties of a connection that decide whether it must make room for a new one.
 #[derive(Debug, Clone, Copy)]
 struct Standing {
-    /// Its client has authenticated itself.
+    /// Whether its client has authenticated itself.
     is_known: bool,
+    origin: Origin,
     /// Since when it has no request under way; `None` if it has one.
     idle_since: Option<Instant>,
 }
 
 impl Guest {
-    /// A connection that begins, with a client at that address.
+    /// A new connection from this address.
     pub(super) fn at(peer: IpAddr) -> Self {
         Self { connection: Connection::with(peer), activity: Activity::begin() }
     }
 
     fn standing(&self) -> Standing {
-        Standing { is_known: self.connection.is_known(), idle_since: self.activity.idle_since() }
+        Standing {
+            is_known: self.connection.is_known(),
+            origin: Origin::of(self.connection.peer()),
+            idle_since: self.activity.idle_since(),
+        }
     }
 }
 
 impl Guests {
-    /// How many connections are open.
+    /// The number of open connections.
     pub(super) fn len(&self) -> usize {
         self.tasks.len()
     }
@@ -64,7 +70,7 @@ impl Guests {
         self.open.insert(task.id(), (guest, leave));
     }
 
-    /// Ends the connection that matters least, and waits until there is room. `false` if no connection may be ended.
+    /// Closes the connection that [`least`] chooses, and waits until there is room. Returns `false` if it chooses none.
     pub(super) async fn turn_one_away(&mut self) -> bool {
         let all = self.open.iter().map(|(id, (guest, _))| (*id, guest.standing()));
         let Some((_, leave)) = least(all).and_then(|id| self.open.remove(&id)) else { return false };
@@ -95,11 +101,14 @@ impl Guests {
     }
 }
 
-/// Of the connections whose clients have not authenticated themselves, the one that has been idle longest; one that is busy
-/// where none is idle.
+/// Chooses the connection that must make room. Only connections whose clients have not authenticated themselves are candidates,
+/// and of these only those from the origin that has the most of them: a flood from one address displaces only itself. The one
+/// that has been idle longest is chosen; a busy one only if none is idle.
 fn least<T>(all: impl Iterator<Item = (T, Standing)>) -> Option<T> {
-    let strangers = all.filter(|(_, standing)| !standing.is_known);
-    let first = strangers.min_by_key(|(_, standing)| (standing.idle_since.is_none(), standing.idle_since));
+    let strangers: Vec<_> = all.filter(|(_, standing)| !standing.is_known).collect();
+    let origins: Origins = strangers.iter().map(|(_, standing)| standing.origin).collect();
+    let candidates = strangers.into_iter().filter(|(_, standing)| origins.is_largest(standing.origin));
+    let first = candidates.min_by_key(|(_, standing)| (standing.idle_since.is_none(), standing.idle_since));
     first.map(|(stranger, _)| stranger)
 }
 
@@ -112,14 +121,24 @@ mod tests {
     #[test]
     fn the_stranger_that_has_been_idle_longest_goes_first_and_known_clients_never() {
         let began = Instant::now();
-        let idle =
-            |is_known, seconds| Standing { is_known, idle_since: Some(began + Duration::from_secs(seconds)) };
-        let busy = |is_known| Standing { is_known, idle_since: None };
+        let origin = |last| Origin::of([10, 0, 0, last].into());
+        let idle_at = |is_known, last, seconds| Standing {
+            is_known,
+            origin: origin(last),
+            idle_since: Some(began + Duration::from_secs(seconds)),
+        };
+        let idle = |is_known, seconds| idle_at(is_known, 1, seconds);
+        let busy = |is_known| Standing { is_known, origin: origin(1), idle_since: None };
         for (all, expected) in [
             (vec![], None),
             (vec![idle(true, 0), busy(true)], None),
             (vec![idle(true, 0), idle(false, 2), idle(false, 1), busy(false)], Some(2)),
             (vec![idle(true, 0), busy(false)], Some(1)),
+            (vec![idle_at(false, 2, 0), idle(false, 2), idle(false, 1)], Some(2)),
+            (vec![idle_at(false, 2, 0), idle(false, 1), busy(false)], Some(1)),
+            (vec![idle_at(false, 2, 0), busy(false), busy(false)], Some(1)),
+            (vec![idle_at(false, 2, 0), idle(false, 1)], Some(0)),
+            (vec![idle_at(false, 2, 0), idle(false, 1), idle(true, 1), idle(true, 1)], Some(0)),
         ] {
             assert_eq!(least(all.iter().copied().enumerate()), expected, "{all:?}");
         }

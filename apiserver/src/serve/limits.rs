@@ -1,13 +1,13 @@
-//! What strangers may take of a server, and for how long.
+//! Limits on clients of a server.
 
 use std::time::Duration;
 
-/// What strangers may take of a server that listens, and for how long. Times are upstream's where it has them.
+/// Limits on clients of a server that listens. Times are upstream's where upstream has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of open connections, never more than half of what the process may open. A new connection beyond it takes
-    /// the place of one whose client has not authenticated itself, the longest idle first; where there is none, the new one is
-    /// closed. Default: 4,096.
+    /// Maximum number of open connections, never more than half of the descriptors that the process may open. Beyond it, a new
+    /// connection closes one whose client has not authenticated itself: of those from the address that has the most of them,
+    /// the one that has been idle longest. If there is none, the new connection is closed. Default: 4,096.
     pub connections: usize,
     /// How long a client may take for its TLS handshake. Default: 32 seconds.
     pub handshake: Duration,

@@ -53,7 +53,7 @@ impl Connection {
     }
 
     /// Who is at its other end.
-    pub(super) fn peer(&self) -> IpAddr {
+    pub(crate) fn peer(&self) -> IpAddr {
         self.peer
     }
 
