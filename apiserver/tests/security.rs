@@ -116,14 +116,15 @@ async fn the_token_in_the_data_folder_is_the_administrators() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_another_authority_is_not_believed() {
+async fn a_certificate_of_another_authority_names_no_user() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (server, foreign) = (start(one.path()).await, start(other.path()).await);
     let mut kubeconfig = server.kubeconfig();
     kubeconfig.auth_infos = foreign.kubeconfig().auth_infos;
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-    Client::try_from(config).unwrap().apiserver_version().await.unwrap_err();
+    let answer = Client::try_from(config).unwrap().apiserver_version().await;
+    assert_eq!(refused(answer), (401, "Unauthorized".to_owned()));
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ use steersman_api::ObjectKey;
 
 pub(crate) use attributes::{Attributes, Target};
 pub(crate) use bootstrap::user_of_token;
-pub(crate) use certificates::identity_of;
+pub(crate) use certificates::{InvalidCertificate, identity_of};
 pub(crate) use escalation::{attempt, missing};
 pub use identity::Identity;
 pub(crate) use identity::{ANONYMOUS, MASTERS, user_of_account};

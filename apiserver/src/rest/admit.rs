@@ -7,7 +7,7 @@ use super::deadline::{Deadline, Endless};
 use super::request::{Call, Query, Request, Verb};
 use super::route::{Route, route};
 use super::server::ApiServer;
-use crate::access::{self, ANONYMOUS, Access, Attributes, Identity, Impersonation};
+use crate::access::{self, ANONYMOUS, Access, Attributes, Identity, Impersonation, InvalidCertificate};
 use crate::refusal::{Refusal, Result};
 
 /// The route of a request, as it was when the request was authorized: it reaches nothing that is served only later.
@@ -74,8 +74,12 @@ impl ApiServer {
                 *warned = warns.then_some(access::GENERATED);
             },
         )?;
-        if let Some(connection) = parts.extensions.get::<Connection>().filter(|_| who.user != ANONYMOUS) {
-            connection.authenticated();
+        if who.user != ANONYMOUS {
+            if let Some(connection) = parts.extensions.get::<Connection>() {
+                connection.authenticated();
+            }
+        } else if parts.extensions.get::<InvalidCertificate>().is_some() {
+            return Err(Refusal::unauthorized());
         }
         if self.is_open() {
             return Ok(Impersonation::of(&parts.headers)?.map_or(who, |other| other.identity()));

@@ -1,13 +1,15 @@
 //! The server behind a socket.
 //!
 //! ```text
-//! accept (so many at most: guests) ─> TLS handshake (with a deadline) ─> HTTP, until one of
-//!     the client ends it · it has outstayed its welcome (activity) · a newcomer needs its place (guests) ·
-//!     the server stops (after what is under way)
+//! accept (a limited number: guests) ─> TLS handshake (with a deadline) ─> HTTP, until
+//!     the client ends the connection · it exceeds a limit (activity) · a new connection needs its place (guests) ·
+//!     the server stops (after the answers under way)
+//! each request: its user by the client certificate, verified anew once it may have expired (client) ─> answer
 //! ```
 
 mod activity;
 mod answering;
+mod client;
 mod guests;
 mod limits;
 
@@ -20,7 +22,6 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,32 +30,33 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::client::Tls;
 pub use self::limits::Limits;
 
 use self::activity::Overdue;
 use self::answering::Answering;
+use self::client::Client;
 use self::guests::{Guest, Guests};
-use crate::access::{Identity, identity_of};
 use crate::in_memory::read_and_answer;
 use crate::rest::{ApiServer, Endless, Reset};
 
-/// How many requests may be under way on one connection of HTTP/2. Upstream's number.
+/// Maximum number of concurrent requests on a connection over HTTP/2. Upstream's number.
 const STREAMS: u32 = 100;
-/// Between two lines of the log about connections that can't be had.
+/// Minimum time between two log lines about connections that can't be accepted.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
-/// How long a peer may be silent until it is asked whether it is there, and between two such questions. Upstream's figures.
+/// After how long without a packet the system probes a peer, and how often. Upstream's figures.
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// How long a client whose connection was idle for too long has to take note that it ends.
+/// How long a connection stays open after its client was told that it ends because it was idle for too long.
 const LEAVING: Duration = Duration::from_secs(5);
-/// After a connection that could not be accepted: others must end first, mostly.
+/// How long to wait after a connection could not be accepted, such as for want of descriptors.
 const AFTER_FAILURE: Duration = Duration::from_millis(10);
 
 /// How a socket is served.
 #[derive(Clone, Default)]
 pub(crate) struct Manner {
-    /// Plain (HTTP/2 then with prior knowledge) where there is none.
-    pub(crate) tls: Option<Arc<ServerConfig>>,
-    /// Clients may do as they like where there are none.
+    /// `None` for plain HTTP, in which clients need prior knowledge of HTTP/2.
+    pub(crate) tls: Option<Tls>,
+    /// `None` for no limits.
     pub(crate) limits: Option<Limits>,
 }
 
@@ -63,17 +65,17 @@ pub(crate) struct Manner {
 /// Dropping it, or [`close`](Self::close), ends all of them: no task stays behind.
 pub(crate) struct Listening {
     address: SocketAddr,
-    /// The one that accepts. It owns those of the connections.
+    /// The task that accepts connections. It owns the tasks of the connections.
     tasks: JoinSet<()>,
     ends: Ends,
 }
 
-/// How a socket is told to end.
+/// Ends a socket.
 #[derive(Clone, Default)]
 struct Ends {
-    /// Nothing new is taken, and connections end when what is under way is answered.
+    /// Accept no more connections, and end each connection once its requests under way are answered.
     drain: CancellationToken,
-    /// Connections break off.
+    /// Break off all connections.
     close: CancellationToken,
 }
 
@@ -81,24 +83,23 @@ impl Listening {
     /// Listens at that address and serves HTTP/1.1 and HTTP/2 there.
     ///
     /// # Errors
-    /// The address can't be had.
+    /// The address is in use, or is not an address of this machine.
     pub(crate) async fn open(server: ApiServer, address: SocketAddr, manner: Manner) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let (mut tasks, ends) = (JoinSet::new(), Ends::default());
         let limits = manner.limits.map(|limits| limits.within(limits::descriptors()));
-        let client =
-            Serving { server, tls: manner.tls.map(TlsAcceptor::from), limits, drain: ends.drain.clone() };
-        tasks.spawn(accept(client, listener, ends.clone()));
+        let serving = Serving { server, tls: manner.tls, limits, drain: ends.drain.clone() };
+        tasks.spawn(accept(serving, listener, ends.clone()));
         Ok(Self { address, tasks, ends })
     }
 
-    /// Where it listens.
+    /// The address of the socket.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes no more connections and requests, and waits until those under way are answered, or `grace` is over.
+    /// Accepts no more connections and requests, and waits until the requests under way are answered, or `grace` is over.
     pub(crate) async fn drain(&mut self, grace: Duration) {
         self.ends.drain.cancel();
         let _ = timeout(grace, async { while self.tasks.join_next().await.is_some() {} }).await;
@@ -111,7 +112,7 @@ impl Listening {
     }
 }
 
-/// Takes connections until it is told to end, or dropped; they go with it.
+/// Accepts connections until `ends` says so, or it is dropped. The connections end with it.
 async fn accept(serving: Serving, listener: TcpListener, ends: Ends) {
     let mut guests = Guests::default();
     let most = serving.limits.map_or(usize::MAX, |limits| limits.connections);
@@ -132,7 +133,7 @@ async fn accept(serving: Serving, listener: TcpListener, ends: Ends) {
                         }
                     }
                     let _ = stream.set_nodelay(true);
-                    // It is served even if the system can't find out that its peer is gone.
+                    // The connection is served even if the system refuses.
                     let _ = keep_alive(&stream);
                     let guest = Guest::at(peer.ip());
                     guests.take_in(guest.clone(), serving.clone().connected(stream, guest));
@@ -154,13 +155,13 @@ async fn accept(serving: Serving, listener: TcpListener, ends: Ends) {
     guests.shut_out().await;
 }
 
-/// Has the system find out that a peer is gone without a word.
+/// Makes the system notice that a peer is gone.
 fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     let often = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
     SockRef::from(stream).set_tcp_keepalive(&often)
 }
 
-/// Something that is told once in a while, however often it happens.
+/// A warning that is logged once in [`BETWEEN_LINES`], however often its cause occurs.
 #[derive(Default)]
 struct Complaint(Option<Instant>);
 
@@ -175,53 +176,55 @@ impl Complaint {
     }
 }
 
-/// What bytes come and go over.
+/// A connection's bytes.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
 
-/// What a connection needs.
+/// The parts of a server that serve a connection.
 #[derive(Clone)]
 struct Serving {
     server: ApiServer,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Tls>,
     limits: Option<Limits>,
     drain: CancellationToken,
 }
 
 impl Serving {
-    /// One connection, from its first byte to its last.
+    /// Serves one connection, from its handshake to its end.
     async fn connected(self, stream: impl Stream, guest: Guest) {
         let Some(tls) = self.tls.clone() else { return self.serve(stream, guest, None).await };
         let handshake = self.limits.map_or(Duration::MAX, |limits| limits.handshake);
-        match timeout(handshake, self.drain.run_until_cancelled(tls.accept(stream))).await {
-            Ok(Some(Ok(stream))) => {
-                let certificates = stream.get_ref().1.peer_certificates();
-                let who = certificates.and_then(<[_]>::first).and_then(|of_client| identity_of(of_client));
-                self.serve(stream, guest, who).await;
+        let shaken = async {
+            let stream = TlsAcceptor::from(tls.config).accept(stream).await?;
+            let client = Client::of(stream.get_ref().1, tls.client_ca);
+            if client.is_known().await {
+                guest.connection.authenticated();
             }
-            Ok(Some(Err(error))) => tracing::debug!(%error, "a TLS handshake failed"),
+            Ok::<_, io::Error>((stream, client))
+        };
+        match timeout(handshake, self.drain.run_until_cancelled(shaken)).await {
+            Ok(Some(Ok((stream, client)))) => self.serve(stream, guest, Some(client)).await,
+            Ok(Some(Err(error))) => tracing::debug!(%error, "A TLS handshake failed"),
             Ok(None) => {}
-            Err(_) => tracing::debug!("a TLS handshake took too long"),
+            Err(_) => tracing::debug!("A TLS handshake took too long"),
         }
     }
 
-    /// Answers what comes over a connection; all of it from `who`, if that is known. Where it changes its protocol, carries
-    /// what follows.
-    async fn serve(self, stream: impl Stream, guest: Guest, who: Option<Identity>) {
+    /// Answers the requests of a connection. `client` is `None` without TLS. After an upgrade, waits for the tunnel.
+    async fn serve(self, stream: impl Stream, guest: Guest, client: Option<Client>) {
         let Self { server, mut limits, drain, .. } = self;
         let Guest { connection, activity } = guest;
-        if who.is_some() {
-            connection.authenticated();
-        }
+        let client = client.map(Arc::new);
         // A request that ends with `Reset` takes its connection with it over HTTP/1.1, and its stream over HTTP/2.
         let service = service_fn(|mut request| {
             let (server, under_way) = (server.clone(), activity.request());
-            if let Some(who) = &who {
-                request.extensions_mut().insert(who.clone());
-            }
+            let client = client.clone();
             request.extensions_mut().insert(connection.clone());
             async move {
+                if let Some(client) = client {
+                    client.identify(&mut request).await;
+                }
                 let answer = read_and_answer(&server, request).await?;
                 let endless = answer.extensions().get::<Endless>().copied();
                 Ok::<_, Reset>(answer.map(|body| match endless {
@@ -235,7 +238,7 @@ impl Serving {
             }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        // Who is slow with its headers is as one who sends nothing.
+        // `activity` bounds that time: a connection without a whole head counts as idle.
         builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
         if let Some(limits) = limits {
@@ -261,7 +264,7 @@ impl Serving {
                         tracing::debug!(%why, "a connection was closed");
                         return;
                     }
-                    // A request that is on its way is answered yet.
+                    // A request that the client has already sent is still answered.
                     leaving = true;
                     activity.stir();
                     limits = limits.map(|limits| Limits { idle: LEAVING.min(limits.idle), ..limits });

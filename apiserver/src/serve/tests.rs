@@ -7,7 +7,9 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
+use rustls::ServerConfig;
 use steersman_api::ObjectKey;
+use steersman_serving::auth::ClientCa;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::TcpStream;
 
@@ -219,8 +221,10 @@ async fn a_handshake_has_its_time() {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let tls = tls.with_no_client_auth().with_cert_resolver(Arc::new(NoCertificate));
-    let (mut client, task) =
-        connect(Serving { tls: Some(TlsAcceptor::from(Arc::new(tls))), ..serving() }, 1024);
+    let authority = rcgen::generate_simple_self_signed(vec!["authority".to_owned()]).unwrap().cert.pem();
+    let client_ca = Arc::new(ClientCa::from_pem(authority.as_bytes()).unwrap());
+    let tls = Tls { config: Arc::new(tls), client_ca };
+    let (mut client, task) = connect(Serving { tls: Some(tls), ..serving() }, 1024);
     client.write_all(&[0x16, 3, 1]).await.unwrap();
     assert_eq!(lasts(task).await, SECOND * 32);
 }

@@ -112,7 +112,7 @@ impl Server {
         let server = ApiServer::open(settings, &data_folder, opened, access, signer, outbound)?;
         first_objects::make(&server).await;
         server.say_since_when_uses_are_tracked();
-        let tls = tls::config(&pki, names_of(address.ip(), names.clone()))?;
+        let tls = tls::tls(&pki, names_of(address.ip(), names.clone()))?;
         let manner = Manner { tls: Some(tls), limits: Some(limits) };
         let listening = Listening::open(server.clone(), address, manner).await;
         let listening = listening.map_err(|source| StartError::Listen { address, source })?;

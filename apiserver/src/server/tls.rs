@@ -1,33 +1,22 @@
-//! TLS: our own certificate, and clients' certificates of our own authority, which none must have.
+//! TLS of the server: its own certificate, and the authority whose client certificates count.
 
 use std::sync::Arc;
 
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use steersman_serving::auth::ClientCa;
+use steersman_serving::tls::{ServingCertificate, ServingCertificates, Spoken, server_config};
 
 use super::StartError;
 use super::pki::Pki;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
+use crate::serve::Tls;
 
-/// HTTP/2 and HTTP/1.1 with a certificate for these names.
-pub(super) fn config(pki: &Pki, names: Vec<String>) -> Result<Arc<ServerConfig>, StartError> {
-    let wrong = |error: &dyn std::fmt::Display| StartError::Tls(error.to_string());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    let ca = CertificateDer::from_pem_slice(pki.ca.as_bytes()).map_err(|error| wrong(&error))?;
-    roots.add(ca).map_err(|error| wrong(&error))?;
-    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-        .allow_unauthenticated()
-        .build()
-        .map_err(|error| wrong(&error))?;
+/// HTTP/2 and HTTP/1.1 with a certificate for these names. Clients may show certificates, which the server verifies for each
+/// request: a client with a certificate of another authority is served if it has a token as well.
+pub(super) fn tls(pki: &Pki, names: Vec<String>) -> Result<Tls, StartError> {
+    let wrong = |error: steersman_serving::Error| StartError::Tls(error.to_string());
     let (chain, key) = pki.server(names)?;
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| wrong(&error))?
-        .with_client_cert_verifier(clients)
-        .with_single_cert(chain, key)
-        .map_err(|error| wrong(&error))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    let certificate = ServingCertificate::from_der(chain, &key).map_err(wrong)?;
+    let certificates = ServingCertificates::one(Arc::new(certificate));
+    let config = server_config(Arc::new(certificates), &Spoken::default()).map_err(wrong)?;
+    let client_ca = ClientCa::from_pem(pki.ca.as_bytes()).map_err(wrong)?;
+    Ok(Tls { config: Arc::new(config), client_ca: Arc::new(client_ca) })
 }

@@ -46,6 +46,14 @@ impl ClientCa {
         Ok(Self { path: Some(path), ..Self::with_verifier(verifier) })
     }
 
+    /// Trusts the authorities in `pem`.
+    ///
+    /// # Errors
+    /// If a certificate is invalid, or there is none.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, Error> {
+        parse(pem).map(Self::with_verifier).map_err(Error::Authorities)
+    }
+
     /// Trusts the certificates that `verifier` accepts.
     pub fn with_verifier(verifier: Arc<dyn ClientCertVerifier>) -> Self {
         Self {
@@ -69,12 +77,15 @@ impl ClientCa {
         Ok(())
     }
 
-    /// Returns the user that the subject of a client's certificate names, or `None` if the subject has no common name or
-    /// there are no authorities. The client has proved in its handshake that it holds the key.
+    /// Returns the user that the subject of a client's certificate names, without [the group of all
+    /// users](User::authenticated), or `None` if the client showed no certificate, the subject has no common name or there are
+    /// no authorities. The client has proved in its handshake that it holds the key.
+    ///
+    /// Call this for each request: the answer changes when a certificate expires. It is remembered until then.
     ///
     /// # Errors
     /// Why the certificates do not count.
-    pub(super) async fn user(&self, certificates: &ClientCertificates) -> Outcome {
+    pub async fn user(&self, certificates: &ClientCertificates) -> Result<Option<User>, String> {
         let outcome = self.verified(&certificates.chain, &certificates.as_user).await;
         outcome.unwrap_or(Ok(None))
     }

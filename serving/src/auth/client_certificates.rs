@@ -39,7 +39,7 @@ pub(super) struct Verdict {
 
 impl ClientCertificates {
     /// Certificates as they come with the connection, not verified yet.
-    pub(crate) fn new(chain: &[CertificateDer<'_>]) -> Self {
+    pub fn new(chain: &[CertificateDer<'_>]) -> Self {
         let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
         Self { chain, as_user: Mutex::default(), as_proxy: Mutex::default() }
     }

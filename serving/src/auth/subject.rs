@@ -121,6 +121,8 @@ mod tests {
         let two = [pair(ORGANIZATION, b"a"), pair(ORGANIZATION, b"b"), pair(COMMON_NAME, b"c")].concat();
         let read = subject(&two).unwrap();
         assert_eq!((read.organizations, read.common_name), (vec!["a".into(), "b".into()], Some("c".into())));
+        let names = [pair(COMMON_NAME, b"a"), pair(COMMON_NAME, b"b")].concat();
+        assert_eq!(subject(&names).unwrap().common_name, Some("b".into()), "the last one, as in Go");
         let twice = [pair(UID, b"1"), pair(UID, b"2")].concat();
         assert_eq!(subject(&twice), None);
         assert_eq!(subject(&pair(COMMON_NAME, b"\xff")), None);

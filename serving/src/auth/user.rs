@@ -33,7 +33,8 @@ impl User {
 
     /// Adds the group of all users whose credentials are valid, unless the user is anonymous (upstream:
     /// `AuthenticatedGroupAdder`).
-    pub(super) fn authenticated(mut self) -> Self {
+    #[must_use]
+    pub fn authenticated(mut self) -> Self {
         let told = self.groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED);
         if !told && !self.is_anonymous() {
             self.groups.push(AUTHENTICATED.to_owned());

@@ -39,9 +39,13 @@ impl ServingCertificate {
         Ok(Self { files: Some(pair), current })
     }
 
-    /// A certificate that is in no file.
-    pub(crate) fn in_memory(certified: CertifiedKey) -> Self {
-        Self { files: None, current: RwLock::new(Arc::new(certified)) }
+    /// A certificate that is in no file, followed by its chain, and its key.
+    ///
+    /// # Errors
+    /// If the key is of no supported kind.
+    pub fn from_der(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'_>) -> Result<Self, Error> {
+        let key = any_supported_type(key).map_err(Error::Tls)?;
+        Ok(Self { files: None, current: RwLock::new(Arc::new(CertifiedKey::new(chain, key))) })
     }
 
     /// The certificate and key as they are now.

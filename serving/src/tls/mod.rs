@@ -75,10 +75,10 @@ impl HttpVersions {
 
 /// The configuration of TLS with these certificates. Clients may show certificates of their own, which the server verifies
 /// after the handshake.
-pub(crate) fn server_config(
-    certificates: Arc<ServingCertificates>,
-    spoken: &Spoken,
-) -> Result<ServerConfig, Error> {
+///
+/// # Errors
+/// If the cipher suites do not suit the versions of TLS.
+pub fn server_config(certificates: Arc<ServingCertificates>, spoken: &Spoken) -> Result<ServerConfig, Error> {
     let mut provider = default_provider();
     spoken.cipher_suites.restrict(&mut provider);
     let provider = Arc::new(provider);

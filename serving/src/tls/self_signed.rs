@@ -11,9 +11,7 @@ use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose,
     date_time_ymd,
 };
-use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::PrivateKeyDer;
-use rustls::sign::CertifiedKey;
 
 use super::certificate::ServingCertificate;
 use crate::error::Error;
@@ -35,8 +33,7 @@ impl SelfSigned {
     pub fn in_memory(&self) -> Result<ServingCertificate, Error> {
         let (certificate, key) = self.generate(Timestamp::now()).map_err(Error::Generate)?;
         let der = PrivateKeyDer::try_from(key.serialize_der()).expect("rcgen must write valid keys");
-        let key = any_supported_type(&der).map_err(Error::Tls)?;
-        Ok(ServingCertificate::in_memory(CertifiedKey::new(vec![certificate.der().clone()], key)))
+        ServingCertificate::from_der(vec![certificate.der().clone()], &der)
     }
 
     fn generate(&self, now: Timestamp) -> Result<(rcgen::Certificate, KeyPair), rcgen::Error> {
