@@ -8,6 +8,7 @@
 //! listen       accepts connections, at most so many; closes a stranger's if there is no room
 //!   ─▶ connection   handshake, HTTP/1.1 or HTTP/2, limits of heads, streams and time
 //!        ─▶ Service    the server itself: authenticates, authorizes and answers each request
+//! tunnel       carries the bytes of two upgraded connections
 //! tls          serving certificates, read again when their files change; versions, cipher suites
 //! auth         who a request comes from (proxies' headers, client certificates, tokens), and what that user may do
 //! ```
@@ -27,6 +28,7 @@ pub mod auth;
 pub mod blocking;
 pub mod socket;
 pub mod tls;
+pub mod tunnel;
 
 mod activity;
 mod connection;

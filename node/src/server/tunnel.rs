@@ -1,4 +1,4 @@
-//! Passing an upgrade on to the runtime's streaming server, and carrying what follows.
+//! Passes upgrades on to the runtime's streaming server.
 
 use std::future::Future;
 use std::io;
@@ -14,9 +14,9 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Empty, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, split};
+use steersman_serving::tunnel::carry;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -24,14 +24,12 @@ use super::answers::{self, Answer, last};
 use super::socket;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// How long the streaming server may take to answer an upgrade, and to say why it does not upgrade.
+/// How long the streaming server may take to answer a request for an upgrade, body of a refusal included.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the words for that may be, in bytes.
+/// Maximum size of the body of a refusal, in bytes.
 const LONGEST_REFUSAL: usize = 1 << 20;
-/// How long one direction may go on after the other has ended: what is on its way arrives, and nobody stays for ever.
-const LINGER: Duration = Duration::from_secs(30);
 
-/// Why an upgrade came to nothing, before the streaming server said anything about it. For the one who asked.
+/// Why the streaming server gave no answer that can be passed on. The message is for the client.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialError {
     #[error("error dialing backend: invalid address {0:?}: it must be http://<host>:<port>/<path>")]
@@ -46,25 +44,26 @@ pub(super) enum DialError {
     Status(StatusCode),
 }
 
-/// What the streaming server made of an upgrade.
+/// The streaming server's answer to a request for an upgrade.
 pub(super) enum Dialed {
-    /// It agreed: the answer to pass back, and what carries bytes in both directions once that has been sent.
+    /// The streaming server agreed: the answer to pass on, and the future that carries bytes in both directions once the
+    /// answer has been sent.
     Upgraded(Answer, BoxFuture<'static, ()>),
-    /// It refused, in its own words.
+    /// The streaming server refused. The answer is its own.
     Refused(Answer),
 }
 
-/// A request for an upgrade that is to be passed on.
+/// A client's request for an upgrade.
 pub(super) struct Upgrade {
     pub(super) method: Method,
     pub(super) headers: HeaderMap,
-    /// The upgraded connection of the one who asks.
+    /// The client's connection after the upgrade.
     pub(super) client: OnUpgrade,
-    /// Who asks.
+    /// The client's address.
     pub(super) address: IpAddr,
 }
 
-/// Passes an upgrade on to the streaming server at `url`. The request goes as it came, but for its credentials.
+/// Passes a request for an upgrade on to the streaming server at `url`, without the client's credentials.
 pub(super) async fn dial(url: &str, upgrade: Upgrade) -> Result<Dialed, DialError> {
     let (authority, target) = parse(url).ok_or_else(|| DialError::Address(url.to_owned()))?;
     let dialed = async {
@@ -75,7 +74,7 @@ pub(super) async fn dial(url: &str, upgrade: Upgrade) -> Result<Dialed, DialErro
     timeout(PATIENCE, dialed).await.unwrap_or(Err(DialError::Timeout))
 }
 
-/// Host and port, and what to ask for there. Without a scheme it is HTTP.
+/// Splits a URL into host with port and the request's target. A URL without a scheme is one of HTTP.
 fn parse(url: &str) -> Option<(String, Uri)> {
     let with_scheme = if url.contains("://") { url.to_owned() } else { format!("http:{url}") };
     let uri: Uri = with_scheme.parse().ok()?;
@@ -92,14 +91,14 @@ async fn request(stream: TcpStream, target: Uri, upgrade: Upgrade) -> Result<Dia
     *request.headers_mut() = forwarded(upgrade.headers, upgrade.address);
 
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(DialError::Send)?;
-    // The connection makes progress only while it is waited for together with what is wanted of it.
+    // No task drives the connection: each wait for an answer polls it as well.
     let mut connection = Box::pin(connection.with_upgrades().fuse());
     let mut response = {
         let sent = pin!(sender.send_request(request));
         match select(sent, connection.as_mut()).await {
             Either::Left((response, _)) => response,
             Either::Right((Err(error), _)) => Err(error),
-            // It has ended well: the answer is there.
+            // The connection has ended without an error, so the answer has arrived.
             Either::Right((Ok(()), sent)) => sent.await,
         }
     }
@@ -123,7 +122,7 @@ async fn request(stream: TcpStream, target: Uri, upgrade: Upgrade) -> Result<Dia
     Ok(Dialed::Refused(refusal(response, connection).await))
 }
 
-/// The headers for the streaming server: those that came, without what it has no business with.
+/// The headers for the streaming server: the client's without its credentials, and its address.
 fn forwarded(mut headers: HeaderMap, address: IpAddr) -> HeaderMap {
     for name in [AUTHORIZATION, CONTENT_LENGTH, TRANSFER_ENCODING] {
         headers.remove(name);
@@ -136,7 +135,7 @@ fn forwarded(mut headers: HeaderMap, address: IpAddr) -> HeaderMap {
     headers
 }
 
-/// The words of a streaming server that does not upgrade, as they came; the last on their connection.
+/// Reads the streaming server's refusal. The connection to the client is closed after it.
 async fn refusal(response: Response<Incoming>, connection: impl Future + Unpin) -> Answer {
     let (head, body) = response.into_parts();
     let read = pin!(Limited::new(body, LONGEST_REFUSAL).collect());
@@ -158,49 +157,8 @@ async fn refusal(response: Response<Incoming>, connection: impl Future + Unpin) 
     last(answer)
 }
 
-/// Waits for both connections to be upgraded, then carries bytes both ways until both directions have ended.
-async fn carry(client: OnUpgrade, backend: impl Future<Output = hyper::Result<Upgraded>>) {
-    let (client, backend) = match tokio::try_join!(client, backend) {
-        Ok((client, backend)) => (TokioIo::new(client), TokioIo::new(backend)),
-        Err(error) => {
-            tracing::debug!(%error, "An upgrade broke off");
-            return;
-        }
-    };
-    if let Err(error) = carry_both(client, backend).await {
-        tracing::debug!(%error, "A tunnelled connection broke off");
-    }
-}
-
-/// An end in one direction is passed on; an error ends both.
-async fn carry_both<A, B>(a: A, b: B) -> io::Result<()>
-where
-    A: AsyncRead + AsyncWrite,
-    B: AsyncRead + AsyncWrite,
-{
-    let ((a_read, a_write), (b_read, b_write)) = (split(a), split(b));
-    let forth = pin!(carry_one(a_read, b_write));
-    let back = pin!(carry_one(b_read, a_write));
-    match select(forth, back).await {
-        Either::Left((ended, back)) => ended.and(linger(back).await),
-        Either::Right((ended, forth)) => ended.and(linger(forth).await),
-    }
-}
-
-async fn carry_one(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> io::Result<()> {
-    copy(&mut from, &mut to).await?;
-    to.shutdown().await
-}
-
-async fn linger(rest: impl Future<Output = io::Result<()>>) -> io::Result<()> {
-    timeout(LINGER, rest).await.unwrap_or(Ok(()))
-}
-
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, duplex};
-    use tokio::time::Instant;
-
     use super::*;
 
     #[test]
@@ -231,32 +189,5 @@ mod tests {
         let forwarded = forwarded(headers, [10, 0, 0, 2].into());
         assert_eq!(forwarded.len(), 2);
         assert_eq!(forwarded[FORWARDED_FOR], "10.0.0.1, 10.0.0.2");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_end_is_passed_on_and_the_other_direction_may_finish() {
-        let ((mut a, near), (far, mut b)) = (duplex(64), duplex(64));
-        let (ended, ()) = tokio::join!(carry_both(near, far), async {
-            a.write_all(b"question").await.unwrap();
-            a.shutdown().await.unwrap();
-            let mut text = String::new();
-            b.read_to_string(&mut text).await.unwrap();
-            assert_eq!(text, "question");
-            b.write_all(b"answer").await.unwrap();
-            b.shutdown().await.unwrap();
-            text.clear();
-            a.read_to_string(&mut text).await.unwrap();
-            assert_eq!(text, "answer");
-        });
-        ended.unwrap();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_who_does_not_end_is_not_waited_for() {
-        let ((a, near), (far, _b)) = (duplex(64), duplex(64));
-        drop(a);
-        let began = Instant::now();
-        carry_both(near, far).await.unwrap();
-        assert!(began.elapsed() >= LINGER);
     }
 }

@@ -1,21 +1,16 @@
-//! Upgraded connections, carried byte for byte whatever their protocol is.
+//! Passes upgrades on to nodes and services, and has the upgraded connections carried.
 
 use std::future::Future;
-use std::io;
 use std::net::IpAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use futures::future::{BoxFuture, Either, FutureExt, select};
+use futures::future::{BoxFuture, FutureExt};
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Response, StatusCode};
-use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::TokioIo;
+use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, split};
-use tokio::time::timeout;
+use steersman_serving::tunnel::carry;
 
 use super::client::{Asked, DialError};
 use super::target::Target;
@@ -24,25 +19,22 @@ use crate::rest::body::ResponseBody;
 use crate::rest::request::Request;
 use crate::rest::server::ApiServer;
 
-/// How long one direction may go on after the other has ended, so that data on their way arrive.
-const LINGER: Duration = Duration::from_secs(30);
-
-/// The connection that a request came over: an extension of requests from sockets.
+/// The connection of a request: an extension of requests from sockets.
 #[derive(Clone)]
 pub(crate) struct Connection {
     peer: IpAddr,
     tunnel: Arc<Mutex<Option<BoxFuture<'static, ()>>>>,
-    /// Whether a request of it was authenticated.
+    /// Whether its client has authenticated itself at least once.
     is_known: Arc<AtomicBool>,
 }
 
 impl Connection {
-    /// One with somebody at that address.
+    /// A connection from this address.
     pub(crate) fn with(peer: IpAddr) -> Self {
         Self { peer, tunnel: Arc::default(), is_known: Arc::default() }
     }
 
-    /// Notes that its client has authenticated itself.
+    /// Records that its client has authenticated itself.
     pub(crate) fn authenticated(&self) {
         self.is_known.store(true, Ordering::Relaxed);
     }
@@ -52,25 +44,26 @@ impl Connection {
         self.is_known.load(Ordering::Relaxed)
     }
 
-    /// Who is at its other end.
+    /// The client's address.
     pub(crate) fn peer(&self) -> IpAddr {
         self.peer
     }
 
-    /// The work on the connection after the end of HTTP. The task that served the connection waits for it.
+    /// Takes the future that carries bytes after an upgrade. The task that serves the connection runs it.
     pub(crate) fn take_tunnel(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
         self.tunnel.lock().take()
     }
 }
 
-/// Whether a request wants its connection for another protocol.
+/// Whether a request asks for an upgrade.
 pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
     values.any(|value| value.to_ascii_lowercase().contains("upgrade"))
 }
 
 impl ApiServer {
-    /// Asks for an upgrade on behalf of a client, and has what follows carried.
+    /// Passes a client's request for an upgrade on to `target`, and its answer back. After an upgrade, the task that serves the
+    /// client's connection carries the bytes.
     pub(super) async fn tunnel(
         &self,
         request: &Request,
@@ -107,7 +100,7 @@ impl ApiServer {
             let why = format!("invalid upgrade response: status code {}", status.as_u16());
             return Err(Refusal::unforeseen(why));
         }
-        // A refusal is passed on in the words of the node or service. It is the last answer on its connection.
+        // The refusal of the node or service is passed on unchanged. The connection is closed after it.
         *answer.body_mut() = ResponseBody::full(answered.beginning().await);
         for name in [CONTENT_LENGTH, TRANSFER_ENCODING] {
             answer.headers_mut().remove(name);
@@ -115,39 +108,4 @@ impl ApiServer {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         Ok(answer)
     }
-}
-
-/// Waits for both connections to be upgraded, then carries bytes both ways until both directions have ended.
-async fn carry(client: OnUpgrade, backend: impl Future<Output = hyper::Result<Upgraded>>) {
-    let carried = match tokio::try_join!(client, backend) {
-        Ok((client, backend)) => carry_both(TokioIo::new(client), TokioIo::new(backend)).await,
-        Err(error) => Err(io::Error::other(error)),
-    };
-    if let Err(error) = carried {
-        tracing::debug!(%error, "a tunnelled connection broke off");
-    }
-}
-
-/// An end in one direction is passed on; an error ends both.
-async fn carry_both<A, B>(a: A, b: B) -> io::Result<()>
-where
-    A: AsyncRead + AsyncWrite,
-    B: AsyncRead + AsyncWrite,
-{
-    let ((a_read, a_write), (b_read, b_write)) = (split(a), split(b));
-    let forth = pin!(carry_one(a_read, b_write));
-    let back = pin!(carry_one(b_read, a_write));
-    match select(forth, back).await {
-        Either::Left((ended, back)) => ended.and(linger(back).await),
-        Either::Right((ended, forth)) => ended.and(linger(forth).await),
-    }
-}
-
-async fn carry_one(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> io::Result<()> {
-    copy(&mut from, &mut to).await?;
-    to.shutdown().await
-}
-
-async fn linger(rest: impl Future<Output = io::Result<()>>) -> io::Result<()> {
-    timeout(LINGER, rest).await.unwrap_or(Ok(()))
 }
