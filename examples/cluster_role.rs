@@ -1,8 +1,20 @@
-//! Prints the ClusterRole that `manifests/controller-manager/cluster-role.yaml` has:
+//! Prints the ClusterRole for a manager with the controllers of a list, which has the form of `--controllers`; without a
+//! list, for all controllers of this program:
 //!
-//!     cargo run --example cluster_role > manifests/controller-manager/cluster-role.yaml
+//!     cargo run --example cluster_role -- job-controller,cronjob-controller
+
+use steersman_controller::registry::Selection;
+use steersman_controllers::{builtin, cluster_role, cluster_role_of};
 
 #[expect(clippy::print_stdout, reason = "a command's result belongs there")]
-fn main() {
-    print!("{}", steersman_controllers::cluster_role());
+fn main() -> anyhow::Result<()> {
+    let role = match std::env::args().nth(1) {
+        Some(list) => {
+            let items: Vec<&str> = list.split(',').collect();
+            cluster_role_of(&Selection::parse(&items, &builtin())?)
+        }
+        None => cluster_role(),
+    };
+    print!("{role}");
+    Ok(())
 }

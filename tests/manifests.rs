@@ -1,9 +1,21 @@
-//! The manifests say what the program needs, and name controllers that it has.
+//! The manifests have the rights of the controllers that they enable, and name controllers that the program has.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use steersman_controllers::builtin;
+use steersman_controller::registry::Selection;
+use steersman_controllers::{builtin, cluster_role_of, rules};
+
+/// The files with a list of controllers, each with the ClusterRole for that list.
+const ROLES: &[(&str, &str)] = &[
+    ("controller-manager/deployment.yaml", "controller-manager/cluster-role.yaml"),
+    ("overlays/beside/kustomization.yaml", "overlays/beside/cluster-role.yaml"),
+];
+
+/// The rules from which the Helm chart makes its ClusterRole.
+const CHART_RULES: &str = "helm/steersman/rules.yaml";
+
+const WRITE_ANEW: &str = "write it anew: cargo test --test manifests -- --ignored";
 
 /// Controllers of this program that stay with kube-controller-manager while a Deployment of steersman runs beside it.
 const STAY: &[&str] = &[
@@ -30,9 +42,18 @@ const STAY: &[&str] = &[
     "selinux-warning-controller",
 ];
 
+fn path_of(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests").join(path)
+}
+
 fn manifest(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests").join(path);
-    std::fs::read_to_string(path).expect("the manifest must exist")
+    std::fs::read_to_string(path_of(path)).expect("the manifest must exist")
+}
+
+/// The ClusterRole for the controllers that the flag `--controllers` in a manifest names.
+fn role_for(path: &str) -> String {
+    let list: Vec<_> = controllers(path).into_iter().collect();
+    cluster_role_of(&Selection::parse(&list, &builtin()).expect("the program must have the controllers"))
 }
 
 /// The controllers that the flag `--controllers` in a manifest names.
@@ -45,12 +66,32 @@ fn controllers(path: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_cluster_role_has_the_rights_that_controllers_declare() {
-    assert_eq!(
-        manifest("controller-manager/cluster-role.yaml"),
-        steersman_controllers::cluster_role(),
-        "write it again: cargo run --example cluster_role > manifests/controller-manager/cluster-role.yaml"
-    );
+fn each_cluster_role_has_the_rights_that_the_controllers_of_its_manifest_declare() {
+    for (list, role) in ROLES {
+        assert_eq!(manifest(role), role_for(list), "{role}: {WRITE_ANEW}");
+    }
+}
+
+#[test]
+fn the_chart_knows_the_rights_of_each_controller() {
+    assert_eq!(manifest(CHART_RULES), rules(), "{CHART_RULES}: {WRITE_ANEW}");
+}
+
+#[test]
+#[ignore = "writes the generated files of manifests/"]
+fn write_the_roles_anew() {
+    let roles = ROLES.iter().map(|(list, role)| (*role, role_for(list)));
+    for (path, text) in roles.chain([(CHART_RULES, rules())]) {
+        std::fs::write(path_of(path), text).expect("the manifest must be writable");
+    }
+}
+
+#[test]
+fn the_base_has_no_rights_over_all_kinds_over_secrets_or_to_escalate() {
+    let role = manifest("controller-manager/cluster-role.yaml");
+    for right in ["\"*\"", "secrets", "escalate", "bind", "impersonate", "clusterroles"] {
+        assert!(!role.contains(right), "{right}");
+    }
 }
 
 #[test]

@@ -4,8 +4,8 @@
 #
 #   tests/manifests.sh [MANAGER]
 #
-# MANAGER is the program steersman. If given, it also runs on this machine with the flags of overlays/beside and a token of
-# the service account, to show that the rights suffice.
+# MANAGER is the program steersman. If given, it also runs on this machine with the flags of the base and of overlays/beside, each
+# time with a token of the service account and the ClusterRole of that folder, to show that the rights suffice.
 #
 # KUBEBUILDER_ASSETS names the folder of Kubernetes' programs, with kubeadm and kube-controller-manager. KUBECONFIG names an
 # API server whose state does not matter, with the admission plugin ServiceAccount off; without it, ../shared/cluster starts
@@ -18,7 +18,7 @@ shared=$here/../../shared manifests=$here/../manifests
 KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
 command -v jq >/dev/null || { echo "jq is not installed" >&2; exit 2; }
 state=$(mktemp -d)
-namespace=restricted-$$
+namespace=restricted-$$ jobs=jobs-$$
 manager=${1:-}
 name=steersman-controller-manager user=system:serviceaccount:kube-system:steersman-controller-manager
 
@@ -32,7 +32,7 @@ finish() {
     "$shared/cluster/cluster.sh" down || true
   else
     kubectl delete --ignore-not-found --wait=false -f "$state/rights.json" >/dev/null 2>&1 || true
-    kubectl delete --ignore-not-found --wait=false namespace "$namespace" >/dev/null 2>&1 || true
+    kubectl delete --ignore-not-found --wait=false namespace "$namespace" "$jobs" >/dev/null 2>&1 || true
   fi
   rm -rf "$state"
   exit "$code"
@@ -103,9 +103,11 @@ ok "the static pod, which claims nothing, would be refused" \
   refuses 'violates PodSecurity "restricted' kubectl create --dry-run=server -f "$state/static-pod-pod.json"
 
 echo "# RBAC"
-jq '{apiVersion: "v1", kind: "List", items: map(select(.kind | test("Role|ServiceAccount")))}' \
-  "$state/controller-manager.json" >"$state/rights.json"
-kubectl apply -f "$state/rights.json" >/dev/null
+# rights NAME: applies the roles in NAME.json.
+rights() {
+  jq '{apiVersion: "v1", kind: "List", items: map(select(.kind | test("Role|ServiceAccount")))}' "$state/$1.json" >"$state/rights.json"
+  kubectl apply -f "$state/rights.json" >/dev/null
+}
 may() { # may USER VERB RESOURCE...: waits until the API server knows the roles
   local as=$1
   shift
@@ -113,6 +115,7 @@ may() { # may USER VERB RESOURCE...: waits until the API server knows the roles
   return 1
 }
 may_not() { ! kubectl auth can-i --quiet --as="$1" "${@:2}"; }
+rights controller-manager
 for verb in get update watch; do
   ok "the program may $verb its lease" may "$user" "$verb" "leases.coordination.k8s.io/$name" -n kube-system
 done
@@ -122,49 +125,109 @@ ok "it may review tokens" may "$user" create tokenreviews.authentication.k8s.io
 ok "it may review what users may do" may "$user" create subjectaccessreviews.authorization.k8s.io
 ok "it may read which authorities sign client certificates" \
   may "$user" get configmaps/extension-apiserver-authentication -n kube-system
+ok "with the base, it may create pods" may "$user" create pods -A
+ok "and delete Jobs" may "$user" delete jobs.batch -A
+ok "but not read Secrets" may_not "$user" list secrets -A
+ok "nor delete objects of other kinds" may_not "$user" delete deployments.apps -A
+ok "nor escalate roles" may_not "$user" escalate clusterroles.rbac.authorization.k8s.io
 ok "Prometheus may get /metrics" may system:serviceaccount:monitoring:prometheus-k8s get /metrics
 ok "another user may not" may_not system:serviceaccount:monitoring:default get /metrics
 
-if [ -n "$manager" ]; then
-  echo "# the program with these rights"
+# start NAME: runs the program with the flags of the Deployment in NAME.json. Its secure port is $port, its token $token.
+start() {
   port=$((20000 + RANDOM % 10000))
   token=$(kubectl create token "$name" -n kube-system)
   kubectl config view --raw --minify --output json | jq --arg token "$token" '.users[0].user = {$token}' >"$state/kubeconfig"
   mapfile -t flags < <(jq --raw-output '.[] | select(.kind == "Deployment").spec.template.spec.containers[0].args[]' \
-    "$state/beside.json")
+    "$state/$1.json")
   "$manager" "${flags[@]}" --kubeconfig "$state/kubeconfig" --authentication-kubeconfig "$state/kubeconfig" \
     --authorization-kubeconfig "$state/kubeconfig" --secure-port "$port" >"$state/manager.log" 2>&1 </dev/null &
   running=$!
-  # answers CODE PATH TOKEN: the secure port comes to answer like that.
-  answers() {
-    local code
-    for _ in $(seq 150); do
-      code=$(curl --silent --insecure --max-time 10 --output "$state/answer" --write-out '%{http_code}' \
-        --header "Authorization: Bearer $3" "https://127.0.0.1:$port$2") || true
-      [ "$code" = "$1" ] && return
-      sleep 0.2
-    done
-    echo "$code"
-    cat "$state/answer" "$state/manager.log"
-    return 1
-  }
-  leads() {
-    for _ in $(seq 100); do
-      kubectl get lease "$name" -n kube-system --output 'jsonpath={.spec.holderIdentity}' | grep . && return
-      sleep 0.2
-    done
-    return 1
-  }
+}
+stop() {
+  kill "$running"
+  wait "$running" || true
+  running=
+}
+# answers CODE PATH TOKEN: the secure port comes to answer like that.
+answers() {
+  local code
+  for _ in $(seq 150); do
+    code=$(curl --silent --insecure --max-time 10 --output "$state/answer" --write-out '%{http_code}' \
+      --header "Authorization: Bearer $3" "https://127.0.0.1:$port$2") || true
+    [ "$code" = "$1" ] && return
+    sleep 0.2
+  done
+  echo "$code"
+  cat "$state/answer" "$state/manager.log"
+  return 1
+}
+# comes COMMAND...: the command comes to print something.
+comes() {
+  for _ in $(seq 100); do
+    "$@" | grep . && return
+    sleep 0.2
+  done
+  tail -n 5 "$state/manager.log"
+  return 1
+}
+leads() { comes kubectl get lease "$name" -n kube-system --output 'jsonpath={.spec.holderIdentity}'; }
+nothing_forbidden() { refuses '^$' grep -iE 'forbidden|unauthorized' "$state/manager.log"; }
+in_jobs() { kubectl --namespace "$jobs" "$@"; }
+# A CronJob that has missed its last minute, so that its controller makes a Job at once. There is no node that runs the pod.
+cron_job() {
+  kubectl create namespace "$jobs" >/dev/null
+  in_jobs create -f - <<'YAML'
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: hello}
+spec:
+  schedule: "* * * * *"
+  concurrencyPolicy: Forbid
+  jobTemplate:
+    spec:
+      ttlSecondsAfterFinished: 0
+      template:
+        spec:
+          restartPolicy: Never
+          automountServiceAccountToken: false
+          containers: [{name: hello, image: none}]
+YAML
+  in_jobs patch cronjob hello --subresource status --type merge \
+    --patch "{\"status\": {\"lastScheduleTime\": \"$(date --utc --date '90 seconds ago' +%FT%TZ)\"}}"
+}
+succeed() {
+  in_jobs get pods --output name | head -n 1 | xargs -I POD "$KUBEBUILDER_ASSETS/kubectl" --namespace "$jobs" patch POD \
+    --subresource status --type merge --patch '{"status": {"phase": "Succeeded"}}'
+}
+
+if [ -n "$manager" ]; then
+  echo "# the program with the rights of the base"
+  start controller-manager
+  ok "all its controllers become ready" answers 200 /readyz ""
+  ok "it leads" leads
+  ok "a CronJob is created" cron_job
+  ok "its controller makes a Job" comes in_jobs get jobs --output name
+  ok "whose controller makes a pod" comes in_jobs get pods --output name
+  ok "the pod succeeds" succeed
+  ok "the Job is deleted after it has finished" comes in_jobs get jobs --output 'jsonpath={.items[*].metadata.deletionTimestamp}'
+  ok "there are events about it" comes in_jobs get events --field-selector reason=Completed --output name
+  in_jobs delete --wait=false cronjob hello >/dev/null
+  stop
+  ok "nothing was forbidden to it" nothing_forbidden
+
+  echo "# the program with the rights of overlays/beside"
+  rights beside
+  ok "it may delete objects of all kinds" may "$user" delete '*.*' -A
+  start beside
   ok "all its controllers become ready" answers 200 /readyz ""
   ok "it leads" leads
   kubectl create namespace monitoring >/dev/null 2>&1 || true
   kubectl create serviceaccount prometheus-k8s -n monitoring >/dev/null 2>&1 || true
   ok "Prometheus's token gets the metrics" answers 200 /metrics "$(kubectl create token prometheus-k8s -n monitoring)"
   ok "its own does not" answers 403 /metrics "$token"
-  kill "$running"
-  wait "$running" || true
-  running=
-  ok "nothing was forbidden to it" refuses '^$' grep -iE 'forbidden|unauthorized' "$state/manager.log"
+  stop
+  ok "nothing was forbidden to it" nothing_forbidden
 fi
 
 echo "# one controller, one manager"
@@ -245,6 +308,19 @@ if command -v helm >/dev/null; then
     kubectl create --dry-run=server -f "$state/every-value-pod.json"
   ok "the image is that of the values" \
     grep -q '"image": "registry.example.com/steersman@sha256:0123' "$state/every-value.json"
+  rules() { template --set "controllers={$1}" | objects rules && jq '.[] | select(.kind == "ClusterRole").rules' "$state/rules.json"; }
+  rules job,cronjob,ttl-after-finished >"$state/old-names.json"
+  jq '.[] | select(.kind == "ClusterRole").rules' "$state/chart.json" >"$state/names.json"
+  ok "old names of controllers give the same ClusterRole" same "$state/old-names.json" "$state/names.json"
+  rules garbage-collector-controller >"$state/garbage-collector.json"
+  ok "each list of controllers has the rights of these alone" \
+    same <(jq '.[] | select(.kind == "ClusterRole").rules' "$state/every-value.json") "$state/garbage-collector.json"
+  rules '*' >"$state/all.json"
+  ok "all controllers have rights to sign certificates" grep -q '"sign"' "$state/all.json"
+  ok "a controller that steersman does not have is refused" \
+    refuses 'does not have jobs-controller' helm template steersman "$chart" --set 'controllers={jobs-controller}'
+  ok "a list of controllers that the ClusterRole does not follow is refused" \
+    refuses 'extraArgs' helm template steersman "$chart" --set 'extraArgs={--controllers=*}'
   ok "an unknown value is refused" refuses 'nonsense' helm template steersman "$chart" --set nonsense=1
 else
   echo "helm is not installed: the chart was NOT checked"

@@ -35,6 +35,26 @@ Applies the values to the Deployment `.object`, in place. Prints nothing.
 {{- end }}
 
 {{/*
+Gives `.object`, the ClusterRole, the rules of the controllers in `.controllers`, in place. `.table` is what rules.yaml has.
+Prints nothing. Fails if the table lacks one of the controllers.
+*/}}
+{{- define "steersman.clusterRole" -}}
+{{- $wanted := .controllers }}
+{{- $unknown := without $wanted "*" }}
+{{- $rules := list }}
+{{- range $row := .table.controllers }}
+{{- $enabled := and $row.byDefault (has "*" $wanted) }}
+{{- range $name := append $row.aliases $row.name }}
+{{- if has $name $wanted }}{{ $enabled = true }}{{ end }}
+{{- $unknown = without $unknown $name }}
+{{- end }}
+{{- if $enabled }}{{ $rules = concat $rules $row.rules }}{{ end }}
+{{- end }}
+{{- with $unknown }}{{ fail (print "controllers: steersman does not have " (join ", " .)) }}{{ end }}
+{{- $_ := set .object "rules" (concat $rules .table.all.rules) }}
+{{- end }}
+
+{{/*
 Applies the release's namespace and the values to `.object`, one of the base's objects, in place. Prints nothing.
 The Lease is in kube-system, and so is what the secure port reads: the Role and the RoleBindings stay there.
 */}}
@@ -50,6 +70,9 @@ The Lease is in kube-system, and so is what the secure port reads: the Role and 
 {{- if eq .name "steersman-controller-manager" }}{{ $_ := set . "namespace" $.namespace }}
 {{- else }}{{ $_ := set . "name" $values.metricsReader.name }}{{ $_ := set . "namespace" $values.metricsReader.namespace }}
 {{- end }}
+{{- end }}
+{{- if eq $object.kind "ClusterRole" }}
+{{- include "steersman.clusterRole" (dict "object" $object "controllers" $values.controllers "table" .table) }}
 {{- end }}
 {{- if eq $object.kind "Deployment" }}{{ include "steersman.deployment" . }}{{ end }}
 {{- if eq $object.kind "NetworkPolicy" }}
