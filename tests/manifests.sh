@@ -33,6 +33,7 @@ finish() {
   else
     kubectl delete --ignore-not-found --wait=false -f "$state/rights.json" >/dev/null 2>&1 || true
     kubectl delete --ignore-not-found --wait=false namespace "$namespace" "$jobs" >/dev/null 2>&1 || true
+    kubectl delete --ignore-not-found --wait=false -f "$here/monitoring/operator-crds.yaml" >/dev/null 2>&1 || true
   fi
   rm -rf "$state"
   exit "$code"
@@ -80,6 +81,8 @@ pod_of() {
 }
 
 echo "# a real API server"
+kubectl apply -f "$here/monitoring/operator-crds.yaml" >/dev/null
+kubectl wait --for condition=Established -f "$here/monitoring/operator-crds.yaml" >/dev/null
 for folder in controller-manager overlays/beside overlays/static-pod; do
   kubectl kustomize "$manifests/$folder" >"$state/$(basename "$folder").yaml"
   objects "$(basename "$folder")" <"$state/$(basename "$folder").yaml"
@@ -298,6 +301,17 @@ if command -v helm >/dev/null; then
   template --namespace kube-system | objects chart
   ok "the chart is the base" same "$state/chart.json" "$state/controller-manager.json"
   template --namespace kube-system --values "$chart/values-beside.yaml" | objects chart-beside
+  # With the monitoring component, which also is a part of the chart.
+  mkdir "$state/monitored"
+  cat >"$state/monitored/kustomization.yaml" <<YAML
+resources: [$(realpath --relative-to "$state/monitored" "$manifests/controller-manager")]
+components: [$(realpath --relative-to "$state/monitored" "$manifests/monitoring/beside")]
+YAML
+  kubectl kustomize "$state/monitored" | objects monitored
+  every_switch=monitoring.service.enabled=true,monitoring.serviceMonitor.enabled=true
+  every_switch+=,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true
+  template --namespace kube-system --set "$every_switch" | objects chart-monitored
+  ok "with its switches for monitoring it is the base with monitoring/beside" same "$state/chart-monitored.json" "$state/monitored.json"
   ok "with values-beside.yaml it is overlays/beside" same "$state/chart-beside.json" "$state/beside.json"
   template --namespace "$namespace" --values "$here/testdata/values.yaml" >"$state/every-value.yaml"
   objects every-value <"$state/every-value.yaml"

@@ -81,3 +81,21 @@ The Lease is in kube-system, and so is what the secure port reads: the Role and 
 {{- $_ := set (first $object.spec.egress) "ports" $ports }}
 {{- end }}
 {{- end }}
+
+{{/*
+Applies the release's namespace and the values to `.object`, one of the objects of manifests/monitoring, in place. Prints nothing.
+*/}}
+{{- define "steersman.monitoring" -}}
+{{- $object := .object }}
+{{- $values := .values }}
+{{- if $object.metadata.namespace }}{{ $_ := set $object.metadata "namespace" .namespace }}{{ end }}
+{{- with $values.monitoring.labels }}
+{{- $_ := set $object.metadata "labels" (merge ($object.metadata.labels | default dict) .) }}
+{{- end }}
+{{- range $object.subjects }}
+{{- $_ := set . "name" $values.metricsReader.name }}{{ $_ := set . "namespace" $values.metricsReader.namespace }}
+{{- end }}
+{{- if eq $object.kind "ServiceMonitor" }}
+{{- $_ := set $object.spec.namespaceSelector "matchNames" (list .namespace) }}
+{{- end }}
+{{- end }}
