@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
-    Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod, VolumeResourceRequirements,
+    Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod,
+    VolumeResourceRequirements,
 };
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -42,6 +43,8 @@ pub(super) struct Wanted {
 pub(super) enum Step {
     /// Reserves the volume of that name for a claim by this merge patch.
     Reserve(String, serde_json::Value),
+    /// Waits until the binder binds the volume of that name, which is already reserved for a claim.
+    Await(String),
     /// Asks the provisioner of the claim of that name for a volume by this merge patch.
     Select(String, serde_json::Value),
 }
@@ -89,7 +92,20 @@ pub(super) fn plan(
     let (mut taken, mut steps) = (BTreeSet::new(), Vec::new());
     for (claim, class) in waiting {
         let name = claim.metadata.name.clone().unwrap_or_default();
-        let fitting = free.iter().filter(|volume| !taken.contains(&volume.metadata.name));
+        // As upstream's FindMatchingVolume: a volume that is reserved for the claim comes first, and no other if the node can't
+        // reach that one. So a pod that is tried again before the binder is done reserves no second volume.
+        let reserved = free.iter().find(|volume| is_reserved_for(volume, claim) && offers(volume, claim));
+        if let Some(volume) = reserved.filter(|volume| is_reachable(volume, node)) {
+            let name = volume.metadata.name.clone().unwrap_or_default();
+            let names_uid = claim_ref(volume).is_some_and(|of| of.uid.is_some());
+            steps.push(match names_uid {
+                true => Step::Await(name),
+                false => Step::Reserve(name, reservation(volume, claim)),
+            });
+            continue;
+        }
+        let fitting =
+            free.iter().filter(|volume| reserved.is_none() && !taken.contains(&volume.metadata.name));
         let fitting = fitting.filter(|volume| fits(volume, claim, node));
         if let Some(volume) = fitting.min_by_key(|volume| (size(volume), volume.metadata.name.clone())) {
             taken.insert(volume.metadata.name.clone());
@@ -166,21 +182,41 @@ pub(super) fn class_of(claim: &PersistentVolumeClaim) -> &str {
     annotated.or(named).map(String::as_str).unwrap_or_default()
 }
 
-/// Whether the volume is free, can be reached from the node, and is what the claim asks for.
-fn fits(volume: &PersistentVolume, claim: &PersistentVolumeClaim, node: &Node) -> bool {
+fn claim_ref(volume: &PersistentVolume) -> Option<&ObjectReference> {
+    volume.spec.as_ref()?.claim_ref.as_ref()
+}
+
+/// Whether the volume names the claim. A user who reserves a volume need not name the claim's uid.
+fn is_reserved_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let of = &claim.metadata;
+    claim_ref(volume).is_some_and(|reserved| {
+        (&reserved.namespace, &reserved.name) == (&of.namespace, &of.name)
+            && reserved.uid.as_ref().is_none_or(|uid| Some(uid) == of.uid.as_ref())
+    })
+}
+
+/// Whether the volume has the size, the class and the mode that the claim asks for. A volume that is reserved for a claim needs
+/// no more.
+fn offers(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let (Some(has), Some(asks)) = (&volume.spec, &claim.spec) else { return false };
     let mode = |mode: &Option<String>| mode.clone().unwrap_or_else(|| "Filesystem".to_owned());
-    let modes = has.access_modes.as_deref().unwrap_or_default();
     let annotated = volume.metadata.annotations.as_ref().and_then(|all| all.get(CLASS_ANNOTATION));
     let class = annotated.or(has.storage_class_name.as_ref()).map(String::as_str).unwrap_or_default();
-    volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Available")
-        && volume.metadata.deletion_timestamp.is_none()
-        && has.claim_ref.is_none()
+    volume.metadata.deletion_timestamp.is_none()
         && class == class_of(claim)
         && size(volume) >= size_asked(claim)
         && mode(&has.volume_mode) == mode(&asks.volume_mode)
         && has.volume_attributes_class_name.as_deref().unwrap_or_default()
             == asks.volume_attributes_class_name.as_deref().unwrap_or_default()
+}
+
+/// Whether the volume is free, can be reached from the node, and is what the claim asks for.
+fn fits(volume: &PersistentVolume, claim: &PersistentVolumeClaim, node: &Node) -> bool {
+    let (Some(has), Some(asks)) = (&volume.spec, &claim.spec) else { return false };
+    let modes = has.access_modes.as_deref().unwrap_or_default();
+    volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Available")
+        && has.claim_ref.is_none()
+        && offers(volume, claim)
         && asks.access_modes.iter().flatten().all(|mode| modes.contains(mode))
         && asks.selector.as_ref().is_none_or(|selector| selects(selector, volume))
         && is_reachable(volume, node)
@@ -217,12 +253,14 @@ fn size_asked(claim: &PersistentVolumeClaim) -> Option<Quantity> {
 /// What kube-scheduler writes to a volume that it reserves for a claim.
 fn reservation(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> serde_json::Value {
     let (of, to) = (&volume.metadata, &claim.metadata);
+    // Of this state only: the binder may have given it away.
+    let mut metadata = json!({ "uid": of.uid, "resourceVersion": of.resource_version });
+    // A volume that a user reserved stays reserved when the claim is gone.
+    if claim_ref(volume).is_none() {
+        metadata["annotations"] = json!({ "pv.kubernetes.io/bound-by-controller": "yes" });
+    }
     json!({
-        // Of this state only: the binder may have given it away.
-        "metadata": {
-            "uid": of.uid, "resourceVersion": of.resource_version,
-            "annotations": { "pv.kubernetes.io/bound-by-controller": "yes" },
-        },
+        "metadata": metadata,
         "spec": { "claimRef": {
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": to.namespace, "name": to.name,
             "uid": to.uid, "resourceVersion": to.resource_version,
@@ -381,6 +419,7 @@ mod tests {
             Step::Reserve(volume, patch) => {
                 (volume, patch["spec"]["claimRef"]["name"].as_str().unwrap().to_owned())
             }
+            Step::Await(volume) => (volume, "already".to_owned()),
             Step::Select(claim, _) => ("to be made".to_owned(), claim),
         });
         Some(names.collect())
@@ -441,6 +480,45 @@ mod tests {
             reserved(&two("example.com/disks"), &[small]).unwrap(),
             [pair("small", "wants-small"), pair("to be made", "wants-large")]
         );
+    }
+
+    #[test]
+    fn a_volume_that_is_reserved_for_the_claim_comes_before_all_others() {
+        let lazy = |provisioner| class(provisioner, "WaitForFirstConsumer");
+        let asked = |provisioner| [wanted(claim("c", "1Gi", json!({})), lazy(provisioner))];
+        let reserved_as = |reference: Value| json!({ "claimRef": reference });
+        let own = json!({ "namespace": "d", "name": "c", "uid": "u-c" });
+        let pair = |volume: &str, claim: &str| Some(vec![(volume.to_owned(), claim.to_owned())]);
+        let free = || volume("a-free-one", "1Gi", json!({}));
+        let mut elsewhere = reserved_as(own.clone());
+        elsewhere["nodeAffinity"] = on("m")["nodeAffinity"].clone();
+        for (what, spec, expected) in [
+            ("reserved", reserved_as(own), pair("v", "already")),
+            ("by a user", reserved_as(json!({ "namespace": "d", "name": "c" })), pair("v", "c")),
+            (
+                "another uid",
+                reserved_as(json!({ "namespace": "d", "name": "c", "uid": "x" })),
+                pair("a-free-one", "c"),
+            ),
+            (
+                "another namespace",
+                reserved_as(json!({ "namespace": "e", "name": "c" })),
+                pair("a-free-one", "c"),
+            ),
+            ("out of reach", elsewhere.clone(), None),
+        ] {
+            let mut of_claim = volume("v", "2Gi", spec);
+            // The binder is at work.
+            of_claim.status = read(json!({ "phase": "Bound" }));
+            assert_eq!(reserved(&asked(NO_PROVISIONER), &[free(), of_claim]), expected, "{what}");
+        }
+        let one = [volume("v", "2Gi", elsewhere)];
+        assert_eq!(reserved(&asked("example.com/disks"), &one), pair("to be made", "c"));
+        let by_user = volume("v", "1Gi", reserved_as(json!({ "namespace": "d", "name": "c" })));
+        let steps = plan(&pod(json!([])), &node(), &asked(NO_PROVISIONER), &[by_user]).unwrap();
+        let [Step::Reserve(_, patch)] = &steps[..] else { panic!("{steps:?}") };
+        assert_eq!(patch["metadata"]["annotations"], Value::Null);
+        assert_eq!(patch["spec"]["claimRef"]["uid"], "u-c");
     }
 
     #[test]

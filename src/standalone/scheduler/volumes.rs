@@ -60,6 +60,7 @@ pub(super) async fn settle(client: &kube::Client, pod: &Pod, node: &Node) -> Res
             Step::Reserve(volume, patch) => {
                 volumes.patch(&volume, &parameters, &Patch::Merge(patch)).await.map(drop)
             }
+            Step::Await(_) => Ok(()),
             Step::Select(claim, patch) => {
                 of_namespace.patch(&claim, &parameters, &Patch::Merge(patch)).await.map(drop)
             }
