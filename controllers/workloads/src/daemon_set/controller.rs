@@ -29,13 +29,13 @@ use super::kinds::{self, DaemonNode, SyncedDaemonSet};
 use super::metrics::Metrics;
 use super::nodes::Nodes;
 use super::observed::{Done, Observed, Set};
-use super::placement::Placement;
+use super::placement::Comparisons;
 use super::plan::{Outcome, Step, plan};
 use super::pods::{End, Pod, PodRef};
 use super::revision_control::RevisionControl;
 use super::status::Status;
 use super::template::for_node;
-use super::{DaemonSetOptions, HASH_LABEL, TEMPLATE_GENERATION_LABEL};
+use super::{COMPARISONS, DaemonSetOptions, HASH_LABEL, TEMPLATE_GENERATION_LABEL};
 
 /// The name of the source of the controller's events.
 const COMPONENT: &str = "daemonset-controller";
@@ -76,8 +76,9 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     });
     let [sets, cached_pods] = pods.caches();
     let caches = [sets, cached_pods, revisions.history.cache(), node_cache.any()];
+    let comparisons = if context.gates.enabled(COMPARISONS) { Comparisons::On } else { Comparisons::Off };
     let controller = DaemonSetController {
-        nodes: Nodes::map_to(&node_cache, pods.owners().clone(), &queue),
+        nodes: Nodes::map_to(&node_cache, pods.owners().clone(), comparisons, &queue),
         pod_control: PodControl::new(pods.child_client().clone(), context.recorder(COMPONENT)),
         recorder: context.recorder(COMPONENT),
         status: StatusWriter::new(pods.owner_client().clone()),
@@ -101,7 +102,7 @@ impl DaemonSetController {
         };
         let pods: Vec<Pod> = family.children.iter().map(read).collect();
         Observed {
-            nodes: self.nodes.verdicts(&Placement::of(kinds::rules(&family.owner))),
+            nodes: self.nodes.verdicts(kinds::rules(&family.owner)),
             back_off: self.waits(&set, &pods),
             revisions,
             set,

@@ -39,6 +39,7 @@ use steersman_controller::registry::Descriptor;
 /// The row of the DaemonSet controller.
 pub const DESCRIPTOR: Descriptor = Descriptor::new("daemonset-controller", &["daemonset"], construct)
     .options::<DaemonSetOptions>()
+    .gates(&[COMPARISONS])
     .rules(&[
         Rule::new(&["apps"], &["daemonsets"], &["get", "list", "watch"]),
         Rule::new(&["apps"], &["daemonsets/status"], &["patch"]).because(
@@ -63,6 +64,8 @@ options! {
     }
 }
 
+/// The feature gate of tolerations that compare numbers.
+const COMPARISONS: &str = "TaintTolerationComparisonOperators";
 /// The label of pods and revisions with the hash of the revision.
 const HASH_LABEL: &str = "controller-revision-hash";
 /// The label of pods with the number of their template.

@@ -9,14 +9,16 @@ use steersman_informer::work_queue::WorkQueue;
 use steersman_informer::{Change, Informer, Lister, View};
 use steersman_kinds::daemon_set::{DaemonSetStatus, TemplateRules};
 use steersman_kinds::node::Taints;
+use steersman_kinds::scheduling::NodeRules;
 
 use super::kinds::{DaemonNode, SyncedDaemonSet};
-use super::placement::{Placement, Verdict};
+use super::placement::{Comparisons, Placement, Verdict};
 
 /// The nodes of the cluster.
 pub(super) struct Nodes {
     cache: Lister<DaemonNode>,
     sets: Lister<SyncedDaemonSet>,
+    comparisons: Comparisons,
     /// The DaemonSets that had pods for nodes which do not exist, when they were synced last, and those that are being
     /// observed.
     stranded: Mutex<HashSet<ObjectKey>>,
@@ -27,9 +29,10 @@ impl Nodes {
     pub(super) fn map_to(
         nodes: &Informer<DaemonNode>,
         sets: Lister<SyncedDaemonSet>,
+        comparisons: Comparisons,
         queue: &WorkQueue<ObjectKey>,
     ) -> Arc<Self> {
-        let this = Arc::new(Self { cache: nodes.lister(), sets, stranded: Mutex::default() });
+        let this = Arc::new(Self { cache: nodes.lister(), sets, comparisons, stranded: Mutex::default() });
         let (weak, queue) = (Arc::downgrade(&this), queue.clone());
         nodes.map(move |change| {
             if let Some(this) = weak.upgrade() {
@@ -55,7 +58,7 @@ impl Nodes {
         };
         // A DaemonSet that can't be read has no verdict, and its sync would fail.
         for set in self.sets.list_readable().0 {
-            let placement = Placement::of(&set.get::<TemplateRules>().template.spec);
+            let placement = Placement::of(&set.get::<TemplateRules>().template.spec, self.comparisons);
             let verdict = |node: Option<&View<DaemonNode>>| {
                 node.map(|node| placement.verdict(node.meta(), &node.get::<Taints>().taints))
             };
@@ -75,7 +78,8 @@ impl Nodes {
 
     /// All nodes, and whether a DaemonSet with these rules wants a pod on each. A node that can't be read keeps the pods that
     /// it has.
-    pub(super) fn verdicts(&self, placement: &Placement<'_>) -> Vec<(ArcStr, Verdict)> {
+    pub(super) fn verdicts(&self, rules: &NodeRules) -> Vec<(ArcStr, Verdict)> {
+        let placement = Placement::of(rules, self.comparisons);
         let (readable, unreadable) = self.cache.list_readable();
         let verdict = |node: &View<DaemonNode>| {
             let verdict = placement.verdict(node.meta(), &node.get::<Taints>().taints);

@@ -20,19 +20,29 @@ pub(super) enum Verdict {
     Run,
 }
 
+/// Whether tolerations may compare numbers: the feature gate `TaintTolerationComparisonOperators`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparisons {
+    /// `Lt` and `Gt` compare the values as integers.
+    On,
+    /// `Lt` and `Gt` tolerate no taint.
+    Off,
+}
+
 /// The rules by which a DaemonSet chooses its nodes, prepared to be applied to many nodes.
 pub(super) struct Placement<'a> {
     rules: &'a NodeRules,
+    comparisons: Comparisons,
     /// The terms of the required node affinity that can select a node. `None`: the template has no required node affinity.
     terms: Option<Vec<&'a NodeSelectorTerm>>,
 }
 
 impl<'a> Placement<'a> {
     /// Prepares the rules of a template.
-    pub(super) fn of(rules: &'a NodeRules) -> Self {
+    pub(super) fn of(rules: &'a NodeRules, comparisons: Comparisons) -> Self {
         let required = rules.affinity.node.required.as_ref();
         let terms = required.map(|required| required.terms.iter().filter(|term| is_usable(term)).collect());
-        Self { rules, terms }
+        Self { rules, comparisons, terms }
     }
 
     /// Whether the DaemonSet wants a pod on the node with this metadata and these taints.
@@ -60,24 +70,33 @@ impl<'a> Placement<'a> {
     }
 
     fn tolerates(&self, taint: &Taint) -> bool {
-        let own = self.rules.tolerations.iter().any(|toleration| tolerates(toleration, taint));
+        let own =
+            self.rules.tolerations.iter().any(|toleration| tolerates(toleration, taint, self.comparisons));
         let mut defaults =
             DEFAULTS.iter().filter(|default| !default.host_network_only || self.rules.host_network);
         own || defaults.any(|default| taint.key == default.key && taint.effect == default.effect)
     }
 }
 
-/// As upstream's `ToleratesTaint` without the feature gate `TaintTolerationComparisonOperators`, which is off by default: `Lt`
-/// and `Gt` tolerate no taint.
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+/// Whether a toleration matches a taint. Upstream's `ToleratesTaint`.
+fn tolerates(toleration: &Toleration, taint: &Taint, comparisons: Comparisons) -> bool {
     let fits = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
     fits(&toleration.effect, &taint.effect)
         && fits(&toleration.key, &taint.key)
-        && match &*toleration.operator {
-            "" | "Equal" => toleration.value == taint.value,
-            "Exists" => true,
+        && match (&*toleration.operator, comparisons) {
+            ("" | "Equal", _) => toleration.value == taint.value,
+            ("Exists", _) => true,
+            ("Lt", Comparisons::On) => compare(&taint.value, &toleration.value, i64::lt),
+            ("Gt", Comparisons::On) => compare(&taint.value, &toleration.value, i64::gt),
             _ => false,
         }
+}
+
+/// Compares two decimal integers without a plus sign or leading zeros, the only form that upstream accepts. A value of another
+/// form does not compare.
+fn compare(taint: &str, toleration: &str, holds: fn(&i64, &i64) -> bool) -> bool {
+    let number = |text: &str| text.parse::<i64>().ok().filter(|number| number.to_string() == text);
+    number(taint).zip(number(toleration)).is_some_and(|(taint, toleration)| holds(&taint, &toleration))
 }
 
 /// Whether a term selects any node at all. An empty term selects none, and so does one with a requirement that upstream

@@ -3,10 +3,14 @@ use steersman_informer::wire::FieldValue;
 use steersman_kinds::node::Taint;
 use steersman_kinds::scheduling::NodeRules;
 
-use super::super::placement::{Placement, Verdict};
+use super::super::placement::{Comparisons, Placement, Verdict};
 use super::*;
 
 fn verdict(spec: &Value, labels: &[(&str, &str)], taints: &Value) -> Verdict {
+    verdict_with(Comparisons::Off, spec, labels, taints)
+}
+
+fn verdict_with(comparisons: Comparisons, spec: &Value, labels: &[(&str, &str)], taints: &Value) -> Verdict {
     let rules = NodeRules::from_json(spec).unwrap();
     let taints = Vec::<Taint>::from_json(taints).unwrap();
     let node = Meta {
@@ -14,7 +18,7 @@ fn verdict(spec: &Value, labels: &[(&str, &str)], taints: &Value) -> Verdict {
         labels: labels.iter().copied().collect(),
         ..Meta::default()
     };
-    Placement::of(&rules).verdict(&node, &taints)
+    Placement::of(&rules, comparisons).verdict(&node, &taints)
 }
 
 fn required(terms: Value) -> Value {
@@ -161,6 +165,35 @@ fn taints_keep_pods_away_and_drive_them_away_unless_tolerated() {
     assert_eq!(verdict(&toleration("a", "Exists", "", ""), &[], &both), Keep);
     let unfit = json!({"nodeSelector": {"disk": "fast"}});
     assert_eq!(verdict(&unfit, &[], &taint("NoSchedule")), Unfit, "a node that does not fit keeps no pod");
+}
+
+#[test]
+fn tolerations_compare_integers_where_the_gate_is_on() {
+    use Verdict::{Keep, Run, Unfit};
+    let cases = [
+        ("5", "Gt", "4", "NoSchedule", Run),
+        ("5", "Gt", "5", "NoSchedule", Keep),
+        ("5", "Lt", "6", "NoSchedule", Run),
+        ("5", "Lt", "5", "NoSchedule", Keep),
+        ("5", "Lt", "6", "NoExecute", Run),
+        ("5", "Lt", "4", "NoExecute", Unfit),
+        ("-5", "Lt", "-4", "NoSchedule", Run),
+        // Upstream reads none of these as numbers.
+        ("5", "Lt", "06", "NoSchedule", Keep),
+        ("5", "Lt", "+6", "NoSchedule", Keep),
+        ("-0", "Lt", "6", "NoSchedule", Keep),
+        ("five", "Lt", "6", "NoSchedule", Keep),
+        ("5", "Lt", "9223372036854775808", "NoSchedule", Keep),
+        ("5", "Near", "6", "NoSchedule", Keep),
+    ];
+    for (found, operator, value, effect, expected) in cases {
+        let taints = json!([{"key": "k", "value": found, "effect": effect}]);
+        let spec = json!({"tolerations": [{"key": "k", "operator": operator, "value": value}]});
+        let what = format!("{found} {operator} {value}");
+        assert_eq!(verdict_with(Comparisons::On, &spec, &[], &taints), expected, "{what}");
+        let off = if effect == "NoExecute" { Unfit } else { Keep };
+        assert_eq!(verdict_with(Comparisons::Off, &spec, &[], &taints), off, "{what}, with the gate off");
+    }
 }
 
 #[test]
