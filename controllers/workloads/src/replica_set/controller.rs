@@ -23,9 +23,10 @@ use steersman_informer::{Index, IndexValue, View};
 
 use super::kinds::Replicates;
 use super::metrics::Metrics;
-use super::observed::{Done, Observed};
+use super::observed::{Done, Features, Observed};
 use super::plan::{Outcome, PodRef, Step, plan};
 use super::pods::Pod;
+use super::{DELETION_COST, TERMINATING_REPLICAS};
 
 /// Keeps the pods of owners of one kind.
 pub(super) struct ReplicaController<O: Replicates> {
@@ -33,6 +34,7 @@ pub(super) struct ReplicaController<O: Replicates> {
     siblings: Index<O>,
     pod_control: PodControl,
     status: StatusWriter<O::Kind>,
+    features: Features,
     metrics: &'static Metrics,
 }
 
@@ -48,6 +50,10 @@ pub(super) fn construct<O: Replicates>(
         siblings: children.informers().0.add_index(BY_CONTROLLER, by_controller),
         pod_control: PodControl::new(children.child_client().clone(), context.recorder(O::COMPONENT)),
         status: StatusWriter::new(children.owner_client().clone()),
+        features: Features {
+            terminating_replicas: O::HAS_TERMINATING_REPLICAS && context.gates.enabled(TERMINATING_REPLICAS),
+            deletion_cost: context.gates.enabled(DELETION_COST),
+        },
         metrics: Metrics::shared(),
         children: Arc::clone(&children),
     };
@@ -69,8 +75,8 @@ impl<O: Replicates> ReplicaController<O> {
             Some(parent) if pods.len() > owner.replicas => self.on_node(&owner.meta, &parent.uid),
             _ => HashMap::new(),
         };
-        let (grounds, failure, done) = (family.grounds, None, Done::default());
-        Observed { owner, pods, on_node, grounds, failure, done }
+        let (grounds, features) = (family.grounds, self.features);
+        Observed { owner, pods, on_node, grounds, features, failure: None, done: Done::default() }
     }
 
     /// The number of active pods on each node, of the owner and of all owners that `parent` controls as well.

@@ -26,6 +26,8 @@ pub(super) trait Replicates: Owns<Child = ReplicaPod> {
     const QUEUE: &'static str;
     /// Whether `stale_sync_skips_total` counts the kind's syncs. Upstream counts those of ReplicaSets only.
     const COUNTS_STALE_SYNCS: bool;
+    /// Whether the kind's status has the field `terminatingReplicas`.
+    const HAS_TERMINATING_REPLICAS: bool;
 
     /// What policy reads of an owner.
     fn owner(object: &Self::Kind) -> Owner;
@@ -72,6 +74,7 @@ impl Replicates for SyncedReplicaSet {
     const COMPONENT: &'static str = "replicaset-controller";
     const QUEUE: &'static str = "replicaset";
     const COUNTS_STALE_SYNCS: bool = true;
+    const HAS_TERMINATING_REPLICAS: bool = true;
 
     fn owner(object: &ReplicaSet) -> Owner {
         let (spec, status) = (group::<ReplicaSetSpec>(object), group::<ReplicaSetStatus>(object));
@@ -81,7 +84,6 @@ impl Replicates for SyncedReplicaSet {
             min_ready: seconds(spec.min_ready_seconds),
             template_labels: group::<replica_set::TemplateLabels>(object).template.metadata.labels.clone(),
             template: group::<ReplicaSetTemplate>(object).template.clone(),
-            counts_terminating: true,
             status: Status {
                 replicas: status.replicas,
                 fully_labeled_replicas: status.fully_labeled_replicas,
@@ -112,6 +114,7 @@ impl Replicates for SyncedReplicationController {
     const COMPONENT: &'static str = "replication-controller";
     const QUEUE: &'static str = "replicationmanager";
     const COUNTS_STALE_SYNCS: bool = false;
+    const HAS_TERMINATING_REPLICAS: bool = false;
 
     fn owner(object: &ReplicationController) -> Owner {
         let spec = group::<ReplicationControllerSpec>(object);
@@ -123,7 +126,6 @@ impl Replicates for SyncedReplicationController {
             min_ready: seconds(spec.min_ready_seconds),
             template_labels: labels.clone(),
             template: group::<ReplicationControllerTemplate>(object).template.clone(),
-            counts_terminating: false,
             status: Status {
                 replicas: status.replicas,
                 fully_labeled_replicas: status.fully_labeled_replicas,

@@ -35,6 +35,7 @@ pub const REPLICA_SETS: Descriptor = Descriptor::new("replicaset-controller", &[
     construct::<SyncedReplicaSet>(context, context.options::<ReplicaSetOptions>().concurrent_syncs)
 })
 .options::<ReplicaSetOptions>()
+.gates(&[TERMINATING_REPLICAS, DELETION_COST])
 .rules(&[
     Rule::new(&["apps"], &["replicasets"], &["get", "list", "watch"]),
     Rule::new(&["apps"], &["replicasets/status"], &["patch"]).because(
@@ -52,6 +53,7 @@ pub const REPLICATION_CONTROLLERS: Descriptor =
         construct::<SyncedReplicationController>(context, options.concurrent_syncs)
     })
     .options::<ReplicationControllerOptions>()
+    .gates(&[DELETION_COST])
     .rules(&[
         Rule::new(&[""], &["replicationcontrollers"], &["get", "list", "watch"]),
         Rule::new(&[""], &["replicationcontrollers/status"], &["patch"]).because(
@@ -61,6 +63,11 @@ pub const REPLICATION_CONTROLLERS: Descriptor =
             .because("Pods name their ReplicationController as an owner that may not go before them."),
         PODS,
     ]);
+
+/// The feature gate of `status.terminatingReplicas`. ReplicationControllers have no such field.
+const TERMINATING_REPLICAS: &str = "DeploymentReplicaSetTerminatingReplicas";
+/// The feature gate of the annotation `controller.kubernetes.io/pod-deletion-cost`.
+const DELETION_COST: &str = "PodDeletionCost";
 
 const PODS: Rule = Rule::new(&[""], &["pods"], &["list", "watch", "create", "patch", "delete"]);
 

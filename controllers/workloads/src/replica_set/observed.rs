@@ -24,6 +24,8 @@ pub(super) struct Observed {
     pub on_node: HashMap<ArcStr, usize>,
     /// Whether the controller may act on this.
     pub grounds: Grounds,
+    /// What the feature gates switch on.
+    pub features: Features,
     /// Why pods could not be created or deleted in this sync.
     pub failure: Option<Failure>,
     /// What the sync has done already.
@@ -43,10 +45,18 @@ pub(super) struct Owner {
     pub template_labels: Labels,
     /// The pod template.
     pub template: Opaque,
-    /// Whether the status has `terminatingReplicas`.
-    pub counts_terminating: bool,
     /// The stored status.
     pub status: Status,
+}
+
+/// The features that gates switch on and off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Features {
+    /// Sets `terminatingReplicas` in the status. The gate is `DeploymentReplicaSetTerminatingReplicas`; ReplicationControllers
+    /// never have the field.
+    pub terminating_replicas: bool,
+    /// Deletes pods with a lower deletion cost first. The gate is `PodDeletionCost`.
+    pub deletion_cost: bool,
 }
 
 /// What a sync does at most once.

@@ -110,7 +110,7 @@ fn manage(observed: &Observed, now: Time) -> Option<Plan<Step>> {
             let surplus = surplus.min(BURST);
             let mut youngest = None;
             if surplus < active.len() {
-                rank::sort(&mut active, &observed.on_node, now);
+                rank::sort(&mut active, &observed.on_node, observed.features, now);
                 youngest =
                     active.iter().filter(|pod| pod.ready.is_some()).filter_map(|pod| pod.created).max();
             }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use steersman_api::{ArcStr, Time, Uid};
 
+use super::observed::Features;
 use super::pods::Pod;
 
 /// Sorts pods so that those come first that should be deleted first, as upstream's `ActivePodsWithRanks`:
@@ -12,7 +13,7 @@ use super::pods::Pod;
 /// 1. pods without a node;
 /// 2. pending pods, then those of unknown phase, then running ones;
 /// 3. pods that are not ready;
-/// 4. pods of lower deletion cost;
+/// 4. pods of lower deletion cost, if the gate `PodDeletionCost` is on;
 /// 5. pods on nodes with more active pods of the same owner and its siblings. `on_node` has their numbers;
 /// 6. of ready pods, those that became ready later. Upstream compares the times' logarithms, so that pods of similar age
 ///    are taken at random: by their uids;
@@ -22,7 +23,7 @@ use super::pods::Pod;
 /// Upstream's order has cycles: of ready pods of similar age, it compares those that became ready in the same second by 7
 /// and 8, and the others by uid. A sort needs an order without cycles. So here, pods that became ready in the same second
 /// form a class, and classes of similar age are compared by the smallest uid in each.
-pub(super) fn sort(pods: &mut [&Pod], on_node: &HashMap<ArcStr, usize>, now: Time) {
+pub(super) fn sort(pods: &mut [&Pod], on_node: &HashMap<ArcStr, usize>, features: Features, now: Time) {
     let mut classes: BTreeMap<Time, Uid> = BTreeMap::new();
     for pod in pods.iter() {
         if let Some(Some(since)) = pod.ready {
@@ -34,9 +35,9 @@ pub(super) fn sort(pods: &mut [&Pod], on_node: &HashMap<ArcStr, usize>, now: Tim
     }
     let class = |pod: &Pod| pod.ready.flatten().and_then(|since| classes.get(&since));
     let count = |pod: &Pod| on_node.get(&pod.node).copied().unwrap_or(0);
-    let ranked = |pod: &Pod| {
-        (!pod.node.is_empty(), pod.phase, pod.ready.is_some(), pod.deletion_cost, Reverse(count(pod)))
-    };
+    let cost = |pod: &Pod| features.deletion_cost.then_some(pod.deletion_cost);
+    let ranked =
+        |pod: &Pod| (!pod.node.is_empty(), pod.phase, pod.ready.is_some(), cost(pod), Reverse(count(pod)));
     pods.sort_by(|a, b| {
         ranked(a)
             .cmp(&ranked(b))

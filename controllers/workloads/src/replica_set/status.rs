@@ -26,7 +26,8 @@ pub(super) struct Status {
     /// The number of active pods that have been ready for `minReadySeconds`.
     #[serde(skip_serializing_if = "is_zero")]
     pub available_replicas: i32,
-    /// The number of pods that are being deleted and have not ended. `None` for ReplicationControllers.
+    /// The number of pods that are being deleted and have not ended. `None` for ReplicationControllers, and where
+    /// the gate is off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating_replicas: Option<i32>,
     /// The generation that the status describes.
@@ -84,7 +85,7 @@ impl Status {
             fully_labeled_replicas: count(&|pod| has_all(&pod.labels, &owner.template_labels)),
             ready_replicas: count(&|pod| pod.ready.is_some()),
             available_replicas: count(&|pod| pod.available_in(owner.min_ready, now) == Some(Duration::ZERO)),
-            terminating_replicas: owner.counts_terminating.then(|| number(terminating)),
+            terminating_replicas: observed.features.terminating_replicas.then(|| number(terminating)),
             observed_generation: owner.meta.generation,
             conditions: conditions(&owner.status.conditions, observed.failure.as_ref(), now),
         }

@@ -5,7 +5,7 @@ use steersman_controller::children::{Claim, Grounds};
 use steersman_controller::controller::{StepResult, SyncError};
 use steersman_controller::plan::{Pace, Plan};
 
-use super::observed::{Done, Observed, Owner};
+use super::observed::{Done, Features, Observed, Owner};
 use super::plan::{Outcome, Step, plan};
 use super::pods::{Phase, Pod};
 use super::status::{REPLICA_FAILURE, Status};
@@ -39,9 +39,10 @@ fn pod(name: &str) -> Pod {
 fn owner(replicas: usize, pods: Vec<Pod>) -> Observed {
     let meta = Meta { key: ObjectKey::new("ns", "set"), uid: "set".into(), generation: 3, ..Meta::default() };
     let template_labels = [("app", "a")].into_iter().collect();
-    let owner = Owner { meta, replicas, template_labels, counts_terminating: true, ..Owner::default() };
+    let owner = Owner { meta, replicas, template_labels, ..Owner::default() };
     let (on_node, failure, done) = (std::collections::HashMap::new(), None, Done::default());
-    Observed { owner, pods, on_node, grounds: Grounds::Sure, failure, done }
+    let features = Features { terminating_replicas: true, deletion_cost: true };
+    Observed { owner, pods, on_node, grounds: Grounds::Sure, features, failure, done }
 }
 
 fn steps(observed: &Observed) -> Vec<Step> {
@@ -109,6 +110,16 @@ fn pods_that_serve_least_are_deleted_first() {
 }
 
 #[test]
+fn the_deletion_cost_plays_no_part_where_its_gate_is_off() {
+    let young = Pod { created: Some(ago(10)), ..pod("young") };
+    for (deletion_cost, first) in [(true, "cheap"), (false, "young")] {
+        let mut observed = owner(1, vec![Pod { deletion_cost: -1, ..pod("cheap") }, young.clone()]);
+        observed.features.deletion_cost = deletion_cost;
+        assert_eq!(deleted(&observed), [first], "{deletion_cost}");
+    }
+}
+
+#[test]
 fn the_age_ratio_is_observed_of_ready_pods_that_were_chosen() {
     let ratios = |observed: &Observed| -> Vec<_> {
         let ratio = |step| match step {
@@ -168,6 +179,21 @@ fn a_status_counts_active_pods_by_what_they_are_like() {
     observed.owner.status = expected;
     let plan = plan(&observed, now());
     assert_eq!(plan, Plan::Done { requeue_after: Some(Duration::from_secs(25)) }, "nothing changes");
+}
+
+/// The API server drops the field where the gate is off, so that a status with it would be written with every sync.
+#[test]
+fn a_status_has_terminating_replicas_only_where_the_gate_is_on() {
+    let mut observed = owner(1, vec![pod("a"), Pod { deleting: true, ..pod("ending") }]);
+    let with_field = status(&observed);
+    assert_eq!(with_field.terminating_replicas, Some(1));
+    observed.features.terminating_replicas = false;
+    let without = status(&observed);
+    assert_eq!(without, Status { terminating_replicas: None, ..with_field.clone() });
+    observed.owner.status = without;
+    assert_eq!(steps(&observed), [], "nothing changes");
+    observed.owner.status = with_field;
+    assert_eq!(status(&observed).terminating_replicas, None, "the field from before is removed");
 }
 
 #[test]
