@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets what it did not expect should end")]
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube::Api;
@@ -150,4 +151,47 @@ async fn a_new_leader_goes_on_where_the_last_one_ended() {
     assert_eq!(cron_jobs.jobs().await, jobs, "the policy forbids another one");
     assert_eq!(cron_jobs.events("JobAlreadyActive").await, 3);
     controller.stop().await;
+}
+
+/// A process dies in the middle of a call, and the caches of its successor lag behind.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_dies_in_a_call_leaves_no_run_out_and_none_twice() {
+    let create = || Calls::to("jobs").verb(Verb::Create);
+    let write = || Calls::to("cronjobs").subresource("status");
+    for (calls, failure, policy) in [
+        (create(), Failure::Hang, "Allow"),
+        (create(), Failure::HangAfterwards, "Allow"),
+        (create(), Failure::HangAfterwards, "Replace"),
+        (write(), Failure::Hang, "Allow"),
+        (write(), Failure::Hang, "Replace"),
+        (write(), Failure::HangAfterwards, "Allow"),
+    ] {
+        let what = format!("{failure:?} {policy}");
+        let spec = json!({"schedule": hourly(), "timeZone": "Etc/UTC", "concurrencyPolicy": policy});
+        let cron_jobs = CronJobs::start(spec).await;
+        let faults = cron_jobs.cluster.server.faults();
+        faults.fail(1, calls, failure);
+        let recording = cron_jobs.cluster.server.record();
+        let first = cron_jobs.cluster.run(construct);
+        while faults.pending() > 0 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        drop(first);
+        faults.delay_watches(Calls::to("jobs").verb(Verb::Watch), Duration::from_secs(20));
+        faults.delay_watches(Calls::to("cronjobs").verb(Verb::Watch), Duration::from_secs(10));
+        let second = cron_jobs.cluster.run(construct);
+        hours(2).await;
+        settle().await;
+        let jobs = cron_jobs.jobs().await;
+        let kept = if policy == "Replace" { 1 } else { 3 };
+        assert_eq!(jobs.len(), kept, "{what}: {jobs:?}");
+        let active = cron_jobs.status()["active"].as_array().unwrap().clone();
+        let names: BTreeSet<_> = active.iter().map(|job| job["name"].as_str().unwrap()).collect();
+        let made: BTreeSet<_> = jobs.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, made, "{what}");
+        // A run whose job exists may be asked for once more, and is refused by its name.
+        let asked = recording.count(&create());
+        assert!((3..=4).contains(&asked), "{what}: {asked} creations");
+        second.stop().await;
+    }
 }
