@@ -7,7 +7,7 @@ use steersman_controller::registry::Selection;
 use steersman_controllers::{builtin, cluster_role, cluster_role_of};
 
 #[expect(clippy::print_stdout, reason = "a command's result belongs there")]
-fn main() -> anyhow::Result<()> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let role = match std::env::args().nth(1) {
         Some(list) => {
             let items: Vec<&str> = list.split(',').collect();
