@@ -1,5 +1,5 @@
 //! A cluster in use gets another manager, and after a while the first one again, on the same lease: no pod goes, and the API
-//! server's audit log shows that no object is written without cause.
+//! server's audit log shows that no object is written without cause, and that nothing was forbidden to steersman.
 //!
 //! Runs where `KUBEBUILDER_ASSETS` names a folder that holds kube-controller-manager too; elsewhere it says that it does not.
 //! `TAKEOVER_SECONDS` says how long each manager is watched; 40 by default.
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
-use support::audit::{MANAGER, action, is_write, requests};
+use support::audit::{MANAGER, action, forbidden, is_write, requests};
 use support::living::LivingNodes;
 use support::manager::Manager;
 use support::real::MANAGER_TOKEN;
@@ -49,7 +49,7 @@ const EVER: &[(&str, &str)] = &[
     ("attachdetach-controller", "patch nodes/status"),
 ];
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Who {
     Steersman,
     Upstream,
@@ -100,6 +100,14 @@ impl Stage {
         self.cluster.audit_log().len()
     }
 
+    /// Ends a manager, and asserts that the API server has forbidden nothing to steersman since the `since`th request of the
+    /// log.
+    async fn stop(&self, who: Who, manager: &mut Manager, since: usize) {
+        manager.stop().await;
+        let forbidden = forbidden(&self.cluster.audit_log()[since..]);
+        assert!(who == Who::Upstream || forbidden.is_empty(), "forbidden:\n{}", lines(forbidden));
+    }
+
     /// Waits until the managers have nothing left to write.
     async fn rests(&self) {
         let mut position = self.position();
@@ -147,16 +155,17 @@ async fn hands_over(first: Who, second: Who) {
         return println!("no kube-controller-manager is at hand: not run");
     };
     let _nodes = LivingNodes::start(stage.user.clone(), &["n1"]).await;
-    let mut manager = stage.start(first);
+    let mut position = stage.position();
+    let (mut leading, mut manager) = (first, stage.start(first));
     let mut leader = stage.leads("").await;
     furniture::furnish(&stage.user).await;
     stage.rests().await;
     let state = stage.state().await;
 
     for (turn, who) in [second, first].into_iter().enumerate() {
-        manager.stop().await;
-        let position = stage.position();
-        manager = stage.start(who);
+        stage.stop(leading, &mut manager, position).await;
+        position = stage.position();
+        (leading, manager) = (who, stage.start(who));
         leader = stage.leads(&leader).await;
         // Nothing is waited for: this is how long what must not happen has time to happen.
         tokio::time::sleep(watched()).await;
@@ -164,6 +173,7 @@ async fn hands_over(first: Who, second: Who) {
         assert!(writes.is_empty(), "hand-over {}: written without cause:\n{}", turn + 1, lines(writes));
         assert_eq!(stage.state().await, state, "hand-over {}", turn + 1);
     }
+    stage.stop(leading, &mut manager, position).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,7 @@
 //! What the API server's audit log says of the managers' requests.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 const ACCOUNT: &str = "system:serviceaccount:kube-system:";
@@ -25,4 +27,20 @@ pub fn action(request: &Value) -> String {
 /// Whether a request may change something.
 pub fn is_write(request: &Value) -> bool {
     !matches!(request["verb"].as_str(), Some("get" | "list" | "watch"))
+}
+
+/// The requests of the managers that the API server has forbidden, each as user, verb, resource and path.
+///
+/// Creations in a namespace that is being deleted do not count: managers can't know of each deletion in time.
+pub fn forbidden(log: &[Value]) -> BTreeSet<String> {
+    let is_forbidden = |request: &Value| {
+        let response = &request["responseStatus"];
+        let too_late = response["message"].as_str().is_some_and(|why| why.contains("is being terminated"));
+        request["annotations"]["authorization.k8s.io/decision"] == "forbid"
+            || (response["code"] == 403 && !too_late)
+    };
+    requests(log)
+        .filter(|(_, request)| is_forbidden(request))
+        .map(|(user, request)| format!("{user}: {} {}", action(request), request["requestURI"]))
+        .collect()
 }
