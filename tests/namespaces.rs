@@ -392,6 +392,47 @@ async fn a_manager_that_is_killed_again_and_again_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn deletions_end_though_the_api_server_restarts_in_the_middle() {
+    let managed = Managed::on(Cluster::start_own().await);
+    // This namespace waits for its pod, which ends after the restart.
+    let waits = managed.space().await;
+    for object in [pod("pod"), config_map("map"), deployment()] {
+        waits.put(object).await;
+    }
+    let mut spaces = vec![managed.space().await, managed.space().await, managed.space().await];
+    for space in &spaces {
+        for object in samples() {
+            space.put(object).await;
+        }
+    }
+    let other = managed.space().await;
+    other.put(config_map("map")).await;
+    waits.delete().await;
+    eventually("the pod is being deleted", || async {
+        waits.list(&pod("pod")).await.get("pod").copied().filter(|is_deleting| *is_deleting)
+    })
+    .await;
+    // The restart interrupts the calls for these namespaces.
+    for space in &spaces {
+        space.delete().await;
+    }
+    managed.cluster.restart(std::time::Duration::from_secs(1)).await;
+    assert!(!waits.has_none(&config_map("map")).await, "it is in the middle");
+    waits.end(&pod("pod")).await;
+    spaces.push(waits);
+    for space in &spaces {
+        space.is_gone().await;
+    }
+    // The manager has resumed its watch.
+    let later = managed.space().await;
+    later.put(config_map("map")).await;
+    later.delete().await;
+    later.is_gone().await;
+    assert_eq!(other.list(&config_map("map")).await.get("map"), Some(&false));
+    assert_eq!(other.get().await.unwrap().status.unwrap().phase.as_deref(), Some("Active"));
+}
+
+#[tokio::test]
 async fn two_managers_do_no_harm_to_each_other() {
     let managed = Managed::on(Cluster::start_own().await);
     let second = Manager::start(&managed.cluster.kubeconfig(), CONTROLLER);
