@@ -4,9 +4,10 @@ use kube::api::PropagationPolicy::{Background, Foreground, Orphan};
 use kube::api::{ApiResource, ListParams};
 use serde_json::{Value, json};
 
-use super::Managed;
-use super::support::eventually;
+use super::support::manager::Manager;
 use super::support::owned::{KEPT, Object, resource};
+use super::support::{Cluster, eventually};
+use super::{Managed, SLOW};
 
 /// A definition, with objects of its kind.
 struct Custom {
@@ -126,4 +127,65 @@ async fn the_dependents_of_an_owner_of_a_kind_that_is_not_known_yet_stay() {
     dependent.goes().await;
     custom.definition.delete(Background).await;
     custom.definition.goes().await;
+}
+
+/// The definition waits for its last object, and the owner for its last dependent: the same object.
+#[tokio::test]
+async fn a_foreground_deletion_ends_though_the_definition_of_the_dependents_is_deleted_meanwhile() {
+    let managed = Managed::start().await;
+    let custom = Custom::create(&managed, "trinkets").await;
+    custom.is_watched().await;
+    let owner = managed.config_map("owner", &[]).await;
+    let held = custom.object("held", &[owner.blocking()], &[KEPT]).await;
+    let free = custom.object("free", &[owner.blocking()], &[]).await;
+    managed.works("later").await;
+    owner.delete(Foreground).await;
+    held.is_deleted().await;
+    free.goes().await;
+    custom.definition.delete(Background).await;
+    custom.definition.is_deleted().await;
+    managed.works("meanwhile").await;
+    assert!(owner.get().await.is_some() && custom.definition.get().await.is_some(), "both wait");
+    held.release().await;
+    owner.goes().await;
+    custom.definition.goes().await;
+    managed.works("last").await;
+}
+
+#[tokio::test]
+async fn orphaning_ends_though_the_definition_of_the_dependents_is_deleted_meanwhile() {
+    let cluster = Cluster::start_alone().await;
+    let manager = Manager::start(&cluster.kubeconfig(), SLOW);
+    let managed = Managed { client: cluster.client(), manager, cluster };
+    managed.works("first").await;
+    let custom = Custom::create(&managed, "baubles").await;
+    custom.is_watched().await;
+    let owner = managed.config_map("owner", &[]).await;
+    let mut dependents = Vec::new();
+    for at in 0..60 {
+        dependents.push(custom.object(&format!("dependent-{at}"), &[owner.blocking()], &[]).await);
+    }
+    // Keeps the definition until the owner is gone.
+    let held = custom.object("held", &[owner.blocking()], &[KEPT]).await;
+    let map = managed.config_map("map", &[owner.blocking()]).await;
+    managed.works("later").await;
+    owner.delete(Orphan).await;
+    eventually("some dependents are released", || async {
+        let all = dependents[0].api.list(&ListParams::default()).await.ok()?.items;
+        all.iter().any(|one| one.metadata.owner_references.iter().flatten().next().is_none()).then_some(())
+    })
+    .await;
+    assert!(owner.get().await.is_some(), "it is in the middle");
+    custom.definition.delete(Background).await;
+    owner.goes().await;
+    for object in [&held, &map] {
+        object.has_owners(&[]).await;
+    }
+    assert!(map.stays().await);
+    held.release().await;
+    custom.definition.goes().await;
+    for dependent in dependents {
+        dependent.goes().await;
+    }
+    managed.works("last").await;
 }
