@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use steersman_api::Time;
 use support::cron_jobs::minutes_ago;
 use support::manager::Manager;
-use support::{Cluster, eventually, real};
+use support::{Cluster, Server, eventually, real};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer;
@@ -37,6 +37,7 @@ const CLEANER: &str = "--controllers=certificatesigningrequest-cleaner-controlle
 const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
 const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
+const LEGACY: &str = "kubernetes.io/legacy-unknown";
 
 /// The files of an authority.
 struct Authority {
@@ -135,6 +136,11 @@ impl Requests {
     }
 
     async fn ask(&self, name: &str, asked: &Asked<'_>) -> CertificateSigningRequest {
+        let request = serde_json::from_value(self.manifest(name, asked)).unwrap();
+        self.api.create(&PostParams::default(), &request).await.unwrap()
+    }
+
+    fn manifest(&self, name: &str, asked: &Asked<'_>) -> Value {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         for group in asked.groups {
@@ -150,15 +156,13 @@ impl Requests {
             })
             .collect();
         let pem = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
-        let request = json!({
+        json!({
             "metadata": {"name": self.name(name)},
             "spec": {
                 "request": k8s_openapi::ByteString(pem.into_bytes()), "signerName": asked.signer,
                 "usages": asked.usages, "expirationSeconds": asked.expiration_seconds,
             },
-        });
-        let request = serde_json::from_value(request).unwrap();
-        self.api.create(&PostParams::default(), &request).await.unwrap()
+        })
     }
 
     /// Adds a condition, which was last written then.
@@ -607,4 +611,108 @@ async fn a_hand_over_and_back_changes_no_request() {
         return;
     };
     hand_over(&assets, Cluster::start_alone().await).await;
+}
+
+/// Only the first version of the API accepted new requests for the signer `kubernetes.io/legacy-unknown`. The test writes one to
+/// etcd, as a cluster has it that was upgraded since.
+#[tokio::test]
+async fn an_old_request_of_the_legacy_signer_is_signed_once_it_is_approved() {
+    let cluster = Cluster::start_alone().await;
+    let Server::Real(server) = &cluster.server else {
+        println!("the embedded API server never had such requests: not run");
+        return;
+    };
+    let (authority, other) = (Authority::new("legacy-ca"), Authority::new("other-ca"));
+    let requests = Requests::of(&cluster);
+    // No built-in signer but this one signs any of these.
+    let asked = Asked {
+        signer: LEGACY,
+        user: "root",
+        groups: &["system:masters"],
+        names: &["example.com"],
+        usages: &["digital signature", "server auth", "client auth"],
+        expiration_seconds: None,
+    };
+    let new = serde_json::from_value(requests.manifest("new", &asked)).unwrap();
+    let refused = requests.api.create(&PostParams::default(), &new).await.unwrap_err();
+    assert!(refused.to_string().contains("legacy"), "{refused}");
+    for name in ["old", "undecided"] {
+        let mut request = requests.manifest(name, &asked);
+        request["apiVersion"] = json!("certificates.k8s.io/v1");
+        request["kind"] = json!("CertificateSigningRequest");
+        request["metadata"]["uid"] = json!(format!("{name}-uid"));
+        request["metadata"]["creationTimestamp"] = json!(minutes_ago(1));
+        request["spec"]["username"] = json!("bob");
+        server.store(&format!("certificatesigningrequests/{}", requests.name(name)), &request).await;
+    }
+    let flags = [authority.flags("legacy-unknown-"), other.flags("kube-apiserver-client-")].concat();
+    let _manager = manager(&cluster, &format!("{SIGNING},csrapproving"), &flags);
+    requests.decide("old", "Approved", None).await;
+    let pem = requests.issued("old").await;
+    for purpose in ["sslclient", "sslserver"] {
+        assert!(authority.has_issued(&pem, purpose), "{purpose}");
+    }
+    with_certificate(&pem, |certificate| {
+        assert_eq!(certificate.subject().to_string(), "O=system:masters, CN=root");
+    });
+    assert!(requests.is_untouched("undecided").await, "no controller approves such requests");
+}
+
+/// Has `first` approve a request for whose signer it has no authority, and `second` sign it, as well as one that a person
+/// approves while neither runs.
+async fn hands_over_unsigned(
+    requests: &Requests,
+    first: impl Fn(&[&str]) -> Manager,
+    second: impl Fn(&[&str]) -> Manager,
+) {
+    let (own, authority) = (Authority::new("serving-ca"), Authority::new("test-ca"));
+    let controllers = format!("{SIGNING},csrapproving,csrcleaner");
+    let [certificate, key] = own.flags("kubelet-serving-");
+    let mut manager = first(&[&controllers, &certificate, &key]);
+    requests.ask("approved", &OF_KUBELET).await;
+    requests.condition("approved", "Approved").await;
+    let usages = ["digital signature", "server auth"];
+    let of_server = Asked { signer: KUBELET_SERVING, names: &["n1"], usages: &usages, ..OF_KUBELET };
+    requests.ask_and_approve("server", &of_server).await;
+    let served = requests.issued("server").await;
+    manager.stop().await;
+    let approved = requests.get("approved").await.status.unwrap();
+    assert_eq!(approved.certificate, None);
+    requests.ask_and_approve("between", &Asked { signer: CLIENT, ..OF_KUBELET }).await;
+
+    let [certificate, key] = authority.flags("");
+    let _manager = second(&[&controllers, &certificate, &key]);
+    for name in ["approved", "between"] {
+        let pem = requests.issued(name).await;
+        assert!(authority.has_issued(&pem, "sslclient"), "{name}");
+    }
+    let signed = requests.get("approved").await.status.unwrap();
+    assert_eq!(signed.conditions, approved.conditions, "it is not approved again");
+    assert_eq!(requests.get("server").await.status.unwrap().certificate.unwrap().0, served);
+}
+
+#[tokio::test]
+async fn another_manager_signs_what_the_first_left_approved() {
+    let cluster = Cluster::start_alone().await;
+    let start = |flags: &[&str]| Manager::start(&cluster.kubeconfig(), flags);
+    hands_over_unsigned(&Requests::of(&cluster), start, start).await;
+}
+
+#[tokio::test]
+async fn managers_sign_what_the_other_one_left_approved() {
+    let Some(assets) = real::assets().filter(|assets| assets.join("kube-controller-manager").exists()) else {
+        println!("no kube-controller-manager is at hand: not run");
+        return;
+    };
+    for to_steersman in [true, false] {
+        let cluster = Cluster::start_alone().await;
+        let ours = |flags: &[&str]| Manager::start(&cluster.kubeconfig(), flags);
+        let theirs = |flags: &[&str]| Manager::start_upstream(&assets, &cluster.kubeconfig(), flags);
+        let requests = Requests::of(&cluster);
+        if to_steersman {
+            hands_over_unsigned(&requests, theirs, ours).await;
+        } else {
+            hands_over_unsigned(&requests, ours, theirs).await;
+        }
+    }
 }

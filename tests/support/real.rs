@@ -247,6 +247,22 @@ impl RealServer {
         self.start_api_server().await;
     }
 
+    /// Writes an object to etcd, as an older API server has left it there. The key is relative to `/registry`.
+    ///
+    /// # Panics
+    /// If etcd refuses it.
+    pub async fn store(&self, key: &str, object: &serde_json::Value) {
+        let base64 = |bytes: String| serde_json::to_value(k8s_openapi::ByteString(bytes.into_bytes()));
+        let put = json!({
+            "key": base64(format!("/registry/{key}")).expect("base64 is JSON"),
+            "value": base64(object.to_string()).expect("base64 is JSON"),
+        });
+        let url = format!("http://127.0.0.1:{}", self.etcd_port).parse().expect("it is a URL");
+        let client = kube::Client::try_from(kube::Config::new(url)).expect("it must make a client");
+        let request = http::Request::post("/v3/kv/put").body(put.to_string().into_bytes());
+        client.request_text(request.expect("it is a request")).await.expect("etcd must store it");
+    }
+
     /// How kube clients reach it.
     pub fn config(&self) -> kube::Config {
         let url = format!("https://127.0.0.1:{}", self.port);
