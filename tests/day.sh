@@ -44,7 +44,7 @@ finish() {
     wait "$running" 2>/dev/null || true
     if [ "$code" -ne 0 ]; then
       tail -n 10 "$state/manager.log" >&2
-      if [ -n "${agent:-}" ]; then tail -n 20 "$state/node.log" >&2; else grep -E '^[EW]' "$cluster/kubelet.log" | tail -n 20 >&2; fi
+      if [ -n "${agent:-}" ]; then tail -n 20 "$state/node.log" >&2; else grep -E '^[EW]' "$cluster/kubelet.log" | tail -n 20 >&2 || true; fi
     fi
     cp "$state/manager.log" "${MANAGER_LOG:-/dev/null}" || true
   fi
