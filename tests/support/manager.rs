@@ -6,6 +6,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::real::{self, shipped_role};
+
 /// The program that a test runs as its manager.
 enum Program {
     /// `steersman controller-manager`.
@@ -81,8 +83,13 @@ impl Manager {
         let address = format!("127.0.0.1:{}", free_port());
         let log = tempfile::NamedTempFile::new().expect("a temporary file must be had");
         let mut command = program.command(&address);
+        let folder = kubeconfig.parent().expect("a kubeconfig is in a folder");
+        let kubeconfig = match program {
+            Program::Steersman => shipped_role::kubeconfig(kubeconfig, real::TOKEN, flags),
+            Program::Upstream(_) => kubeconfig.to_owned(),
+        };
         command.arg("--kubeconfig").arg(kubeconfig).arg("--controller-start-interval=0s").args(flags);
-        command.current_dir(kubeconfig.parent().expect("a kubeconfig is in a folder"));
+        command.current_dir(folder);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.reopen().expect("it was just made"));
         let child = command.spawn().expect("the manager must start");
         let is_steersman = matches!(program, Program::Steersman);

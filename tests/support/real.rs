@@ -10,7 +10,11 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::OnceCell;
 
-const TOKEN: &str = "administrator";
+#[path = "shipped_role.rs"]
+pub mod shipped_role;
+
+/// The token of an administrator.
+pub const TOKEN: &str = "administrator";
 /// The token of the service account to which Kubernetes's own roles give the rights of the job controller.
 pub const JOB_CONTROLLER_TOKEN: &str = "job-controller";
 /// Likewise, of the Deployment controller.
@@ -109,6 +113,7 @@ impl RealServer {
             tokens += &format!("{controller},system:serviceaccount:kube-system:{controller},{controller}\n");
         }
         tokens += &format!("{MANAGER_TOKEN},system:kube-controller-manager,manager\n");
+        tokens += &shipped_role::token_line();
         write("tokens.csv", &tokens);
         write("audit.yaml", AUDIT_POLICY);
         run("openssl", &["genrsa", "-out", "sa.key", "2048"], folder.path());
@@ -144,6 +149,9 @@ impl RealServer {
         );
         *server.etcd.lock() = Some(etcd);
         server.start_api_server().await;
+        if shipped_role::audit_folder().is_some() {
+            shipped_role::apply(&server.assets.join("kubectl"), server.folder(), &server.kubeconfig());
+        }
         server
     }
 
@@ -207,6 +215,10 @@ impl RealServer {
         }
         if self.audited {
             flags.extend(["--audit-policy-file=audit.yaml", "--audit-log-path=audit.log"].map(str::to_owned));
+        } else if let Some(folder) = shipped_role::audit_folder() {
+            let log = folder.join(format!("{}-{}.log", std::process::id(), self.port));
+            flags.push("--audit-policy-file=audit.yaml".to_owned());
+            flags.push(format!("--audit-log-path={}", log.display()));
         }
         flags.extend(self.flags.iter().map(|&flag| flag.to_owned()));
         let child = self.spawn("kube-apiserver", &flags);
