@@ -264,7 +264,8 @@ const WRITES: &[(&str, &[&str])] = &[
     ("daemon-set-controller", &["create pods", "create controllerrevisions", "update daemonsets/status"]),
     ("deployment-controller", &["create replicasets", "update deployments/status", "create events"]),
     ("disruption-controller", &["update poddisruptionbudgets/status"]),
-    ("endpoint-controller", &["create endpoints", "delete endpoints"]),
+    // The API server deletes the Endpoints of a deleted Service, and the controller only what is then left.
+    ("endpoint-controller", &["create endpoints"]),
     ("endpointslice-controller", &["create endpointslices"]),
     ("endpointslicemirroring-controller", &["create endpointslices", "delete endpointslices"]),
     ("generic-garbage-collector", &["delete pods", "delete replicasets", "patch pods", "patch replicasets"]),

@@ -310,7 +310,10 @@ async fn a_job_in_which_too_many_indexes_fail_ends_early() {
     let job = jobs::wait_for(&client, "limited", "Failed").await;
     let message = "Job has exceeded the specified maximal number of failed indexes";
     assert_eq!(condition(&job, "Failed"), ("MaxFailedIndexesExceeded".to_owned(), message.to_owned()));
-    assert_eq!(job.status.unwrap().failed_indexes.as_deref(), Some("0,1"));
+    // A pod that the controller has deleted counts as failed, as upstream's rule has it, if the status must be written again after
+    // a conflict: index 2 is then among them.
+    let failed = job.status.unwrap().failed_indexes;
+    assert!(matches!(failed.as_deref(), Some("0,1" | "0-2")), "{failed:?}");
 }
 
 #[tokio::test]
