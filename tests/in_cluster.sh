@@ -39,6 +39,16 @@ KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
 export KUBEBUILDER_ASSETS
 MANIFESTS=$(realpath "${MANIFESTS:-$repository/manifests/controller-manager}")
 
+# Before the trap, whose clean-up calls their functions.
+# shellcheck source=tests/day/steps.sh
+. "$here/day/steps.sh"
+# shellcheck source=tests/in_cluster/steps.sh
+. "$here/in_cluster/steps.sh"
+# shellcheck source=tests/kubelet.sh
+. "$here/kubelet.sh"
+# shellcheck source=tests/monitoring/prometheus.sh
+. "$here/monitoring/prometheus.sh"
+
 state=$(mktemp -d)
 export CLUSTER_DIR=$state/cluster KUBECONFIG=$state/cluster/kubeconfig
 rule=() runtime_dir='' made=()
@@ -71,15 +81,6 @@ trap 'exit 130' INT TERM
 for folder in /etc/ca-certificates /usr/local/share/ca-certificates /usr/share/ca-certificates; do
   [ -e "$folder" ] || made+=("$folder")
 done
-
-# shellcheck source=tests/day/steps.sh
-. "$here/day/steps.sh"
-# shellcheck source=tests/in_cluster/steps.sh
-. "$here/in_cluster/steps.sh"
-# shellcheck source=tests/kubelet.sh
-. "$here/kubelet.sh"
-# shellcheck source=tests/monitoring/prometheus.sh
-. "$here/monitoring/prometheus.sh"
 
 if find_prometheus; then watched=1; else watched=''; fi
 if [ -z "${RUNTIME_ENDPOINT:-}" ]; then

@@ -22,6 +22,12 @@ if [ $# -ne 1 ]; then sed -n '2,17s/^# \{0,1\}//p' "$0" >&2; exit 2; fi
 manager=$1
 [ "$manager" = rules ] || [ -x "$manager" ] || { echo "no such program: $manager" >&2; exit 2; }
 
+# Before the trap, whose clean-up calls their functions.
+# shellcheck source=tests/monitoring/steps.sh
+. "$here/steps.sh"
+# shellcheck source=tests/monitoring/prometheus.sh
+. "$here/prometheus.sh"
+
 state=$(mktemp -d)
 export CLUSTER_DIR=$state/cluster KUBECONFIG=$state/cluster/kubeconfig
 manager_id=''
@@ -44,11 +50,6 @@ finish() {
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
-
-# shellcheck source=tests/monitoring/steps.sh
-. "$here/steps.sh"
-# shellcheck source=tests/monitoring/prometheus.sh
-. "$here/prometheus.sh"
 
 # A port that nobody listens on, nor on the next one, below those that the system gives to connections.
 free_port() {
