@@ -331,8 +331,20 @@ YAML
     same <(jq '.[] | select(.kind == "ClusterRole").rules' "$state/every-value.json") "$state/garbage-collector.json"
   rules '*' >"$state/all.json"
   ok "all controllers have rights to sign certificates" grep -q '"sign"' "$state/all.json"
+  # The names of the controllers that are on by default, but for the controller of Jobs.
+  names=$(awk '$1 == "-" && $2 == "name:" {name = $3} $1 == "byDefault:" && $2 == "true" && name != "job-controller" {print name}' \
+    "$chart/rules.yaml" | paste -sd ,)
+  rules "$names" >"$state/listed.json"
+  rules '*,-job' >"$state/all-but-one.json"
+  ok "an item with a minus leaves a controller out" same "$state/all-but-one.json" "$state/listed.json"
+  ok "which leaves less than all" refuses '' same "$state/all-but-one.json" "$state/all.json"
+  rules '-job,*,job-controller' >"$state/first.json"
+  ok "the first item that names a controller counts" same "$state/first.json" "$state/listed.json"
+  ok "the program gets the same list" grep -q -- '"--controllers=-job,\*,job-controller"' "$state/rules.json"
   ok "a controller that steersman does not have is refused" \
     refuses 'does not have jobs-controller' helm template steersman "$chart" --set 'controllers={jobs-controller}'
+  ok "and so is one that is left out" \
+    refuses 'does not have jobs-controller' helm template steersman "$chart" --set 'controllers={*,-jobs-controller}'
   ok "a list of controllers that the ClusterRole does not follow is refused" \
     refuses 'extraArgs' helm template steersman "$chart" --set 'extraArgs={--controllers=*}'
   ok "an unknown value is refused" refuses 'nonsense' helm template steersman "$chart" --set nonsense=1

@@ -35,19 +35,24 @@ Applies the values to the Deployment `.object`, in place. Prints nothing.
 {{- end }}
 
 {{/*
-Gives `.object`, the ClusterRole, the rules of the controllers in `.controllers`, in place. `.table` is what rules.yaml has.
-Prints nothing. Fails if the table lacks one of the controllers.
+Gives `.object`, the ClusterRole, the rules of the controllers that `.controllers` enables, in place. `.controllers` has the form of
+`--controllers`: of several items that name a controller, the first one counts, and `*` is about controllers that no item names.
+`.table` is what rules.yaml has. Prints nothing. Fails if the table lacks one of the controllers.
 */}}
 {{- define "steersman.clusterRole" -}}
 {{- $wanted := .controllers }}
-{{- $unknown := without $wanted "*" }}
+{{- $unknown := list }}
+{{- range without $wanted "*" }}{{ $unknown = append $unknown (trimPrefix "-" .) }}{{ end }}
 {{- $rules := list }}
 {{- range $row := .table.controllers }}
-{{- $enabled := and $row.byDefault (has "*" $wanted) }}
-{{- range $name := append $row.aliases $row.name }}
-{{- if has $name $wanted }}{{ $enabled = true }}{{ end }}
-{{- $unknown = without $unknown $name }}
+{{- $names := append $row.aliases $row.name }}
+{{- $items := list }}
+{{- range $item := $wanted }}
+{{- if has (trimPrefix "-" $item) $names }}{{ $items = append $items $item }}{{ end }}
 {{- end }}
+{{- $enabled := and $row.byDefault (has "*" $wanted) }}
+{{- with $items }}{{ $enabled = not (hasPrefix "-" (first .)) }}{{ end }}
+{{- range $names }}{{ $unknown = without $unknown . }}{{ end }}
 {{- if $enabled }}{{ $rules = concat $rules $row.rules }}{{ end }}
 {{- end }}
 {{- with $unknown }}{{ fail (print "controllers: steersman does not have " (join ", " .)) }}{{ end }}
