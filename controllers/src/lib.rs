@@ -7,7 +7,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use role::{cluster_role, cluster_role_of, rules};
+pub use role::{EVENTS, cluster_role, cluster_role_of, rules};
 pub use steersman_controllers_access as access;
 pub use steersman_controllers_autoscaling as autoscaling;
 pub use steersman_controllers_batch as batch;

@@ -7,7 +7,7 @@ use steersman_controller::rbac::{self, Rule};
 use steersman_controller::registry::{ByDefault, Choice, Descriptor, Selection};
 
 /// The rule for recording events, which all controllers need.
-const EVENTS: &[Rule] = &[Rule::new(&[""], &["events"], &["create", "patch"])];
+pub const EVENTS: &[Rule] = &[Rule::new(&[""], &["events"], &["create", "patch"])];
 
 /// The first line of the table, which says how to make it anew.
 const TABLE_HEADING: &str =

@@ -113,9 +113,9 @@ impl RealServer {
             tokens += &format!("{controller},system:serviceaccount:kube-system:{controller},{controller}\n");
         }
         tokens += &format!("{MANAGER_TOKEN},system:kube-controller-manager,manager\n");
-        tokens += &shipped_role::token_line();
+        tokens += &shipped_role::token_lines();
         write("tokens.csv", &tokens);
-        write("audit.yaml", AUDIT_POLICY);
+        write("audit.yaml", if audited { AUDIT_POLICY } else { shipped_role::AUDIT_POLICY });
         run("openssl", &["genrsa", "-out", "sa.key", "2048"], folder.path());
         let server = Self {
             assets: assets.to_owned(),
@@ -213,12 +213,9 @@ impl RealServer {
         } else {
             flags.push("--authorization-mode=RBAC".to_owned());
         }
-        if self.audited {
-            flags.extend(["--audit-policy-file=audit.yaml", "--audit-log-path=audit.log"].map(str::to_owned));
-        } else if let Some(folder) = shipped_role::audit_folder() {
-            let log = folder.join(format!("{}-{}.log", std::process::id(), self.port));
+        if self.audited || shipped_role::audit_folder().is_some() {
             flags.push("--audit-policy-file=audit.yaml".to_owned());
-            flags.push(format!("--audit-log-path={}", log.display()));
+            flags.push(format!("--audit-log-path={}", self.audit_log_path().display()));
         }
         flags.extend(self.flags.iter().map(|&flag| flag.to_owned()));
         let child = self.spawn("kube-apiserver", &flags);
@@ -246,10 +243,16 @@ impl RealServer {
     /// # Panics
     /// If the server was not started by [`start_audited`](Self::start_audited).
     pub fn audit_log(&self) -> Vec<serde_json::Value> {
-        let log =
-            std::fs::read_to_string(self.folder().join("audit.log")).expect("the server must log requests");
+        let log = std::fs::read_to_string(self.audit_log_path()).expect("the server must log requests");
         // The last line may be incomplete.
         log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    fn audit_log_path(&self) -> PathBuf {
+        shipped_role::audit_folder().map_or_else(
+            || self.folder().join("audit.log"),
+            |folder| shipped_role::audit_log(&folder, self.port),
+        )
     }
 
     /// Kills the API server, waits, and starts it again at the same port.
