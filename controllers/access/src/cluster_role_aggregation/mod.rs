@@ -31,12 +31,8 @@ mod tests;
 /// The row of the controller.
 pub const DESCRIPTOR: Descriptor =
     Descriptor::new("clusterrole-aggregation-controller", &["clusterrole-aggregation"], construct).rules(&[
-        Rule::new(
-            &["rbac.authorization.k8s.io"],
-            &["clusterroles"],
-            &["get", "list", "watch", "patch", "escalate"],
-        )
-        .because("Aggregated roles have rights that the controller lacks."),
+        Rule::new(&["rbac.authorization.k8s.io"], &["clusterroles"], &["list", "watch", "patch", "escalate"])
+            .because("Aggregated roles have rights that the controller lacks."),
     ]);
 
 keep! {

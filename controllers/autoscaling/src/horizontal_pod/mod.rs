@@ -82,8 +82,8 @@ pub const DESCRIPTOR: Descriptor =
                 .because("Autoscalers may have custom resources for targets, of whatever kind."),
             Rule::new(&[""], &["pods"], &["list", "watch"]),
             Rule::new(&["metrics.k8s.io"], &["pods"], &["list"]),
-            Rule::new(&["custom.metrics.k8s.io"], &["*"], &["get", "list"]),
-            Rule::new(&["external.metrics.k8s.io"], &["*"], &["get", "list"]),
+            Rule::new(&["custom.metrics.k8s.io"], &["*"], &["get"]),
+            Rule::new(&["external.metrics.k8s.io"], &["*"], &["list"]),
         ]);
 
 options! {

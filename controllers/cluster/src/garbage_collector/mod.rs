@@ -52,7 +52,7 @@ const NAME: &str = "garbage-collector-controller";
 /// The registry's entry of the garbage collector.
 pub const DESCRIPTOR: Descriptor = Descriptor::new(NAME, &["garbagecollector"], construct)
     .options::<GarbageCollectorOptions>()
-    .rules(&[Rule::new(&["*"], &["*"], &["get", "list", "watch", "patch", "update", "delete"])
+    .rules(&[Rule::new(&["*"], &["*"], &["get", "list", "watch", "patch", "delete"])
         .because("Any kind may have owners. Only metadata is read.")]);
 
 options! {

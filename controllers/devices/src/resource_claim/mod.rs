@@ -70,7 +70,7 @@ const RULES: &[Rule] = &[
     Rule::new(&[""], &["pods/status"], &["patch"]),
     Rule::new(&[""], &["pods/finalizers"], &["update"]),
     Rule::new(GROUP, &["resourceclaims"], &["get", "list", "watch", "create", "patch", "delete"]),
-    Rule::new(GROUP, &["resourceclaims/status", "resourceclaims/binding"], &["update", "patch"]),
+    Rule::new(GROUP, &["resourceclaims/status", "resourceclaims/binding"], &["patch"]),
     Rule::new(GROUP, &["resourceclaimtemplates"], &["list", "watch"]),
     Rule::new(&["scheduling.k8s.io"], &["podgroups"], &["get", "list", "watch"])
         .because("For claims of PodGroups, which need the feature gate DRAWorkloadResourceClaims."),

@@ -70,14 +70,10 @@ options! {
 }
 
 const RULES: &[Rule] = &[
-    Rule::new(&[""], &["services", "pods", "nodes"], &["get", "list", "watch"]),
+    Rule::new(&[""], &["services", "pods", "nodes"], &["list", "watch"]),
     Rule::new(&[""], &["services/finalizers"], &["update"])
         .because("A slice may block the deletion of the service that owns it."),
-    Rule::new(
-        &["discovery.k8s.io"],
-        &["endpointslices"],
-        &["get", "list", "watch", "create", "update", "delete"],
-    ),
+    Rule::new(&["discovery.k8s.io"], &["endpointslices"], &["list", "watch", "create", "update", "delete"]),
     Rule::new(&["discovery.k8s.io"], &["endpointslices/restricted"], &["create"])
         .because("Addresses of the cluster's own ranges may be written into EndpointSlices."),
 ];

@@ -57,14 +57,11 @@ options! {
 }
 
 const RULES: &[Rule] = &[
-    Rule::new(&[""], &["services", "endpoints"], &["get", "list", "watch"]),
+    Rule::new(&[""], &["services"], &["list", "watch"]),
+    Rule::new(&[""], &["endpoints"], &["get", "list", "watch"]),
     Rule::new(&[""], &["endpoints/finalizers"], &["update"])
         .because("A slice may block the deletion of the Endpoints that own it."),
-    Rule::new(
-        &["discovery.k8s.io"],
-        &["endpointslices"],
-        &["get", "list", "watch", "create", "update", "delete"],
-    ),
+    Rule::new(&["discovery.k8s.io"], &["endpointslices"], &["list", "watch", "create", "update", "delete"]),
     Rule::new(&["discovery.k8s.io"], &["endpointslices/restricted"], &["create"])
         .because("Addresses of the cluster's own ranges may be written into EndpointSlices."),
 ];

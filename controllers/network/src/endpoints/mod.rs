@@ -67,8 +67,7 @@ options! {
 }
 
 const RULES: &[Rule] = &[
-    Rule::new(&[""], &["services"], &["get", "list", "watch"]),
-    Rule::new(&[""], &["pods"], &["list", "watch"]),
+    Rule::new(&[""], &["services", "pods"], &["list", "watch"]),
     Rule::new(&[""], &["endpoints"], &["get", "list", "watch", "create", "update", "delete"]),
     Rule::new(&[""], &["endpoints/restricted"], &["create"])
         .because("Addresses of the cluster's own ranges may be written into Endpoints."),
