@@ -23,6 +23,7 @@ use rcgen::{
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::rustls::NamedGroup;
 
 use support::https::Https;
 use support::manager::Manager;
@@ -375,6 +376,18 @@ async fn old_tls_and_http_2_are_refused_where_flags_say_so() {
     let old = Https { old_tls: true, ..secure.client() };
     assert!(old.try_send("GET", "/healthz", "").await.is_none());
     assert_eq!(secure.client().get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn key_exchanges_that_the_flag_leaves_out_are_refused() {
+    let secure = Secure::start(&["--tls-curve-preferences=29,24"]).await;
+    let curves =
+        [(NamedGroup::X25519, Some(200)), (NamedGroup::secp384r1, Some(200)), (NamedGroup::secp256r1, None)];
+    for ((curve, expected), old_tls) in curves.into_iter().flat_map(|curve| [(curve, false), (curve, true)]) {
+        let client = Https { key_exchange: Some(curve), old_tls, ..secure.client() };
+        let answer = client.try_send("GET", "/healthz", "").await;
+        assert_eq!(answer.map(|answer| answer.status), expected, "{curve:?}, only TLS 1.2: {old_tls}");
+    }
 }
 
 #[tokio::test]

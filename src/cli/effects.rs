@@ -121,5 +121,4 @@ pub(crate) const EFFECTS: &[(&str, Effect)] = &[
         "show-hidden-metrics-for-version",
         "would show metrics that upstream has withdrawn; there are none here",
     ),
-    would("tls-curve-preferences", "would choose the key exchanges of the secure port"),
 ];

@@ -8,7 +8,7 @@ use clap::{ArgAction, Args};
 use steersman_node::configuration::GoDuration;
 use steersman_serving::Streams;
 use steersman_serving::auth::{HeaderNames, PathRules};
-use steersman_serving::tls::{CipherSuites, HttpVersions, MinVersion, Spoken};
+use steersman_serving::tls::{CipherSuites, HttpVersions, KeyExchanges, MinVersion, Spoken};
 
 use super::pflag::Refusal;
 use super::values::{boolean, items};
@@ -149,6 +149,9 @@ pub(crate) struct Flags {
     /// Cipher suites of TLS 1.2, by Go's names; by default all that this program has
     #[arg(long, value_name = "list", action = ArgAction::Append)]
     pub tls_cipher_suites: Vec<String>,
+    /// Key exchanges that clients may use, by their numbers in TLS: 23 (P-256), 24 (P-384), 29 (X25519); by default all of these
+    #[arg(long, value_name = "list", action = ArgAction::Append)]
+    pub tls_curve_preferences: Vec<String>,
     /// Do not use HTTP/2
     #[arg(long, value_name = "bool", default_value_t = false, action = ArgAction::Set, num_args = 0..=1)]
     #[arg(require_equals = true, default_missing_value = "true", value_parser = boolean)]
@@ -305,8 +308,19 @@ impl Flags {
         let names: Vec<String> = items(&self.tls_cipher_suites).map(str::to_owned).collect();
         let cipher_suites = CipherSuites::named(&names)
             .map_err(|why| Refusal::of_value("--tls-cipher-suites", &names.join(","), why))?;
+        let key_exchanges = self.key_exchanges()?;
         let http = if self.disable_http2_serving { HttpVersions::Http1 } else { HttpVersions::All };
-        Ok(Spoken { min_version, cipher_suites, http })
+        Ok(Spoken { min_version, cipher_suites, key_exchanges, http })
+    }
+
+    fn key_exchanges(&self) -> Result<KeyExchanges, Refusal> {
+        let refusal = |why: String| {
+            Refusal::of_value("--tls-curve-preferences", &self.tls_curve_preferences.join(","), why)
+        };
+        let numbers: Result<Vec<i32>, _> = items(&self.tls_curve_preferences)
+            .map(|item| item.parse().map_err(|_| refusal(format!("parsing {item:?}: invalid syntax"))))
+            .collect();
+        KeyExchanges::numbered(&numbers?).map_err(|why| refusal(why.to_string()))
     }
 
     fn streams(&self) -> Streams {
@@ -453,6 +467,14 @@ mod tests {
             (
                 "--tls-cipher-suites=A",
                 "invalid argument \"A\" for \"--tls-cipher-suites\" flag: Cipher suite A not supported or doesn't exist",
+            ),
+            (
+                "--tls-curve-preferences=23,P256",
+                "invalid argument \"23,P256\" for \"--tls-curve-preferences\" flag: parsing \"P256\": invalid syntax",
+            ),
+            (
+                "--tls-curve-preferences=23 --tls-curve-preferences=29,23",
+                "invalid argument \"23,29,23\" for \"--tls-curve-preferences\" flag: duplicate curve preference 23",
             ),
             (
                 "--authorization-always-allow-paths=/a*b",

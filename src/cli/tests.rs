@@ -202,10 +202,10 @@ fn a_flag_that_asks_for_what_happens_anyway_causes_no_warning() {
 #[test]
 fn strict_flags_make_an_error_of_what_has_no_effect() {
     assert_eq!(
-        refused("--strict-flags --contention-profiling --tls-curve-preferences=23"),
+        refused("--strict-flags --contention-profiling --flex-volume-plugin-dir=/d"),
         "--strict-flags: Flags without effect in this version: \
          --contention-profiling would measure where threads wait for locks; \
-         --tls-curve-preferences would choose the key exchanges of the secure port"
+         --flex-volume-plugin-dir would name the folder with programs that attach volumes"
     );
     let gate = refused("--strict-flags --feature-gates=NativeHistograms=true");
     assert!(gate.starts_with("--strict-flags: feature gate NativeHistograms=true has no effect"), "{gate}");

@@ -103,6 +103,5 @@ pub(crate) const CONTROLLER_MANAGER: Unheeded = Unheeded {
         "pv-recycler-timeout-increment-hostpath",
         "route-reconciliation-period",
         "show-hidden-metrics-for-version",
-        "tls-curve-preferences",
     ],
 };

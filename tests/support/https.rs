@@ -14,7 +14,7 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, SignatureScheme};
+use tokio_rustls::rustls::{self, ClientConfig, DigitallySignedStruct, NamedGroup, SignatureScheme};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,6 +31,8 @@ pub struct Https {
     pub headers: Vec<(&'static str, String)>,
     /// Whether it only uses TLS 1.2.
     pub old_tls: bool,
+    /// The only key exchange that it uses.
+    pub key_exchange: Option<NamedGroup>,
 }
 
 /// An answer: status, headers, text.
@@ -68,7 +70,9 @@ impl Https {
     /// A connection that asks for a server of this name.
     pub async fn connect_as(&self, name: &str) -> std::io::Result<TlsStream<TcpStream>> {
         let versions = if self.old_tls { &[&TLS12][..] } else { &[&TLS13, &TLS12] };
-        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        let mut provider = default_provider();
+        provider.kx_groups.retain(|group| self.key_exchange.is_none_or(|only| group.name() == only));
+        let config = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(versions)
             .unwrap()
             .dangerous()

@@ -3,6 +3,7 @@
 mod certificate;
 mod cipher_suites;
 mod clients;
+mod key_exchanges;
 mod self_signed;
 mod server_names;
 
@@ -14,6 +15,7 @@ use rustls::{ServerConfig, SupportedProtocolVersion, version};
 
 pub use certificate::ServingCertificate;
 pub use cipher_suites::{CipherSuites, UnknownCipherSuite, suite as cipher_suite};
+pub use key_exchanges::{InvalidKeyExchanges, KeyExchanges};
 pub use self_signed::{SelfSigned, serving_certificate_files};
 pub use server_names::{NamedCertificate, ServingCertificates};
 
@@ -47,6 +49,8 @@ pub struct Spoken {
     pub min_version: MinVersion,
     /// The cipher suites of TLS 1.2.
     pub cipher_suites: CipherSuites,
+    /// The key exchange groups.
+    pub key_exchanges: KeyExchanges,
     /// The versions of HTTP.
     pub http: HttpVersions,
 }
@@ -81,6 +85,7 @@ impl HttpVersions {
 pub fn server_config(certificates: Arc<ServingCertificates>, spoken: &Spoken) -> Result<ServerConfig, Error> {
     let mut provider = default_provider();
     spoken.cipher_suites.restrict(&mut provider);
+    spoken.key_exchanges.restrict(&mut provider);
     let provider = Arc::new(provider);
     let clients: Arc<dyn ClientCertVerifier> = Arc::new(AnyClient::new(provider.clone()));
     let mut config = ServerConfig::builder_with_provider(provider)
