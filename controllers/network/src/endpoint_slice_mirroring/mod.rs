@@ -110,7 +110,7 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
             let concerns = states.into_iter().flatten().any(|state| should_mirror(state.object()));
             // Most services have a selector: their Endpoints change often, and are not mirrored.
             let no_selector = controller.has_no_selector(change.key()).unwrap_or(true);
-            if concerns && no_selector && !matches!(change, Change::Resync { .. }) {
+            if concerns && no_selector {
                 queue.add(change.key().clone());
             }
         }
@@ -132,8 +132,8 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         let (controller, queue) = (Arc::clone(&controller), queue.clone());
         let delay = options.updates_batch_period;
         move |change| {
-            // Slices whose Endpoints or service went away while no controller ran.
-            if let Change::Added { object, initial: true } = change {
+            // Slices whose Endpoints or service went away while no controller ran, or while another process led.
+            if let Change::Added { object, initial: true } | Change::Resync { object } = change {
                 controller.slices.service(object.meta()).into_iter().for_each(|service| queue.add(service));
             }
             controller.slices.changed(
