@@ -12,6 +12,10 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use http_body_util::Empty;
+use hyper::body::Bytes;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -23,6 +27,7 @@ use rcgen::{
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinSet;
 use tokio_rustls::rustls::NamedGroup;
 
 use support::https::Https;
@@ -410,6 +415,30 @@ async fn half_requests_and_idle_connections_keep_nobody_out() {
         }
     };
     tokio::time::timeout(Duration::from_secs(25), closed).await.expect("they must be closed");
+}
+
+/// Its connections are known ones, and it asks for answers that it does not take.
+#[tokio::test]
+async fn a_client_without_rights_keeps_nobody_out() {
+    let secure = Secure::start(&[]).await;
+    let client = Https { http_2: true, ..secure.client() };
+    let token = format!("Bearer {}", secure.token("poor").await);
+    let (mut served, mut answers) = (JoinSet::new(), Vec::new());
+    let flood = async {
+        for _ in 0..300 {
+            let stream = TokioIo::new(client.connect().await.unwrap());
+            let mut http_2 = http2::Builder::new(TokioExecutor::new());
+            let (mut sender, connection) =
+                http_2.initial_stream_window_size(0).handshake::<_, Empty<Bytes>>(stream).await.unwrap();
+            served.spawn(connection);
+            let request = http::Request::get("https://localhost/healthz").header("authorization", &token);
+            let answer = sender.send_request(request.body(Empty::new()).unwrap()).await.unwrap();
+            assert_eq!(answer.status(), 200);
+            answers.push((sender, answer));
+        }
+        secure.client().get("/healthz").await.status
+    };
+    assert_eq!(tokio::time::timeout(Duration::from_secs(60), flood).await.expect("there must be room"), 200);
 }
 
 #[tokio::test]

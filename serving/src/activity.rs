@@ -20,6 +20,21 @@ const BUSY: Duration = Duration::from_secs(4 * 60 * 60);
 pub struct Activity {
     state: Mutex<State>,
     changed: Notify,
+    /// Shared by the connections of a server. Notified when the last request under way on any of them ends.
+    idle: Arc<Notify>,
+}
+
+/// Whether a connection can make room for a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// No request was authorized yet.
+    Stranger,
+    /// The client is known, and no request has been under way since then.
+    Idle(Instant),
+    /// The client is known, and a request is under way.
+    Busy,
+    /// It must end already.
+    Ending,
 }
 
 struct State {
@@ -30,7 +45,7 @@ struct State {
     since: Instant,
     /// A request on it was authorized.
     known: bool,
-    /// The connection must end at once. Only strangers' connections are turned away.
+    /// The connection must end at once. Set only while the connection is a stranger's or idle.
     turned_away: bool,
 }
 
@@ -38,10 +53,11 @@ struct State {
 pub struct Busy(Arc<Activity>);
 
 impl Activity {
-    pub(crate) fn new() -> Arc<Self> {
+    /// The activity on a new connection. Notifies `idle` whenever the connection becomes idle.
+    pub(crate) fn new(idle: Arc<Notify>) -> Arc<Self> {
         let now = Instant::now();
         let state = State { opened: now, requests: 0, since: now, known: false, turned_away: false };
-        Arc::new(Self { state: Mutex::new(state), changed: Notify::new() })
+        Arc::new(Self { state: Mutex::new(state), changed: Notify::new(), idle })
     }
 
     /// Records that a request begins.
@@ -60,20 +76,24 @@ impl Activity {
         self.state.lock().known = true;
     }
 
-    /// Whether no request on it was authorized yet.
-    pub(crate) fn is_strangers(&self) -> bool {
-        !self.state.lock().known
+    /// Whether the connection can make room for a new one.
+    pub(crate) fn standing(&self) -> Standing {
+        self.state.lock().standing()
     }
 
-    /// Ends the connection now if it is a stranger's. Returns whether it is.
-    pub(crate) fn turn_away(&self) -> bool {
+    /// Ends the connection now if its standing is still `standing`, which lets it make room. Returns whether it ends.
+    pub(crate) fn turn_away(&self, standing: Standing) -> bool {
         let mut state = self.state.lock();
-        state.turned_away = !state.known;
-        self.changed.notify_one();
-        state.turned_away
+        let may_go =
+            matches!(standing, Standing::Stranger | Standing::Idle(_)) && state.standing() == standing;
+        if may_go {
+            state.turned_away = true;
+            self.changed.notify_one();
+        }
+        may_go
     }
 
-    /// Whether the connection was turned away. Requests under way get no answer then.
+    /// Whether the connection was turned away. A stranger's request under way gets no answer then.
     pub(crate) fn was_turned_away(&self) -> bool {
         self.state.lock().turned_away
     }
@@ -93,6 +113,15 @@ impl Activity {
 }
 
 impl State {
+    fn standing(&self) -> Standing {
+        match (self.known, self.requests) {
+            _ if self.turned_away => Standing::Ending,
+            (false, _) => Standing::Stranger,
+            (true, 0) => Standing::Idle(self.since),
+            (true, _) => Standing::Busy,
+        }
+    }
+
     fn end(&self) -> Instant {
         if self.turned_away {
             return self.opened;
@@ -114,6 +143,7 @@ impl Drop for Busy {
         if state.requests == 0 {
             state.since = Instant::now();
             self.0.changed.notify_one();
+            self.0.idle.notify_one();
         }
     }
 }
@@ -121,6 +151,10 @@ impl Drop for Busy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn fresh() -> Arc<Activity> {
+        Activity::new(Arc::default())
+    }
 
     async fn lasts(activity: &Activity) -> Duration {
         let begin = Instant::now();
@@ -134,15 +168,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn strangers_go_soon_others_later_and_who_is_served_stays() {
-        assert!(about(lasts(&Activity::new()).await, STRANGER));
-        let activity = Activity::new();
+        assert!(about(lasts(&fresh()).await, STRANGER));
+        let activity = fresh();
         activity.admitted();
         assert!(about(lasts(&activity).await, KNOWN));
         let busy = [activity.begin(), activity.begin()];
         assert!(about(lasts(&activity).await, BUSY));
         drop(busy);
         assert!(about(lasts(&activity).await, KNOWN));
-        let activity = Activity::new();
+        let activity = fresh();
         let (lasted, ()) = tokio::join!(lasts(&activity), async {
             tokio::time::sleep(STRANGER / 2).await;
             let busy = activity.begin();
@@ -154,7 +188,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_is_always_busy_stays_while_requests_begin() {
-        let activity = Activity::new();
+        let activity = fresh();
         activity.admitted();
         let asks = async {
             let mut under_way = activity.begin();
@@ -174,7 +208,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stranger_goes_in_the_end_whatever_it_asks() {
-        let activity = Activity::new();
+        let activity = fresh();
         let asks = async {
             for _ in 0..100 {
                 tokio::time::sleep(STRANGER / 2).await;
@@ -187,24 +221,24 @@ mod tests {
         };
         assert!(about(lasted, STRANGER_LIFE));
         // Nor does it help to be slow to take the answer.
-        let activity = Activity::new();
+        let activity = fresh();
         let _busy = activity.begin();
         assert!(about(lasts(&activity).await, STRANGER_LIFE));
         // Nor to be busy when there is no room.
-        let activity = Activity::new();
+        let activity = fresh();
         let _busy = activity.begin();
         let (lasted, ()) = tokio::join!(lasts(&activity), async {
             tokio::time::sleep(STRANGER_LIFE / 2).await;
-            assert!(activity.turn_away());
+            assert!(activity.turn_away(Standing::Stranger));
         });
         assert!(about(lasted, STRANGER_LIFE / 2));
-        // Who has been let in meanwhile is no stranger.
-        let activity = Activity::new();
+        // A client that was let in meanwhile is no stranger.
+        let activity = fresh();
         let busy = activity.begin();
         let (lasted, ()) = tokio::join!(lasts(&activity), async {
             tokio::time::sleep(STRANGER_LIFE / 2).await;
             activity.admitted();
-            assert!(!activity.turn_away());
+            assert!(!activity.turn_away(Standing::Stranger) && !activity.turn_away(Standing::Busy));
             tokio::time::sleep(STRANGER_LIFE).await;
             drop(busy);
         });

@@ -6,19 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::activity::Activity;
 use crate::auth::Authenticator;
 use crate::connection::{Connection, Streams, serve_connection};
 use crate::error::Error;
 use crate::files::{Files, FromFiles};
 use crate::peer::Service;
-use crate::strangers::Strangers;
+use crate::places::Places;
 use crate::tls::{ServingCertificates, Spoken, server_config};
 
 /// How long to wait after a connection could not be accepted, such as for want of file descriptors.
@@ -36,8 +34,9 @@ pub struct Serving<S> {
     pub spoken: Spoken,
     /// Maximum number of concurrent requests on a connection.
     pub streams: Streams,
-    /// Maximum number of open connections, tunnels included. Beyond it, a new connection closes a stranger's: the oldest
-    /// from the address that has the most of them. If there is none, the new connection waits.
+    /// Maximum number of open connections, tunnels included. Beyond it, a new connection closes another one from the address
+    /// that has the most of them: the oldest stranger's or, if there are no strangers, the one that has been idle longest. If
+    /// all others have requests under way, the new connection waits.
     pub max_connections: usize,
 }
 
@@ -63,8 +62,7 @@ pub async fn serve<S: Service>(
     let of_clients = authenticator.client_authorities().map(|authority| authority as Arc<dyn FromFiles>);
     let of_server = certificates.all().map(|certificate| certificate as Arc<dyn FromFiles>);
     let files = Files::new(of_server.chain(of_clients));
-    let (slots, strangers) = (Arc::new(Semaphore::new(max_connections)), Strangers::default());
-    let mut connections = JoinSet::new();
+    let (places, mut connections) = (Places::new(max_connections), JoinSet::new());
     let accept = async {
         loop {
             let (stream, address) = match listener.accept().await {
@@ -78,24 +76,19 @@ pub async fn serve<S: Service>(
             while let Some(ended) = connections.try_join_next() {
                 report(ended);
             }
-            if slots.available_permits() == 0 {
-                strangers.turn_one_away();
-            }
-            let slot = slots.clone().acquire_owned().await.expect("the semaphore must stay open");
-            let activity = Activity::new();
-            strangers.add(&activity, address.ip());
+            let place = places.take(address.ip()).await;
             let connection = Connection {
                 service: Arc::clone(&service),
                 authenticator: Arc::clone(&authenticator),
                 acceptor: acceptor.clone(),
                 streams,
                 address,
-                activity,
+                activity: Arc::clone(&place.activity),
             };
             let serving = serve_connection(connection, stream, stop.clone());
             connections.spawn(async move {
                 serving.await;
-                drop(slot);
+                drop(place);
             });
         }
     };

@@ -1,4 +1,4 @@
-//! Where connections come from, and which of many strangers' connections must make room for a new one.
+//! Where connections come from, and how many come from where.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -27,8 +27,13 @@ impl Origin {
 }
 
 impl Origins {
-    /// Whether no other origin has more connections than this one. A server without room closes a stranger's connection from
-    /// such an origin, so that a flood from one address displaces only itself.
+    /// The number of connections from this origin.
+    pub fn count(&self, origin: Origin) -> usize {
+        self.counts.get(&origin).copied().unwrap_or_default()
+    }
+
+    /// Whether no other origin has more connections than this one, which has some. A server without room closes a connection
+    /// from such an origin, so that a flood from one address displaces only itself.
     pub fn is_largest(&self, origin: Origin) -> bool {
         self.counts.get(&origin).is_some_and(|count| *count == self.most)
     }
@@ -65,6 +70,7 @@ mod tests {
         let [a, b, c, d] = [1, 2, 3, 4].map(|last| Origin::of([10, 0, 0, last].into()));
         let all: Origins = [a, b, b, c, c].into_iter().collect();
         assert_eq!([a, b, c, d].map(|origin| all.is_largest(origin)), [false, true, true, false]);
+        assert_eq!([a, b, c, d].map(|origin| all.count(origin)), [1, 2, 2, 0]);
         assert!(!Origins::default().is_largest(a));
     }
 }

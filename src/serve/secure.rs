@@ -113,7 +113,10 @@ impl Service for Secure {
         }
         // Over HTTP/2, hyper would send the body all the same.
         let answer = if is_head { answer.map(|_| answers::empty()) } else { answer };
-        answers::keeping(answer, under_way)
+        // The request is over before the answer is sent: a client that leaves its answers unread, as HTTP/2 lets it, must not
+        // keep a connection from being closed when there is no room for others.
+        drop(under_way);
+        answer
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Https {
     pub identity: Option<(String, String)>,
     /// Further headers.
     pub headers: Vec<(&'static str, String)>,
+    /// Whether its connections speak HTTP/2. Without effect on requests that it sends itself.
+    pub http_2: bool,
     /// Whether it only uses TLS 1.2.
     pub old_tls: bool,
     /// The only key exchange that it uses.
@@ -77,7 +79,7 @@ impl Https {
             .unwrap()
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(AnyServer));
-        let config = match &self.identity {
+        let mut config = match &self.identity {
             Some((certificate, key)) => {
                 let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).map(Result::unwrap);
                 let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
@@ -85,6 +87,9 @@ impl Https {
             }
             None => config.with_no_client_auth(),
         };
+        if self.http_2 {
+            config.alpn_protocols = vec![b"h2".to_vec()];
+        }
         let stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
         let name = ServerName::try_from(name.to_owned()).unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, stream).await

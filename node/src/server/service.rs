@@ -47,9 +47,9 @@ pub struct Parts {
     pub probe_registry: Registry,
     /// What is served.
     pub handlers: Handlers,
-    /// Maximum number of open connections, tunnels included. Beyond it, a new connection has a stranger's closed (one on
-    /// which no user was let in): the oldest from the address that has the most of them. If there is none, the new one
-    /// waits. Some 1,000 is plenty.
+    /// Maximum number of open connections, tunnels included. Beyond it, a new connection closes another one from the address
+    /// that has the most of them: the oldest one on which no user was let in or, if there are none, the one that has been idle
+    /// longest. If all others have requests under way, the new connection waits. Some 1,000 is plenty.
     pub max_connections: usize,
 }
 

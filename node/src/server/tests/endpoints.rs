@@ -1,14 +1,6 @@
 //! What is served.
 
-use std::fs::OpenOptions;
-use std::io::Write;
-
 use super::*;
-
-fn log(node: &Node, second: u32, text: &str) {
-    let mut file = OpenOptions::new().append(true).open(node.folder.path().join("0.log")).unwrap();
-    writeln!(file, "2026-11-21T10:00:{second:02}Z stdout F {text}").unwrap();
-}
 
 #[tokio::test]
 async fn pods_are_listed_as_wanted_and_as_running() {

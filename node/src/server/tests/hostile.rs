@@ -63,22 +63,50 @@ async fn known(node: &Node) -> Client {
     client
 }
 
+/// A connection on which alice follows a log, after its first line.
+async fn following(node: &Node) -> (Client, Response<Incoming>) {
+    let mut client = Client::over(node.connect(client_config(None)).await.unwrap()).await;
+    let mut answer = client.send(request("GET", "/containerLogs/ns/p/c?follow=true", "good")).await;
+    next_line(&mut answer).await;
+    (client, answer)
+}
+
+async fn next_line(answer: &mut Response<Incoming>) {
+    let frame = tokio::time::timeout(PATIENCE, answer.frame()).await.expect("a line must come");
+    assert!(frame.unwrap().unwrap().is_data());
+}
+
 #[tokio::test]
-async fn connections_beyond_the_bound_wait_for_their_turn() {
+async fn connections_beyond_the_bound_wait_until_a_request_of_another_one_is_over() {
     let node = Node::start_with(|parts, _| parts.max_connections = 2).await;
-    let first = known(&node).await;
-    let mut second = known(&node).await;
-    let third = async {
-        healthy(&node).await;
+    log(&node, 1, "one");
+    let mut busy = [following(&node).await, following(&node).await];
+    let mut third = std::pin::pin!(healthy(&node));
+    let meanwhile = async {
+        log(&node, 2, "two");
+        for (_, answer) in &mut busy {
+            next_line(answer).await;
+        }
     };
-    let mut third = std::pin::pin!(third);
     tokio::select! {
         biased;
         () = &mut third => panic!("there was no room"),
-        answer = second.ask(request("GET", "/healthz", "")) => assert_eq!(answer.0, 200),
+        () = meanwhile => {}
     }
-    drop(first);
+    node.runtime.exit_container(&node.container_id, 0, None);
     tokio::time::timeout(PATIENCE, third).await.expect("there is room now");
+}
+
+#[tokio::test]
+async fn idle_connections_of_known_clients_make_room_where_there_are_no_strangers() {
+    let node = Node::start_with(|parts, _| parts.max_connections = 2).await;
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        clients.push(tokio::time::timeout(PATIENCE, known(&node)).await.expect("there must be room"));
+    }
+    for client in &mut clients[2..] {
+        assert_eq!(client.ask(request("GET", "/pods", "good")).await.0, 200, "the others stay");
+    }
 }
 
 #[tokio::test]

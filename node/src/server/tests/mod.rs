@@ -8,6 +8,8 @@ mod identities;
 mod streams;
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -302,6 +304,12 @@ fn pod(container_id: &str) -> Pod {
         ] },
     }))
     .unwrap()
+}
+
+/// Appends a line to the container's log.
+fn log(node: &Node, second: u32, text: &str) {
+    let mut file = OpenOptions::new().append(true).open(node.folder.path().join("0.log")).unwrap();
+    writeln!(file, "2026-11-21T10:00:{second:02}Z stdout F {text}").unwrap();
 }
 
 /// A runtime in which the container runs, and its id.
