@@ -5,14 +5,11 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use ring::digest::{SHA256, digest};
-use rustls::RootCertStore;
-use rustls::crypto::ring::default_provider;
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use tokio::sync::{Mutex, Semaphore};
 
+use super::authorities::Authorities;
 use super::client_certificates::{ClientCertificates, Outcome, Verdict};
 use super::subject::subject;
 use super::user::User;
@@ -31,7 +28,7 @@ const AT_A_TIME: usize = 2;
 pub struct ClientCa {
     path: Option<PathBuf>,
     /// `None` as long as there are no authorities.
-    verifier: RwLock<Option<Arc<dyn ClientCertVerifier>>>,
+    authorities: RwLock<Option<Authorities>>,
     under_way: Arc<Semaphore>,
 }
 
@@ -42,8 +39,8 @@ impl ClientCa {
     /// If the file can't be read, or has no certificate.
     pub fn load(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let path = path.into();
-        let verifier = read(&path)?;
-        Ok(Self { path: Some(path), ..Self::with_verifier(verifier) })
+        let authorities = read(&path)?;
+        Ok(Self { path: Some(path), ..Self::with(authorities) })
     }
 
     /// Trusts the authorities in `pem`.
@@ -51,21 +48,21 @@ impl ClientCa {
     /// # Errors
     /// If a certificate is invalid, or there is none.
     pub fn from_pem(pem: &[u8]) -> Result<Self, Error> {
-        parse(pem).map(Self::with_verifier).map_err(Error::Authorities)
+        parse(pem).map(Self::with).map_err(Error::Authorities)
     }
 
     /// Trusts the certificates that `verifier` accepts.
     pub fn with_verifier(verifier: Arc<dyn ClientCertVerifier>) -> Self {
-        Self {
-            path: None,
-            verifier: RwLock::new(Some(verifier)),
-            under_way: Arc::new(Semaphore::new(AT_A_TIME)),
-        }
+        Self::with(Authorities::with_verifier(verifier))
+    }
+
+    fn with(authorities: Authorities) -> Self {
+        Self { authorities: RwLock::new(Some(authorities)), ..Self::unknown() }
     }
 
     /// No authorities yet.
     pub(super) fn unknown() -> Self {
-        Self { path: None, verifier: RwLock::default(), under_way: Arc::new(Semaphore::new(AT_A_TIME)) }
+        Self { path: None, authorities: RwLock::default(), under_way: Arc::new(Semaphore::new(AT_A_TIME)) }
     }
 
     /// Replaces the authorities by those in `pem`.
@@ -73,7 +70,7 @@ impl ClientCa {
     /// # Errors
     /// If a certificate is invalid, or there is none. The authorities stay then.
     pub(super) fn set(&self, pem: &[u8]) -> Result<(), Error> {
-        *self.verifier.write() = Some(parse(pem).map_err(Error::Authorities)?);
+        *self.authorities.write() = Some(parse(pem).map_err(Error::Authorities)?);
         Ok(())
     }
 
@@ -81,7 +78,8 @@ impl ClientCa {
     /// users](User::authenticated), or `None` if the client showed no certificate, the subject has no common name or there are
     /// no authorities. The client has proved in its handshake that it holds the key.
     ///
-    /// Call this for each request: the answer changes when a certificate expires. It is remembered until then.
+    /// Call this for each request: the answer changes when a certificate expires, be it the client's or an authority's. It is
+    /// remembered until then.
     ///
     /// # Errors
     /// Why the certificates do not count.
@@ -100,8 +98,8 @@ impl ClientCa {
     }
 
     /// Verifies the certificates of a connection on the first call, and again only once the verdict has expired or the
-    /// authorities have changed. Verifying a hostile chain takes processor time, so that does not run on the threads that
-    /// serve. Returns `None` if there are no authorities.
+    /// authorities have changed, as they do when one of them expires. Verifying a hostile chain takes processor time, so that
+    /// does not run on the threads that serve. Returns `None` if there are no authorities.
     async fn verified(
         &self,
         chain: &Arc<[CertificateDer<'static>]>,
@@ -110,7 +108,7 @@ impl ClientCa {
         // Other requests of the connection wait here for the same verdict.
         let mut verdict = verdict.lock().await;
         // After the wait, during which the authorities may have changed.
-        let verifier = self.verifier.read().clone()?;
+        let verifier = self.verifier(UnixTime::now())?;
         if let Some(verdict) = verdict.as_ref().filter(|verdict| verdict.holds(&verifier, UnixTime::now())) {
             return Some(verdict.outcome.clone());
         }
@@ -125,6 +123,21 @@ impl ClientCa {
         });
         Some(verdict.insert(verified.await).outcome.clone())
     }
+
+    /// Trusts the authorities that are valid at `now`. `None` if there are no authorities.
+    fn verifier(&self, now: UnixTime) -> Option<Arc<dyn ClientCertVerifier>> {
+        let current = self.authorities.read().as_ref()?.verifier_at(now);
+        if current.is_some() {
+            return current;
+        }
+        let mut authorities = self.authorities.write();
+        let authorities = authorities.as_mut()?;
+        // Another request may have been first.
+        if authorities.verifier_at(now).is_none() {
+            authorities.renew(now);
+        }
+        authorities.verifier_at(now)
+    }
 }
 
 impl FromFiles for ClientCa {
@@ -138,7 +151,7 @@ impl FromFiles for ClientCa {
 
     fn reload(&self) -> Result<(), Error> {
         if let Some(path) = &self.path {
-            *self.verifier.write() = Some(read(path)?);
+            *self.authorities.write() = Some(read(path)?);
         }
         Ok(())
     }
@@ -161,21 +174,36 @@ fn verify(verifier: &dyn ClientCertVerifier, chain: &[CertificateDer<'_>], now: 
     }))
 }
 
-fn read(path: &Path) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+fn read(path: &Path) -> Result<Authorities, Error> {
     let pem = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     parse(&pem).map_err(|message| Error::Malformed { path: path.to_owned(), message })
 }
 
-fn parse(pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| error.to_string())?;
-        roots.add(certificate).map_err(|error| error.to_string())?;
+fn parse(pem: &[u8]) -> Result<Authorities, String> {
+    Authorities::parse(pem, UnixTime::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, Issuer, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn certificates_of_an_authority_that_has_expired_do_not_count() {
+        for (year, counts) in [(2020, false), (2090, true)] {
+            let mut params = CertificateParams::default();
+            params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            params.not_after = date_time_ymd(year, 1, 1);
+            let key = KeyPair::generate().unwrap();
+            let client_ca = ClientCa::from_pem(params.self_signed(&key).unwrap().pem().as_bytes()).unwrap();
+            let issuer = Issuer::new(params, key);
+            let mut params = CertificateParams::default();
+            params.distinguished_name.push(rcgen::DnType::CommonName, "alice");
+            params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+            let client = params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap();
+            let shown = ClientCertificates::new(&[client.der().clone()]);
+            assert_eq!(client_ca.user(&shown).await.is_ok(), counts, "{year}");
+        }
     }
-    if roots.is_empty() {
-        return Err("no certificates".to_owned());
-    }
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider()))
-        .build()
-        .map_err(|error| error.to_string())
 }

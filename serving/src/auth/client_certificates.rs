@@ -8,6 +8,7 @@ use rustls::server::danger::ClientCertVerifier;
 use tokio::sync::Mutex;
 
 use super::User;
+use super::authorities::validity;
 
 /// How long a refusal holds: the certificate may not be valid yet.
 const REFUSAL: Duration = Duration::from_secs(60);
@@ -75,8 +76,8 @@ impl Verdict {
 /// The last moment at which a certificate is valid; `None` if that can't be read.
 fn not_after(certificate: &CertificateDer<'_>) -> Option<UnixTime> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
-    let seconds = u64::try_from(parsed.validity().not_after.timestamp()).ok()?;
-    Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
+    let end = validity(&parsed).end.saturating_sub(1);
+    Some(UnixTime::since_unix_epoch(Duration::from_secs(end)))
 }
 
 fn later(time: UnixTime, by: Duration) -> UnixTime {

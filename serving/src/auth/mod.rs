@@ -8,6 +8,7 @@ mod access;
 mod api;
 mod attributes;
 mod authenticator;
+mod authorities;
 mod authorizer;
 mod cache;
 mod client_ca;
