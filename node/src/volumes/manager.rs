@@ -17,6 +17,7 @@ use super::disk::{DiskError, names, nested, sub_path};
 use super::error::{MountError, Orphans, UnmountError};
 use super::metrics::Metrics;
 use super::mounting::{mount_error, unprocessed_message};
+use super::one_pod::OnePodVolumes;
 use super::path_locks::PathLocks;
 use super::state::{PodVolumes, VolumeState, on_disk};
 use super::tear_down;
@@ -71,12 +72,20 @@ pub(super) struct Shared {
     left: Mutex<HashSet<Uid>>,
     /// For folders that several pods have mounted.
     pub(super) locks: Arc<PathLocks>,
+    /// Persistent volumes that only one pod may have mounted.
+    pub(super) one_pod: Arc<OnePodVolumes>,
 }
 
 impl VolumeManager {
     /// Of pods that it knows nothing of yet; their volumes may be on disk.
     pub fn new(parts: Parts) -> Self {
-        let shared = Shared { parts, pods: Mutex::default(), left: Mutex::default(), locks: Arc::default() };
+        let shared = Shared {
+            parts,
+            pods: Mutex::default(),
+            left: Mutex::default(),
+            locks: Arc::default(),
+            one_pod: Arc::default(),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -147,6 +156,7 @@ impl VolumeManager {
         let gone = on_disk(&state, move || tear_down::volumes(&root, &uid, &locks, &metrics)).await;
         let left = gone.map_err(|error| UnmountError { pod: pod.to_string(), reason: error.to_string() })?;
         self.note_left(pod, &left);
+        self.shared.one_pod.release(pod);
         self.shared.parts.tokens.forget(&pod.to_string());
         self.shared.pods.lock().remove(pod);
         Ok(())
@@ -181,6 +191,9 @@ impl VolumeManager {
                 Ok::<_, DiskError>(left)
             })
             .await;
+            if gone.is_ok() {
+                self.shared.one_pod.release(uid);
+            }
             match gone {
                 Ok(left) if left.is_empty() => tracing::info!(pod = %uid, "Orphaned pod found, removing"),
                 Ok(left) => {

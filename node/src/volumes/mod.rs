@@ -16,6 +16,7 @@ mod kinds;
 mod manager;
 mod metrics;
 mod mounting;
+mod one_pod;
 mod path_locks;
 mod payload;
 mod refusal;

@@ -200,6 +200,7 @@ impl VolumeManager {
             now: (parts.now)(),
             rights: parts.rights,
             locks: Arc::clone(&self.shared.locks),
+            one_pod: Arc::clone(&self.shared.one_pod),
             events: Arc::clone(&parts.events),
         };
         // Dropped with this future: what has not begun by then must not begin.

@@ -11,6 +11,7 @@ use super::disk::ownership::{Access, give_to_group};
 use super::disk::{DiskError, atomic_writer, make_dirs, mounts, nested};
 use super::kinds::empty_dir::{self, Medium, Place};
 use super::kinds::{Kind, group_of, host_path, local};
+use super::one_pod::{IN_USE, OnePodVolumes};
 use super::path_locks::PathLocks;
 use super::payload::{File, Payload};
 use super::refusal::{Refusal, Step};
@@ -30,6 +31,7 @@ pub(super) struct SetUp {
     pub(super) now: Timestamp,
     pub(super) rights: Rights,
     pub(super) locks: std::sync::Arc<PathLocks>,
+    pub(super) one_pod: std::sync::Arc<OnePodVolumes>,
     pub(super) events: Events,
 }
 
@@ -37,6 +39,10 @@ impl SetUp {
     /// Makes the volume as it should be, whatever is there of it already.
     pub(super) fn run(&self, root: &RootDir, uid: &Uid) -> Result<MountedVolume, Refusal> {
         match &self.kind {
+            Kind::Persistent(volume) if volume.one_pod_only => {
+                let mount = || self.mount(volume, root, uid);
+                self.one_pod.mount(&volume.name, uid, || self.failed(IN_USE), mount)
+            }
             Kind::Persistent(volume) => self.mount(volume, root, uid),
             _ => self.make(root, uid).map_err(|error| self.failed(&error.to_string())),
         }

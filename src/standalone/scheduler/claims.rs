@@ -1,11 +1,11 @@
-//! What the claims of a pod need before the pod can be bound: the rules of kube-scheduler's plugin VolumeBinding, for one
-//! node. Pure.
+//! What the claims of a pod need before the pod can be bound: the rules of kube-scheduler's plugins VolumeBinding and, for
+//! `ReadWriteOncePod`, VolumeRestrictions, for one node. Pure.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{
     Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod,
-    VolumeResourceRequirements,
+    TopologySelectorLabelRequirement, TopologySelectorTerm, VolumeResourceRequirements,
 };
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -17,9 +17,13 @@ const UNBOUND: &str = "pod has unbound immediate PersistentVolumeClaims";
 const NO_VOLUME: &str = "1 node(s) didn't find available persistent volumes to bind";
 const ELSEWHERE: &str = "1 node(s) didn't match PersistentVolume's node affinity";
 const VOLUME_MISSING: &str = "1 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
+const IN_USE: &str = "1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by \
+                      another pod";
 
 /// The binder's mark on claims that are bound for good.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// Tells a claim's provisioner the node that the volume must be reachable from.
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 /// The provisioner of classes whose volumes are made by hand.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
@@ -47,6 +51,8 @@ pub(super) enum Step {
     Await(String),
     /// Asks the provisioner of the claim of that name for a volume by this merge patch.
     Select(String, serde_json::Value),
+    /// Waits until the provisioner of the claim of that name, which has been asked already, has made a volume.
+    AwaitProvisioner(String),
 }
 
 /// The names of the claims that the pod needs, and whether each is made for the pod.
@@ -62,34 +68,51 @@ pub(super) fn names(pod: &Pod) -> Vec<(String, bool)> {
     claims.into_iter().collect()
 }
 
-/// What to write before the pod can be bound to the node; nothing if all claims are bound. `free` are all volumes.
+/// What to write before the pod can be bound to the node; nothing if all claims are bound. `others` are the pods on the node,
+/// `free` are all volumes.
 ///
 /// # Errors
 /// Why the pod can't be bound, in kube-scheduler's words.
 pub(super) fn plan(
     pod: &Pod,
     node: &Node,
+    others: &[&Pod],
     wanted: &[Wanted],
     free: &[PersistentVolume],
 ) -> Result<Vec<Step>, String> {
     let refused = |why: &str| format!("0/1 nodes are available: {why}.");
-    let mut waiting = Vec::new();
+    let (mut waiting, mut steps) = (Vec::new(), Vec::new());
     for one in wanted {
         let claim = usable(pod, one).map_err(|why| refused(&why))?;
+        if is_for_one_pod(claim) && others.iter().any(|other| uses(other, claim)) {
+            return Err(refused(IN_USE));
+        }
         if is_bound(claim) {
             let volume = one.volume.as_ref().ok_or_else(|| refused(VOLUME_MISSING))?;
             if !is_reachable(volume, node) {
                 return Err(refused(ELSEWHERE));
             }
         } else if volume_name(claim).is_none() && waits_for_pod(one) {
-            waiting.push((claim, one.class.as_ref()));
+            // As upstream's FindPodVolumes: a claim whose provisioner was asked gets no other volume, even if one fits now.
+            let class = one.class.as_ref();
+            let is_made_here = |selected| {
+                Some(selected) == node.metadata.name.as_deref()
+                    && class.is_some_and(|class| can_provision(class, node))
+            };
+            match selected_node(claim) {
+                None => waiting.push((claim, class)),
+                Some(selected) if is_made_here(selected) => {
+                    steps.push(Step::AwaitProvisioner(one.name.clone()));
+                }
+                Some(_) => return Err(refused(NO_VOLUME)),
+            }
         } else {
             return Err(refused(UNBOUND));
         }
     }
     // The smallest first, so that none takes the large volume that another needs.
     waiting.sort_by_key(|(claim, _)| size_asked(claim));
-    let (mut taken, mut steps) = (BTreeSet::new(), Vec::new());
+    let mut taken = BTreeSet::new();
     for (claim, class) in waiting {
         let name = claim.metadata.name.clone().unwrap_or_default();
         // As upstream's FindMatchingVolume: a volume that is reserved for the claim comes first, and no other if the node can't
@@ -113,8 +136,8 @@ pub(super) fn plan(
                 volume.metadata.name.clone().unwrap_or_default(),
                 reservation(volume, claim),
             ));
-        } else if class.is_some_and(|class| !matches!(&*class.provisioner, "" | NO_PROVISIONER)) {
-            let selected = json!({ "volume.kubernetes.io/selected-node": node.metadata.name });
+        } else if class.is_some_and(|class| can_provision(class, node)) {
+            let selected = json!({ SELECTED_NODE: node.metadata.name });
             let of = json!({ "uid": claim.metadata.uid, "annotations": selected });
             steps.push(Step::Select(name, json!({ "metadata": of })));
         } else {
@@ -153,6 +176,40 @@ fn usable<'a>(pod: &Pod, wanted: &'a Wanted) -> Result<&'a PersistentVolumeClaim
         ));
     }
     Ok(claim)
+}
+
+/// Whether at most one pod may use the claim at a time.
+fn is_for_one_pod(claim: &PersistentVolumeClaim) -> bool {
+    let modes = claim.spec.iter().flat_map(|spec| spec.access_modes.iter().flatten());
+    modes.into_iter().any(|mode| mode == "ReadWriteOncePod")
+}
+
+/// Whether the pod has a volume that stands for the claim.
+fn uses(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
+    pod.metadata.namespace == claim.metadata.namespace
+        && names(pod).into_iter().any(|(name, _)| Some(name) == claim.metadata.name)
+}
+
+/// The node that the claim's provisioner has been asked for a volume for.
+fn selected_node(claim: &PersistentVolumeClaim) -> Option<&str> {
+    claim.metadata.annotations.as_ref()?.get(SELECTED_NODE).map(String::as_str)
+}
+
+/// Whether the class has a provisioner, and allows the node.
+fn can_provision(class: &StorageClass, node: &Node) -> bool {
+    let topologies = class.allowed_topologies.as_deref().unwrap_or_default();
+    !matches!(&*class.provisioner, "" | NO_PROVISIONER)
+        && (topologies.is_empty() || topologies.iter().any(|term| selects_node(term, node)))
+}
+
+/// Whether the node's labels have one of the values of each expression. A term without expressions selects no node.
+fn selects_node(term: &TopologySelectorTerm, node: &Node) -> bool {
+    let label = |key: &str| node.metadata.labels.as_ref()?.get(key);
+    let expressions = term.match_label_expressions.as_deref().unwrap_or_default();
+    let is_met = |one: &TopologySelectorLabelRequirement| {
+        label(&one.key).is_some_and(|value| one.values.contains(value))
+    };
+    !expressions.is_empty() && expressions.iter().all(is_met)
 }
 
 fn is_bound(claim: &PersistentVolumeClaim) -> bool {
@@ -408,19 +465,20 @@ mod tests {
             ),
         ] {
             let expected = expected.map(|why| format!("0/1 nodes are available: {why}."));
-            assert_eq!(plan(&pod(json!([])), &node(), &[one], &[]).err(), expected);
+            assert_eq!(plan(&pod(json!([])), &node(), &[], &[one], &[]).err(), expected);
         }
     }
 
     /// The volume that is reserved for a claim, and the claim's name, for each step.
     fn reserved(wanted: &[Wanted], free: &[PersistentVolume]) -> Option<Vec<(String, String)>> {
-        let steps = plan(&pod(json!([])), &node(), wanted, free).ok()?;
+        let steps = plan(&pod(json!([])), &node(), &[], wanted, free).ok()?;
         let names = steps.into_iter().map(|step| match step {
             Step::Reserve(volume, patch) => {
                 (volume, patch["spec"]["claimRef"]["name"].as_str().unwrap().to_owned())
             }
             Step::Await(volume) => (volume, "already".to_owned()),
             Step::Select(claim, _) => ("to be made".to_owned(), claim),
+            Step::AwaitProvisioner(claim) => ("being made".to_owned(), claim),
         });
         Some(names.collect())
     }
@@ -515,10 +573,79 @@ mod tests {
         let one = [volume("v", "2Gi", elsewhere)];
         assert_eq!(reserved(&asked("example.com/disks"), &one), pair("to be made", "c"));
         let by_user = volume("v", "1Gi", reserved_as(json!({ "namespace": "d", "name": "c" })));
-        let steps = plan(&pod(json!([])), &node(), &asked(NO_PROVISIONER), &[by_user]).unwrap();
+        let steps = plan(&pod(json!([])), &node(), &[], &asked(NO_PROVISIONER), &[by_user]).unwrap();
         let [Step::Reserve(_, patch)] = &steps[..] else { panic!("{steps:?}") };
         assert_eq!(patch["metadata"]["annotations"], Value::Null);
         assert_eq!(patch["spec"]["claimRef"]["uid"], "u-c");
+    }
+
+    #[test]
+    fn a_claim_for_one_pod_is_refused_while_another_pod_of_the_namespace_uses_it() {
+        let used = |namespace: &str, volume: Value| {
+            let mut other = pod(json!([volume]));
+            other.metadata.namespace = Some(namespace.to_owned());
+            other
+        };
+        let named = |name: &str| json!({ "name": "data", "persistentVolumeClaim": { "claimName": name } });
+        for (modes, other, is_refused) in [
+            (json!(["ReadWriteOncePod"]), used("d", named("c")), true),
+            (json!(["ReadWriteOncePod"]), used("d", named("b")), false),
+            (json!(["ReadWriteOncePod"]), used("e", named("c")), false),
+            (json!(["ReadWriteOncePod"]), used("d", json!({ "name": "c", "emptyDir": {} })), false),
+            (json!(["ReadWriteOnce"]), used("d", named("c")), false),
+        ] {
+            let mut one = bound(json!({}));
+            one.claim.as_mut().unwrap().spec.as_mut().unwrap().access_modes = read(modes.clone());
+            let planned = plan(&pod(json!([named("c")])), &node(), &[&other], &[one], &[]);
+            let expected = "0/1 nodes are available: 1 node(s) unavailable due to PersistentVolumeClaim with \
+                            ReadWriteOncePod access mode already in-use by another pod.";
+            assert_eq!(planned.err(), is_refused.then(|| expected.to_owned()), "{modes} {:?}", other.spec);
+        }
+    }
+
+    #[test]
+    fn a_claim_whose_provisioner_was_asked_waits_for_it_and_gets_no_other_volume() {
+        let asked = |provisioner, node: &str| {
+            let mut claim = claim("c", "1Gi", json!({}));
+            claim.metadata.annotations = read(json!({ SELECTED_NODE: node }));
+            [wanted(claim, class(provisioner, "WaitForFirstConsumer"))]
+        };
+        let free = [volume("v", "1Gi", json!({}))];
+        let being_made = vec![("being made".to_owned(), "c".to_owned())];
+        assert_eq!(reserved(&asked("example.com/disks", "n"), &free), Some(being_made));
+        for one in
+            [asked("example.com/disks", "m"), asked("example.com/disks", ""), asked(NO_PROVISIONER, "n")]
+        {
+            let refused = plan(&pod(json!([])), &node(), &[], &one, &free).unwrap_err();
+            assert_eq!(refused, format!("0/1 nodes are available: {NO_VOLUME}."));
+        }
+    }
+
+    #[test]
+    fn a_provisioner_is_asked_only_for_a_node_that_the_class_allows() {
+        let term = |expressions: Value| json!({ "matchLabelExpressions": expressions });
+        let host = |values: Value| json!({ "key": "host", "values": values });
+        let (here, zone) = (host(json!(["m", "n"])), json!({ "key": "zone", "values": ["z"] }));
+        for (topologies, is_allowed) in [
+            (json!(null), true),
+            (json!([]), true),
+            (json!([term(json!([here]))]), true),
+            (json!([term(json!([host(json!(["m"]))]))]), false),
+            (json!([term(json!([zone])), term(json!([here]))]), true),
+            (json!([term(json!([here, zone]))]), false),
+            (json!([term(json!([host(json!([]))]))]), false),
+            (json!([term(json!([]))]), false),
+        ] {
+            let mut class = class("example.com/disks", "WaitForFirstConsumer");
+            class.as_mut().unwrap().allowed_topologies = read(topologies.clone());
+            let new = claim("c", "1Gi", json!({}));
+            let mut selected = new.clone();
+            selected.metadata.annotations = read(json!({ SELECTED_NODE: "n" }));
+            for claim in [new, selected] {
+                let found = reserved(&[wanted(claim, class.clone())], &[]);
+                assert_eq!(found.is_some(), is_allowed, "{topologies}");
+            }
+        }
     }
 
     #[test]
@@ -526,7 +653,7 @@ mod tests {
         let lazy = class("example.com/disks", "WaitForFirstConsumer");
         let free = [volume("v", "1Gi", json!({}))];
         let one = [wanted(claim("c", "1Gi", json!({})), lazy)];
-        let steps = plan(&pod(json!([])), &node(), &one, &free).unwrap();
+        let steps = plan(&pod(json!([])), &node(), &[], &one, &free).unwrap();
         let reference = json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "d", "name": "c", "uid": "u-c",
             "resourceVersion": "7",
@@ -539,7 +666,7 @@ mod tests {
             "spec": { "claimRef": reference },
         });
         assert_eq!(steps, [Step::Reserve("v".to_owned(), expected)]);
-        let steps = plan(&pod(json!([])), &node(), &one, &[]).unwrap();
+        let steps = plan(&pod(json!([])), &node(), &[], &one, &[]).unwrap();
         let selected = json!({ "volume.kubernetes.io/selected-node": "n" });
         let expected = json!({ "metadata": { "uid": "u-c", "annotations": selected } });
         assert_eq!(steps, [Step::Select("c".to_owned(), expected)]);

@@ -171,7 +171,7 @@ impl Scheduler {
         plan::fits(pod, known.node.as_deref(), others)
             .map_err(|message| ("Unschedulable", message, Some(known.chances)))?;
         if let Some(node) = &known.node {
-            let claims = volumes::settle(&self.client, pod, node).await;
+            let claims = volumes::settle(&self.client, pod, node, others).await;
             if claims.map_err(|message| ("Unschedulable", message, None))? == Claims::Binding {
                 return Ok(Placed::WaitsForClaims);
             }

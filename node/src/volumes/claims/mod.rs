@@ -3,9 +3,13 @@
 //! The node reads both objects from the API server when it mounts such a volume, and keeps neither: a node may read the claims
 //! of its own pods only, and a volume that is mounted does not change any more.
 
+use std::fmt::Debug;
+
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::Api;
+use serde::de::DeserializeOwned;
+use steersman_api::names;
 use steersman_client::fault::told;
 
 mod persistent;
@@ -46,13 +50,25 @@ impl ApiClaims {
 impl Claims for ApiClaims {
     async fn claim(&self, namespace: &str, name: &str) -> Result<PersistentVolumeClaim, String> {
         let claims = Api::<PersistentVolumeClaim>::namespaced(self.0.clone(), namespace);
-        claims.get(name).await.map_err(|error| told(&error).to_string())
+        read(&claims, "persistentvolumeclaims", name).await
     }
 
     async fn volume(&self, name: &str) -> Result<PersistentVolume, String> {
         let volumes = Api::<PersistentVolume>::all(self.0.clone());
-        volumes.get(name).await.map_err(|error| told(&error).to_string())
+        read(&volumes, "persistentvolumes", name).await
     }
+}
+
+/// Reads the object of that name. The name comes from a user: in a path, one that no object can have might lead to another
+/// object, so the API server is not asked.
+async fn read<K>(api: &Api<K>, resource: &str, name: &str) -> Result<K, String>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    if !names::subdomain(name).is_empty() {
+        return Err(format!("{resource} {name:?} not found"));
+    }
+    api.get(name).await.map_err(|error| told(&error).to_string())
 }
 
 /// A node without API server has no claims.

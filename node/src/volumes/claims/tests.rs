@@ -1,9 +1,15 @@
 //! What must hold before a pod may mount what its claim is bound to.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::Full;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, Volume};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{ClaimReference, Persistent};
+use super::{ApiClaims, ClaimReference, Claims, Persistent};
 use crate::volumes::refusal::Refusal;
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -306,4 +312,27 @@ fn a_host_path_takes_no_mount_options() {
         let refused = persistent.check(None, "n1").err().map(|refused| refused.to_string());
         assert_eq!(refused.as_deref(), expected);
     }
+}
+
+#[tokio::test]
+async fn a_name_that_no_object_can_have_is_not_put_into_a_path() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        seen.lock().push(request.uri().to_string());
+        let object = json!({ "metadata": { "name": "there" } }).to_string();
+        async move { Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from(object)))) }
+    });
+    let claims = ApiClaims::new(kube::Client::new(service, "default"));
+    for name in ["../secrets/s", "..", "c?x=1", "c%2fd", "", "C"] {
+        let refused = claims.claim("default", name).await.unwrap_err();
+        assert_eq!(refused, format!("persistentvolumeclaims {name:?} not found"));
+        let refused = claims.volume(name).await.unwrap_err();
+        assert_eq!(refused, format!("persistentvolumes {name:?} not found"));
+    }
+    assert!(asked.lock().is_empty(), "{asked:?}");
+    claims.claim("default", "c").await.unwrap();
+    claims.volume("pvc-1.v").await.unwrap();
+    let paths = ["/api/v1/namespaces/default/persistentvolumeclaims/c", "/api/v1/persistentvolumes/pvc-1.v"];
+    assert_eq!(*asked.lock(), paths);
 }

@@ -19,6 +19,7 @@ use crate::volumes::MountedVolume;
 use crate::volumes::claims::Persistent;
 use crate::volumes::disk::ownership::{Access, give_all_to_group, is_given};
 use crate::volumes::disk::{DiskError, During, is_missing, make_dirs, mounts, remove_empty_dir};
+use crate::volumes::one_pod::IN_USE;
 use crate::volumes::path_locks::PathLocks;
 use crate::volumes::refusal::{Refusal, Step};
 
@@ -56,10 +57,9 @@ impl Mounting<'_> {
         }
         let dir = self.root.pod_volume(self.uid, PLUGIN, &volume.name);
         let mounted = self.locks.with(&source, || {
+            // A mount from before a restart is in the machine's table only.
             if volume.one_pod_only && self.is_mounted_elsewhere(&volume.name)? {
-                let reason =
-                    "volume uses the ReadWriteOncePod access mode and is already in use by another pod";
-                return Err(DiskError::Invalid(reason.to_owned()));
+                return Err(DiskError::Invalid(IN_USE.to_owned()));
             }
             self.mount(volume, &source, &dir)
         });

@@ -111,6 +111,23 @@ async fn a_claim_that_the_pod_may_only_read_is_read_only() {
     assert!(bench.volumes.mounted(&uid())["data"].read_only);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_host_path_for_one_pod_is_refused_to_a_second_until_the_first_is_unmounted() {
+    let bench = Bench::new();
+    let host = json!({ "hostPath": { "path": bench.outside("host") } });
+    bench.set_claim("c", host, json!({ "accessModes": ["ReadWriteOncePod"] }));
+    let (first, second) = (claiming("u-1", "c", json!({})), claiming("u-2", "c", json!({})));
+    bench.volumes.mount(&first).await.unwrap();
+    let error = bench.volumes.mount(&second).await.unwrap_err();
+    let expected = "MountVolume.SetUp failed for volume \"pv-c\" : volume uses the ReadWriteOncePod access mode and is \
+                    already in use by another pod";
+    assert_eq!(error.reasons, [expected]);
+    bench.volumes.mount(&first).await.unwrap();
+    bench.volumes.unmount(&uid()).await.unwrap();
+    tokio::time::advance(error.retry_in).await;
+    bench.volumes.mount(&second).await.unwrap();
+}
+
 #[tokio::test]
 async fn what_is_wrong_with_a_persistent_volume_is_told_by_its_own_name() {
     let terms = json!([{ "matchExpressions": [
