@@ -11,6 +11,8 @@
 mod attachments;
 #[path = "hand_over/autoscaling.rs"]
 mod autoscaling;
+#[path = "hand_over/budgets.rs"]
+mod budgets;
 #[path = "hand_over/claims.rs"]
 mod claims;
 #[path = "hand_over/cleaning.rs"]
@@ -353,6 +355,16 @@ async fn a_stateful_set_is_handed_over_and_back_in_the_middle_of_a_rollout() {
 #[tokio::test]
 async fn a_daemon_set_is_handed_over_and_back_in_the_middle_of_a_rollout() {
     rollout_there_and_back(rollouts::Kind::DaemonSet).await;
+}
+
+#[tokio::test]
+async fn a_budget_is_handed_over_and_back_in_the_middle_of_a_drain() {
+    let Some(assets) = assets() else { return };
+    let ours = |kubeconfig: &Path, flags: &[&str]| Manager::start(kubeconfig, flags);
+    let upstream = |kubeconfig: &Path, flags: &[&str]| Manager::start_upstream(&assets, kubeconfig, flags);
+    budgets::in_a_drain(&Cluster::start_own().await, &ours, &upstream).await;
+    budgets::in_a_drain(&Cluster::start_own().await, &upstream, &ours).await;
+    budgets::in_a_drain(&Cluster::start_embedded().await, &ours, &upstream).await;
 }
 
 #[tokio::test]
