@@ -13,107 +13,21 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
-use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{AuthInfo, Kubeconfig};
-use ring::hmac;
-use serde_json::{Value, json};
-use steersman_api::Time;
+use serde_json::json;
+use support::bootstrap::{NODE, SECRET_PART, Tokens, client_with, in_seconds, join, let_nodes_join};
 use support::manager::Manager;
 use support::real::{self, RealServer};
-use support::{Cluster, eventually, until};
+use support::{Cluster, eventually};
 
 const SIGNER: &str = "--controllers=bootstrap-signer-controller";
 const CLEANER: &str = "--controllers=token-cleaner-controller";
-const SECRET_PART: &str = "0123456789abcdef";
-
-/// The bootstrap tokens of a cluster, and the ConfigMap that they sign.
-struct Tokens {
-    secrets: Api<Secret>,
-    maps: Api<ConfigMap>,
-}
-
-impl Tokens {
-    fn of(client: kube::Client) -> Self {
-        Self {
-            secrets: Api::namespaced(client.clone(), "kube-system"),
-            maps: Api::namespaced(client, "kube-public"),
-        }
-    }
-
-    /// Removes what other tests have left.
-    async fn clear(&self) {
-        let tokens = ListParams::default().fields("type=bootstrap.kubernetes.io/token");
-        self.secrets.delete_collection(&DeleteParams::default(), &tokens).await.unwrap();
-        let _ = self.maps.delete("cluster-info", &DeleteParams::default()).await;
-    }
-
-    /// Makes a token that signs and authenticates.
-    async fn create(&self, id: &str, expiration: Option<Time>) {
-        let mut secret = json!({
-            "metadata": {"name": format!("bootstrap-token-{id}")}, "type": "bootstrap.kubernetes.io/token",
-            "stringData": {
-                "token-id": id, "token-secret": SECRET_PART,
-                "usage-bootstrap-signing": "true", "usage-bootstrap-authentication": "true",
-            },
-        });
-        if let Some(expiration) = expiration {
-            secret["stringData"]["expiration"] = json!(expiration);
-        }
-        self.secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
-    }
-
-    async fn patch(&self, id: &str, data: Value) {
-        let patch = Patch::Merge(json!({"stringData": data}));
-        self.secrets.patch(&format!("bootstrap-token-{id}"), &PatchParams::default(), &patch).await.unwrap();
-    }
-
-    async fn exists(&self, id: &str) -> bool {
-        self.secrets.get_opt(&format!("bootstrap-token-{id}")).await.unwrap().is_some()
-    }
-
-    async fn goes(&self, id: &str) {
-        eventually(&format!("the token {id} goes"), || async { (!self.exists(id).await).then_some(()) })
-            .await;
-    }
-
-    async fn publish(&self, kubeconfig: &str) {
-        let map =
-            json!({"metadata": {"name": "cluster-info"}, "data": {"kubeconfig": kubeconfig, "other": "o"}});
-        self.maps.create(&PostParams::default(), &serde_json::from_value(map).unwrap()).await.unwrap();
-    }
-
-    /// Waits until these tokens and no others have signed this text.
-    async fn are_signatures_of(&self, kubeconfig: &str, ids: &[&str]) {
-        let mut expected: Vec<_> =
-            ids.iter().map(|id| (format!("jws-kubeconfig-{id}"), signature(kubeconfig, id))).collect();
-        expected
-            .extend([("kubeconfig".to_owned(), kubeconfig.to_owned()), ("other".to_owned(), "o".to_owned())]);
-        expected.sort();
-        eventually(&format!("{ids:?} sign"), || async {
-            let data = self.maps.get("cluster-info").await.unwrap().data.unwrap();
-            (data.into_iter().collect::<Vec<_>>() == expected).then_some(())
-        })
-        .await;
-    }
-}
-
-/// A detached signature, as kubeadm checks it.
-fn signature(content: &str, id: &str) -> String {
-    let header = URL_SAFE_NO_PAD.encode(format!(r#"{{"alg":"HS256","kid":"{id}"}}"#));
-    let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(content));
-    let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET_PART.as_bytes());
-    format!("{header}..{}", URL_SAFE_NO_PAD.encode(hmac::sign(&key, signed.as_bytes()).as_ref()))
-}
-
-fn in_seconds(seconds: i64) -> Option<Time> {
-    Some(Time::from_seconds(Time::now().seconds() + seconds))
-}
 
 #[tokio::test]
 async fn each_token_signs_cluster_info() {
@@ -205,62 +119,6 @@ async fn a_hand_over_and_back_changes_neither_tokens_nor_signatures() {
     tokens.clear().await;
 }
 
-/// Prepares a cluster for nodes that join with tokens, as kubeadm does.
-async fn let_nodes_join(client: &kube::Client) {
-    let bindings = Api::<ClusterRoleBinding>::all(client.clone());
-    for role in
-        ["system:node-bootstrapper", "system:certificates.k8s.io:certificatesigningrequests:nodeclient"]
-    {
-        let binding = json!({
-            "metadata": {"generateName": "kubeadm-"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [{
-                "kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:bootstrappers",
-            }],
-        });
-        bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
-    }
-}
-
-/// A kubelet that has no runtime: it gets its certificate, and then can't go on. It is killed when this is dropped.
-struct Kubelet(Child);
-
-impl Kubelet {
-    fn start(assets: &Path, folder: &Path, bootstrap: &Path) -> Self {
-        // With `rotateCertificates`, the kubelet would look for its runtime before it asks for a certificate.
-        let configuration = json!({
-            "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-            "containerRuntimeEndpoint": "unix:///nowhere/runtime.sock",
-            "address": "127.0.0.1", "port": 0, "healthzPort": 0, "failSwapOn": false, "failCgroupV1": false,
-            "authentication": {"anonymous": {"enabled": false}, "webhook": {"enabled": false}},
-            "authorization": {"mode": "AlwaysAllow"},
-        });
-        std::fs::write(folder.join("kubelet.json"), configuration.to_string()).unwrap();
-        let mut command = Command::new(assets.join("kubelet"));
-        command.arg("--bootstrap-kubeconfig").arg(bootstrap);
-        command.arg("--kubeconfig").arg(folder.join("kubelet.conf"));
-        command.arg("--config").arg(folder.join("kubelet.json"));
-        command.arg("--cert-dir").arg(folder.join("pki")).arg("--root-dir").arg(folder.join("root"));
-        command.arg("--hostname-override=joining-node");
-        let log = std::fs::File::create(folder.join("kubelet.log")).unwrap();
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        Self(command.spawn().expect("the kubelet must start"))
-    }
-}
-
-impl Kubelet {
-    fn has_ended(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_some()
-    }
-}
-
-impl Drop for Kubelet {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[tokio::test]
 async fn a_kubelet_joins_with_a_token_and_gets_its_certificate() {
     let Some(assets) = real::assets().filter(|assets| assets.join("kubelet").exists()) else {
@@ -283,17 +141,7 @@ async fn a_kubelet_joins_with_a_token_and_gets_its_certificate() {
     tokens.publish("a kubeconfig").await;
     tokens.are_signatures_of("a kubeconfig", &["abcdef"]).await;
 
-    let mut bootstrap = server.kubeconfig();
-    bootstrap["users"][0]["user"] = json!({"token": format!("abcdef.{SECRET_PART}")});
-    let bootstrap_file = folder.path().join("bootstrap");
-    std::fs::write(&bootstrap_file, bootstrap.to_string()).unwrap();
-    let mut kubelet = Kubelet::start(&assets, folder.path(), &bootstrap_file);
-    let issued = folder.path().join("pki/kubelet-client-current.pem");
-    let log = folder.path().join("kubelet.log");
-    until("the kubelet has its certificate, or has ended", || issued.exists() || kubelet.has_ended()).await;
-    assert!(issued.exists(), "{}", std::fs::read_to_string(&log).unwrap());
-    drop(kubelet);
-
+    let issued = join(&assets, server.kubeconfig(), "abcdef", folder.path()).await;
     let requests = Api::<CertificateSigningRequest>::all(client);
     let [request] = &requests.list(&ListParams::default()).await.unwrap().items[..] else {
         panic!("one request")
@@ -305,12 +153,8 @@ async fn a_kubelet_joins_with_a_token_and_gets_its_certificate() {
         Some("Auto approving kubelet client certificate after SubjectAccessReview.")
     );
     // The certificate is good for the node, and for nothing else.
-    let mut node = server.kubeconfig();
-    node["users"][0]["user"] = json!({"client-certificate": issued, "client-key": issued});
-    let node = serde_json::from_value(node).unwrap();
-    let node = kube::Config::from_custom_kubeconfig(node, &Default::default()).await.unwrap();
-    let node = kube::Client::try_from(node).unwrap();
-    assert!(Api::<Node>::all(node.clone()).get_opt("joining-node").await.unwrap().is_none());
+    let node = client_with(&issued, server.kubeconfig()).await;
+    assert!(Api::<Node>::all(node.clone()).get_opt(NODE).await.unwrap().is_none());
     let denied = Api::<Secret>::all(node).list(&ListParams::default()).await.unwrap_err();
     assert!(denied.to_string().contains("system:node:joining-node"), "{denied}");
 }

@@ -1,5 +1,7 @@
-//! Identities while the API server restarts, and while one of two managers is killed: none is left out, and nothing that was
-//! issued is issued again.
+//! Identities, certificates, quotas and the like while the API server restarts, and while one of two managers is killed: no object
+//! is left out, and nothing is made twice.
+//!
+//! `garbage.rs` and `namespaces.rs` show the same of the garbage collector and of the deletion of namespaces.
 //!
 //! `STEERSMAN_TEST_MANAGER` names a kube-controller-manager to be tested in place of steersman.
 #![allow(
@@ -8,169 +10,164 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
+#[path = "disturbed_access/bootstrap.rs"]
+mod bootstrap;
+#[path = "disturbed_access/certificates.rs"]
+mod certificates;
+#[path = "disturbed_access/members.rs"]
+mod members;
 mod support;
+#[path = "disturbed_access/sweeps.rs"]
+mod sweeps;
+#[path = "disturbed_access/upkeep.rs"]
+mod upkeep;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
-use k8s_openapi::api::rbac::v1::ClusterRole;
-use kube::api::{DeleteParams, PostParams};
-use kube::{Api, ResourceExt};
-use serde_json::json;
-use support::identities::{Identities, files, text};
+use bootstrap::BootstrapTokens;
+use certificates::Certificates;
+use members::Members;
 use support::managed::{Candidates, Managed};
 use support::{Cluster, eventually};
+use upkeep::Upkeep;
 
-const CONTROLLERS: &str = "--controllers=serviceaccount-controller,serviceaccount-token-controller,\
-    root-ca-certificate-publisher-controller,clusterrole-aggregation-controller";
-/// So few calls a second of each controller that the test sees its work in the middle.
-const SLOW: &[&str] = &[CONTROLLERS, "--kube-api-qps=4", "--kube-api-burst=4"];
-const ROOT_CA: &str = "kube-root-ca.crt";
+/// What controllers have made of numbered objects, by its kind and the object's number: its version, or its content.
+type Made = BTreeMap<(&'static str, usize), String>;
 
-fn flags(cluster: &Cluster) -> Vec<String> {
-    SLOW.iter().map(|flag| (*flag).to_owned()).chain(files(cluster)).collect()
+/// Numbered objects of which some controllers make something.
+trait Area {
+    /// The controllers' names, as in `--controllers`.
+    const CONTROLLERS: &'static str;
+    /// The kinds of what the controllers make by a call for each object.
+    const ONE_BY_ONE: &'static [&'static str];
+    /// The kinds of what they make for several objects in one call.
+    const AT_ONCE: &'static [&'static str];
+
+    /// The area before it has any objects.
+    async fn of(cluster: &Cluster) -> Self;
+
+    /// Further flags of the managers.
+    fn flags(&self) -> Vec<String>;
+
+    /// Creates the objects with these numbers.
+    async fn create(&self, numbers: Range<usize>);
+
+    /// What the controllers have made of the first `count` objects. What is missing is left out.
+    async fn made(&self, count: usize) -> Made;
+
+    /// Checks what the controllers have made of the first `count` objects in the end.
+    async fn check(&self, made: &Made, count: usize);
 }
 
-/// Numbered namespaces, accounts with a Secret each, and roles that are part of another one.
-struct Members {
-    client: kube::Client,
-    identities: Identities,
-    /// Names of what belongs to no namespace begin with it.
-    prefix: String,
+/// The flags of managers that make so few calls a second that a test sees each controller in the middle of its work.
+fn slow_flags<A: Area>(area: &A) -> Vec<String> {
+    let mut flags = vec![format!("--controllers={}", A::CONTROLLERS)];
+    flags.extend(["--kube-api-qps=1", "--kube-api-burst=1"].map(str::to_owned));
+    flags.extend(area.flags());
+    flags
 }
 
-impl Members {
-    fn of(cluster: &Cluster) -> Self {
-        let client = cluster.client();
-        Self { identities: Identities::of(&client), client, prefix: cluster.namespace.clone() }
-    }
+fn texts(flags: &[String]) -> Vec<&str> {
+    flags.iter().map(String::as_str).collect()
+}
 
-    fn name(&self, number: usize) -> String {
-        format!("{}-{number}", self.prefix)
-    }
-
-    fn roles(&self) -> Api<ClusterRole> {
-        Api::all(self.client.clone())
-    }
-
-    /// Creates the role that others are aggregated to.
-    async fn create_sum(&self) {
-        let role = json!({
-            "metadata": { "name": self.prefix }, "rules": null,
-            "aggregationRule": { "clusterRoleSelectors": [{ "matchLabels": { "part-of": self.prefix } }] },
-        });
-        self.create_role(role).await;
-    }
-
-    async fn create_role(&self, role: serde_json::Value) {
-        let role = serde_json::from_value(role).unwrap();
-        self.roles().create(&PostParams::default(), &role).await.unwrap();
-    }
-
-    async fn create(&self, numbers: std::ops::Range<usize>) {
-        let namespaces = Api::<Namespace>::all(self.client.clone());
-        for number in numbers {
-            let name = self.name(number);
-            let namespace = serde_json::from_value(json!({ "metadata": { "name": name } })).unwrap();
-            namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-            self.identities.create_account(&name, &[]).await;
-            self.identities.create_secret(&name, &name, json!({})).await;
-            self.create_role(json!({
-                "metadata": { "name": name, "labels": { "part-of": self.prefix } },
-                "rules": [{ "apiGroups": [""], "resources": [name], "verbs": ["get"] }],
-            }))
-            .await;
-        }
-    }
-
-    /// The versions of all that was made for the first so many members, by kind and number; what is missing is left out.
-    async fn made(&self, count: usize) -> BTreeMap<String, String> {
-        let mut made = BTreeMap::new();
-        for number in 0..count {
-            let name = self.name(number);
-            let account =
-                Api::<ServiceAccount>::namespaced(self.client.clone(), &name).get_opt("default").await;
-            let map = Api::<ConfigMap>::namespaced(self.client.clone(), &name).get_opt(ROOT_CA).await;
-            let secret = self.identities.secrets.get(&name).await;
-            let versions = [
-                ("account", account.ok().flatten().and_then(|account| account.resource_version())),
-                ("root CA", map.ok().flatten().and_then(|map| map.resource_version())),
-                ("token", secret.ok().and_then(|secret| text(&secret, "token"))),
-            ];
-            let versions = versions.into_iter().filter_map(|(kind, version)| Some((kind, version?)));
-            made.extend(versions.map(|(kind, version)| (format!("{kind} {number}"), version)));
-        }
-        made
-    }
-
-    /// Waits until the first so many members have all that is theirs, and returns the versions of it.
-    async fn complete(&self, count: usize) -> BTreeMap<String, String> {
-        let made = eventually("each member has all that is its own", || async {
-            let made = self.made(count).await;
-            (made.len() == 3 * count).then_some(made)
-        })
-        .await;
-        eventually("all roles are aggregated", || async {
-            let sum = self.roles().get(&self.prefix).await.ok()?;
-            (sum.rules.unwrap_or_default().len() == count).then_some(())
-        })
-        .await;
-        made
-    }
-
-    /// Deletes what would outlive the test in the server that other tests use.
-    async fn delete_roles(&self, count: usize) {
-        for number in 0..count {
-            self.roles().delete(&self.name(number), &DeleteParams::default()).await.unwrap();
-        }
-        self.roles().delete(&self.prefix, &DeleteParams::default()).await.unwrap();
+/// Fails unless some of each kind that is made one by one is missing.
+fn assert_in_the_middle<A: Area>(made: &Made, count: usize) {
+    for kind in A::ONE_BY_ONE {
+        let of_kind = made.keys().filter(|(made, _)| made == kind).count();
+        assert!(of_kind < count, "there is each {kind} already: {made:?}");
     }
 }
 
-/// Whether all that was there before is there unchanged.
-fn holds(after: &BTreeMap<String, String>, before: &BTreeMap<String, String>) -> bool {
-    before.iter().all(|(what, version)| after.get(what) == Some(version))
+/// Fails unless all that was there before is there unchanged.
+fn assert_kept(after: &Made, before: &Made) {
+    for (what, version) in before {
+        assert_eq!(after.get(what), Some(version), "{what:?}");
+    }
+}
+
+/// Waits until the controllers have made all of the first `count` objects, and returns it.
+async fn complete<A: Area>(area: &A, count: usize) -> Made {
+    let kinds = A::ONE_BY_ONE.len() + A::AT_ONCE.len();
+    eventually(&format!("{} leave nothing out", A::CONTROLLERS), || async {
+        let made = area.made(count).await;
+        (made.len() == kinds * count).then_some(made)
+    })
+    .await
+}
+
+async fn while_the_api_server_restarts<A: Area>() {
+    let cluster = Cluster::start_own().await;
+    let area = A::of(&cluster).await;
+    let managed = Managed::on(cluster, &texts(&slow_flags(&area)));
+    let mut before = Made::new();
+    for (round, away) in [500, 1000, 100].into_iter().enumerate() {
+        let count = 5 * (round + 1);
+        area.create(5 * round..count).await;
+        let made = area.made(count).await;
+        assert_in_the_middle::<A>(&made, count);
+        assert_kept(&made, &before);
+        managed.cluster.restart(Duration::from_millis(away)).await;
+        before = made;
+    }
+    let complete = complete(&area, 15).await;
+    assert_kept(&complete, &before);
+    area.check(&complete, 15).await;
+}
+
+async fn while_the_leader_is_killed<A: Area>() {
+    let cluster = Cluster::start_own().await;
+    let area = A::of(&cluster).await;
+    let mut managers = Candidates::start(&cluster, &texts(&slow_flags(&area))).await;
+    area.create(0..8).await;
+    eventually("the leader has begun", || async { (!area.made(8).await.is_empty()).then_some(()) }).await;
+    managers.kill_leader();
+    let before = area.made(8).await;
+    assert_in_the_middle::<A>(&before, 8);
+    let complete = complete(&area, 8).await;
+    assert!(managers.has_changed().await);
+    assert_kept(&complete, &before);
+    area.check(&complete, 8).await;
 }
 
 #[tokio::test]
 async fn an_api_server_that_restarts_leaves_no_member_out_and_repeats_nothing() {
-    let cluster = Cluster::start_own().await;
-    let flags = flags(&cluster);
-    let Managed { cluster, .. } =
-        &Managed::on(cluster, &flags.iter().map(String::as_str).collect::<Vec<_>>());
-    let members = Members::of(cluster);
-    members.create_sum().await;
-    let mut before = BTreeMap::new();
-    for (round, away) in [500, 1000, 100].into_iter().enumerate() {
-        let count = 6 * (round + 1);
-        members.create(6 * round..count).await;
-        let made = members.made(count).await;
-        assert!(made.len() < 3 * count, "the managers were in the middle: {made:?}");
-        assert!(holds(&made, &before), "{made:?} {before:?}");
-        cluster.restart(Duration::from_millis(away)).await;
-        before = members.made(count).await;
-    }
-    let complete = members.complete(18).await;
-    assert!(holds(&complete, &before), "{complete:?} {before:?}");
-    let token = &complete["token 17"];
-    assert_eq!(members.identities.review(token).await.authenticated, Some(true));
+    while_the_api_server_restarts::<Members>().await;
 }
 
 #[tokio::test]
 async fn of_two_managers_one_is_killed_and_the_other_leaves_no_member_out() {
-    let cluster = Cluster::start_alone().await;
-    let flags = flags(&cluster);
-    let mut managers =
-        Candidates::start(&cluster, &flags.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let members = Members::of(&cluster);
-    members.create_sum().await;
-    members.create(0..10).await;
-    managers.kill_leader();
-    let before = members.made(10).await;
-    assert!(before.len() < 30, "the leader was in the middle: {before:?}");
-    let complete = members.complete(10).await;
-    assert!(managers.has_changed().await);
-    assert!(holds(&complete, &before), "{complete:?} {before:?}");
-    members.delete_roles(10).await;
+    while_the_leader_is_killed::<Members>().await;
+}
+
+#[tokio::test]
+async fn an_api_server_that_restarts_leaves_no_request_out_and_none_is_signed_twice() {
+    while_the_api_server_restarts::<Certificates>().await;
+}
+
+#[tokio::test]
+async fn of_two_managers_one_is_killed_and_the_other_signs_what_is_left() {
+    while_the_leader_is_killed::<Certificates>().await;
+}
+
+#[tokio::test]
+async fn an_api_server_that_restarts_leaves_out_no_quota_no_node_and_no_range() {
+    while_the_api_server_restarts::<Upkeep>().await;
+}
+
+#[tokio::test]
+async fn of_two_managers_one_is_killed_and_the_other_leaves_out_no_quota_no_node_and_no_range() {
+    while_the_leader_is_killed::<Upkeep>().await;
+}
+
+#[tokio::test]
+async fn an_api_server_that_restarts_leaves_no_bootstrap_token_out() {
+    while_the_api_server_restarts::<BootstrapTokens>().await;
+}
+
+#[tokio::test]
+async fn of_two_managers_one_is_killed_and_the_other_leaves_no_bootstrap_token_out() {
+    while_the_leader_is_killed::<BootstrapTokens>().await;
 }

@@ -13,7 +13,9 @@
 pub mod attachments;
 pub mod audit;
 pub mod autoscaling;
+pub mod bootstrap;
 pub mod budgets;
+pub mod certificates;
 pub mod claims;
 pub mod cron_jobs;
 pub mod daemons;
@@ -119,7 +121,8 @@ impl Cluster {
         Self::on(Server::Embedded(Box::new(TestServer::start().await))).await
     }
 
-    async fn on(server: Server) -> Self {
+    /// A namespace in this server.
+    pub async fn on(server: Server) -> Self {
         let kubeconfig = tempfile::tempdir().expect("a temporary folder must be had");
         let mut cluster = Self { server, namespace: String::new(), kubeconfig, turn: None };
         let text = serde_json::to_string(&cluster.kubeconfig_of_server()).expect("a kubeconfig is JSON");
