@@ -171,7 +171,7 @@ while read -r expression; do
 done < <(jq -r '.panels[].expressions[]' "$here/mixin/dashboard.json")
 
 # Each of ours. Those of metrics that upstream lacks are asked of steersman only.
-own='^(steersman|informer_cache|running_managed)_'
+own='^(steersman|informer_cache|garbage_collector_graph|running_managed)_'
 while read -r selector; do
   if [ -n "$ours" ] || ! [[ $selector =~ $own ]]; then match "our alerts and dashboard" "$selector"; fi
 done < <({ cat "$rules/ours.yaml"; jq -r '.panels[].targets[].expr' "$repository/manifests/monitoring/common/steersman.json"; } | selectors)
