@@ -25,6 +25,7 @@ use steersman_informer::wire::{Kind, Selection};
 use crate::call::{Answer, Content};
 use crate::controller::SyncError;
 
+mod access_review;
 mod list;
 mod object_writer;
 mod outcome;
@@ -35,6 +36,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+pub use access_review::AccessReview;
 pub use list::Listed;
 pub(crate) use list::for_each;
 pub use object_writer::{ObjectChange, ObjectWriter};

@@ -10,8 +10,7 @@ use steersman_api::{ArcStr, Meta, ObjectKey, ResourceVersion, Status, Uid, merge
 use steersman_informer::wire::Kind;
 
 use super::put_back::{Base, LastAnswers, PutBack};
-use super::{Changed, Client, Patch, Subresource};
-use crate::call::{Accept, Call, Content, JSON};
+use super::{AccessReview, Changed, Client, Patch, Subresource};
 use crate::controller::SyncError;
 
 /// A change of an object's status.
@@ -212,22 +211,13 @@ async fn is_allowed<K: Kind>(
     verb: &str,
     subresource: &str,
 ) -> Result<Option<bool>, SyncError> {
-    let review = json!({
-        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {
-            "group": K::GROUP, "version": K::VERSION, "resource": K::RESOURCE,
-            "subresource": subresource, "verb": verb,
-        }},
-    });
-    let call = Call {
-        what: format!("asking whether this process may {verb} {} {key} {subresource}", K::KIND),
-        method: http::Method::POST,
-        path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".to_owned(),
-        accept: Accept::Json,
-        content: Some(Content::json(JSON, &review)),
-    };
-    match call.send(client.resource().sender()).await {
-        Ok(answer) => Ok(Some(answer.json()?["status"]["allowed"] == true)),
+    let review = AccessReview::of_caller(&json!({"resourceAttributes": {
+        "group": K::GROUP, "version": K::VERSION, "resource": K::RESOURCE,
+        "subresource": subresource, "verb": verb,
+    }}));
+    let what = format!("asking whether this process may {verb} {} {key} {subresource}", K::KIND);
+    match review.is_allowed(client.resource().sender(), what).await {
+        Ok(is_allowed) => Ok(Some(is_allowed)),
         Err(error) if error.status().is_some_and(serves_no_reviews) => Ok(None),
         Err(error) => Err(error),
     }

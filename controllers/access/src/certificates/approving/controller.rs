@@ -1,11 +1,9 @@
 //! Syncs of undecided requests.
 
-use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use steersman_api::{ObjectKey, Time};
 use steersman_client::Sender;
-use steersman_controller::call::{Accept, Call, Content, JSON};
-use steersman_controller::client::{Client, Subresource};
+use steersman_controller::client::{AccessReview, Client, Subresource};
 use steersman_controller::controller::{Controller, Observation, StepResult, SyncError};
 use steersman_controller::plan::Plan;
 use steersman_informer::Lister;
@@ -25,33 +23,22 @@ pub(super) struct ApprovingController {
 impl ApprovingController {
     /// Asks the API server whether the requestor has a permission.
     async fn review(&self, key: &ObjectKey, live: &Live, permission: Permission) -> Result<bool, SyncError> {
-        let call = Call {
-            what: format!(
-                "reviewing whether the requestor of csr {key} may create {}",
-                permission.subresource()
-            ),
-            method: Method::POST,
-            path: "/apis/authorization.k8s.io/v1/subjectaccessreviews".to_owned(),
-            accept: Accept::Json,
-            content: Some(Content::json(JSON, &review_of(live, permission))),
-        };
-        Ok(call.send(&self.sender).await?.json()?["status"]["allowed"] == true)
+        let what =
+            format!("reviewing whether the requestor of csr {key} may create {}", permission.subresource());
+        review_of(live, permission).is_allowed(&self.sender, what).await
     }
 }
 
 /// The question whether the requestor of a request has a permission.
-pub(super) fn review_of(live: &Live, permission: Permission) -> Value {
+pub(super) fn review_of(live: &Live, permission: Permission) -> AccessReview {
     let spec = &live.spec;
-    json!({
-        "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-        "spec": {
-            "user": spec.username, "uid": spec.uid, "groups": spec.groups, "extra": spec.extra,
-            "resourceAttributes": {
-                "group": "certificates.k8s.io", "resource": "certificatesigningrequests", "verb": "create",
-                "subresource": permission.subresource(), "version": "*",
-            },
+    AccessReview::of_user(&json!({
+        "user": spec.username, "uid": spec.uid, "groups": spec.groups, "extra": spec.extra,
+        "resourceAttributes": {
+            "group": "certificates.k8s.io", "resource": "certificatesigningrequests", "verb": "create",
+            "subresource": permission.subresource(), "version": "*",
         },
-    })
+    }))
 }
 
 impl Controller for ApprovingController {

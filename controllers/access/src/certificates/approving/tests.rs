@@ -106,12 +106,15 @@ fn the_requestor_may_have_either_permission() {
 fn the_review_tells_all_that_is_known_of_the_requestor() {
     let review = review_of(&of_node("bob"), Permission::NodeClient);
     assert_eq!(
-        review["spec"],
-        json!({
-            "user": "bob", "uid": "u", "groups": ["g"], "extra": {"k": ["v"]},
-            "resourceAttributes": {
-                "group": "certificates.k8s.io", "resource": "certificatesigningrequests", "verb": "create",
-                "subresource": "nodeclient", "version": "*",
+        review.object(),
+        &json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": {
+                "user": "bob", "uid": "u", "groups": ["g"], "extra": {"k": ["v"]},
+                "resourceAttributes": {
+                    "group": "certificates.k8s.io", "resource": "certificatesigningrequests", "verb": "create",
+                    "subresource": "nodeclient", "version": "*",
+                },
             },
         })
     );
