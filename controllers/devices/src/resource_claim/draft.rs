@@ -62,11 +62,14 @@ impl ClaimDraft<'_> {
         metadata.text(2, &self.prefix());
         metadata.entry(12, POD_CLAIM_NAME, self.claim);
         metadata.message(13, |owner| {
-            owner.text(1, &self.owner.kind);
-            owner.text(3, &self.owner.name);
-            owner.text(4, &self.owner.uid.to_string());
-            owner.text(5, &self.owner.api_version);
-            owner.bool(6, true);
+            let OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion } =
+                &self.owner;
+            owner.text(1, kind);
+            owner.text(3, name);
+            owner.text(4, &uid.to_string());
+            owner.text(5, api_version);
+            controller.iter().for_each(|value| owner.bool(6, *value));
+            block_owner_deletion.iter().for_each(|value| owner.bool(7, *value));
         });
         let mut claim = Writer::new();
         claim.bytes(1, &metadata.into_bytes());
@@ -85,10 +88,7 @@ impl ClaimDraft<'_> {
                 "generateName": self.prefix(),
                 "labels": template["metadata"]["labels"],
                 "annotations": annotations,
-                "ownerReferences": [{
-                    "apiVersion": self.owner.api_version.as_str(), "kind": self.owner.kind.as_str(),
-                    "name": self.owner.name.as_str(), "uid": self.owner.uid, "controller": true,
-                }],
+                "ownerReferences": [self.owner],
             },
             "spec": template["spec"],
         });
@@ -124,7 +124,8 @@ mod tests {
     use super::*;
 
     fn draft<'a>(pod: &str, claim: &'a str) -> ClaimDraft<'a> {
-        ClaimDraft { owner: OwnerReference::controller("v1", "Pod", pod, "u".into()), claim }
+        let owner = OwnerReference::controller("v1", "Pod", pod, "u".into());
+        ClaimDraft { owner: OwnerReference { block_owner_deletion: None, ..owner }, claim }
     }
 
     #[test]

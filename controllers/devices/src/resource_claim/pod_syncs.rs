@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use steersman_api::{ArcStr, LabelSelector, Meta, ObjectKey, Uid};
+use steersman_api::{ArcStr, LabelSelector, Meta, ObjectKey, OwnerReference, Uid};
 use steersman_client::events::EventType;
 use steersman_controller::children::Look;
 use steersman_controller::client::{
@@ -235,7 +235,9 @@ impl ClaimController {
             ClaimantKind::Pod => controller_reference::<Pod>,
             ClaimantKind::PodGroup => controller_reference::<PodGroup>,
         };
-        let draft = ClaimDraft { owner: owner(&meta(pod)), claim: &claim.name };
+        // As upstream's claims, ours do not hold up a deletion of the owner in the foreground.
+        let owner = OwnerReference { block_owner_deletion: None, ..owner(&meta(pod)) };
+        let draft = ClaimDraft { owner, claim: &claim.name };
         let content = draft
             .fill_in(&template.get::<ClaimTemplate>().0)
             .map_err(|error| self.refuse(pod, &claim.name, &error.to_string()))?;
