@@ -16,7 +16,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 use steersman_apiserver::{Calls, Failure, Verb};
 use support::manager::Manager;
-use support::namespaces::{Space, config_map, held, pod};
+use support::namespaces::{Space, bound_pod, config_map, held};
 use support::real::NAMESPACE_CONTROLLER_TOKEN;
 use support::{Cluster, Server, eventually};
 
@@ -66,10 +66,8 @@ fn samples() -> Vec<Value> {
         rest.as_object().unwrap().iter().for_each(|(field, value)| object[field] = value.clone());
         object
     };
-    let mut free = pod("sample");
-    free["spec"].as_object_mut().unwrap().remove("nodeName");
     vec![
-        free,
+        steersman_testing::pod("sample").build(),
         config_map("sample"),
         deployment(),
         named("v1", "Secret", json!({})),
@@ -105,7 +103,7 @@ async fn everything_in_a_deleted_namespace_goes_and_nothing_elsewhere() {
 async fn nothing_but_pods_goes_until_the_pods_are_gone() {
     let managed = Managed::start().await;
     let space = managed.space().await;
-    let (running, kept) = (pod("running"), held(pod("kept"), &[HOLD]));
+    let (running, kept) = (bound_pod("running"), held(bound_pod("kept"), &[HOLD]));
     for object in [running.clone(), kept.clone(), config_map("map"), deployment()] {
         space.put(object).await;
     }
@@ -133,7 +131,7 @@ async fn an_object_with_a_finalizer_holds_its_namespace_and_the_conditions_say_s
     let managed = Managed::start().await;
     let space = managed.space().await;
     let held = held(deployment(), &[HOLD]);
-    for object in [pod("free"), held.clone(), config_map("map")] {
+    for object in [bound_pod("free"), held.clone(), config_map("map")] {
         let mut object = object;
         if object["kind"] == "Pod" {
             object["spec"].as_object_mut().unwrap().remove("nodeName");
@@ -352,7 +350,7 @@ async fn a_manager_that_is_killed_again_and_again_leaves_nothing() {
     other.put(config_map("a")).await;
     // This one is in the middle: its pod goes when no manager runs.
     let middle = Space::create(&client).await;
-    for object in [pod("pod"), config_map("map")] {
+    for object in [bound_pod("pod"), config_map("map")] {
         middle.put(object).await;
     }
     let mut manager = Manager::start(&cluster.kubeconfig(), CONTROLLER);
@@ -373,11 +371,11 @@ async fn a_manager_that_is_killed_again_and_again_leaves_nothing() {
         tokio::time::timeout(support::patience(), progress).await.unwrap();
         if round == 0 {
             eventually("the pod is being deleted", || async {
-                middle.list(&pod("pod")).await.get("pod").copied().filter(|is_deleting| *is_deleting)
+                middle.list(&bound_pod("pod")).await.get("pod").copied().filter(|is_deleting| *is_deleting)
             })
             .await;
             manager.kill();
-            middle.end(&pod("pod")).await;
+            middle.end(&bound_pod("pod")).await;
             assert!(!middle.has_none(&config_map("map")).await);
         } else {
             manager.kill();
@@ -396,7 +394,7 @@ async fn deletions_end_though_the_api_server_restarts_in_the_middle() {
     let managed = Managed::on(Cluster::start_own().await);
     // This namespace waits for its pod, which ends after the restart.
     let waits = managed.space().await;
-    for object in [pod("pod"), config_map("map"), deployment()] {
+    for object in [bound_pod("pod"), config_map("map"), deployment()] {
         waits.put(object).await;
     }
     let mut spaces = vec![managed.space().await, managed.space().await, managed.space().await];
@@ -409,7 +407,7 @@ async fn deletions_end_though_the_api_server_restarts_in_the_middle() {
     other.put(config_map("map")).await;
     waits.delete().await;
     eventually("the pod is being deleted", || async {
-        waits.list(&pod("pod")).await.get("pod").copied().filter(|is_deleting| *is_deleting)
+        waits.list(&bound_pod("pod")).await.get("pod").copied().filter(|is_deleting| *is_deleting)
     })
     .await;
     // The restart interrupts the calls for these namespaces.
@@ -418,7 +416,7 @@ async fn deletions_end_though_the_api_server_restarts_in_the_middle() {
     }
     managed.cluster.restart(std::time::Duration::from_secs(1)).await;
     assert!(!waits.has_none(&config_map("map")).await, "it is in the middle");
-    waits.end(&pod("pod")).await;
+    waits.end(&bound_pod("pod")).await;
     spaces.push(waits);
     for space in &spaces {
         space.is_gone().await;

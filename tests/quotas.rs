@@ -14,7 +14,7 @@ use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use support::manager::Manager;
-use support::quotas::{Quota, amounts, cluster_objects, create, delete, objects, pod, refusal};
+use support::quotas::{Quota, amounts, asking_pod, cluster_objects, create, delete, objects, refusal};
 use support::{Cluster, eventually};
 
 const CONTROLLERS: &str = "--controllers=resourcequota-controller";
@@ -192,13 +192,14 @@ async fn pods_count_with_what_they_ask_for_until_they_end() {
         json!({ "cpu": "500m", "memory": "252Mi", "ephemeral-storage": "30Gi", "example.com/dongle": "2" });
     let may =
         json!({ "cpu": "1", "memory": "252Mi", "ephemeral-storage": "30Gi", "example.com/dongle": "2" });
-    create(&pods, "first", pod(asks, may)).await;
+    create(&pods, "first", asking_pod(asks, may)).await;
     quota.uses(used(1, 1, "500m", "252Mi", "1", "30Gi", 2)).await;
-    let much = || pod(json!({ "cpu": "600m", "memory": "100Mi" }), json!({ "cpu": "1", "memory": "100Mi" }));
+    let much =
+        || asking_pod(json!({ "cpu": "600m", "memory": "100Mi" }), json!({ "cpu": "1", "memory": "100Mi" }));
     let why = refusal(&pods, "much", much()).await;
     assert!(why.contains("exceeded quota: q, requested: cpu=600m, used: cpu=500m, limited: cpu=1"), "{why}");
     let dongles = json!({ "cpu": "1m", "memory": "1Mi", "example.com/dongle": "2" });
-    let why = refusal(&pods, "dongles", pod(dongles.clone(), dongles)).await;
+    let why = refusal(&pods, "dongles", asking_pod(dongles.clone(), dongles)).await;
     assert!(why.contains("requested: requests.example.com/dongle=2"), "{why}");
 
     // A pod that ends makes room for others. It is still an object.
@@ -218,7 +219,7 @@ async fn a_pod_that_is_resized_counts_what_it_has_while_that_is_more() {
     let pods = managed.pods();
     let quota = managed.quota("q", json!({ "requests.cpu": "2" })).await;
     quota.uses(json!({ "requests.cpu": "0" })).await;
-    create(&pods, "a", pod(json!({ "cpu": "200m" }), json!({}))).await;
+    create(&pods, "a", asking_pod(json!({ "cpu": "200m" }), json!({}))).await;
     quota.uses(json!({ "requests.cpu": "200m" })).await;
     let has = |cpu: &str| {
         let amounts = json!({ "cpu": cpu });
@@ -384,17 +385,17 @@ async fn a_quota_counts_the_pods_in_all_of_its_scopes() {
     for (quota, _) in &quotas {
         quota.uses(json!({ "pods": "0" })).await;
     }
-    let asking = || pod(json!({ "cpu": "1m", "memory": "1Mi" }), json!({}));
+    let asking = || asking_pod(json!({ "cpu": "1m", "memory": "1Mi" }), json!({}));
     let mut ending = asking();
     ending["spec"]["activeDeadlineSeconds"] = json!(3600);
     let mut urgent = asking();
     urgent["spec"]["priorityClassName"] = class.clone().into();
-    let mut crossing = pod(json!({}), json!({}));
+    let mut crossing = asking_pod(json!({}), json!({}));
     crossing["spec"]["affinity"] = json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
         { "topologyKey": "region", "labelSelector": {}, "namespaceSelector": {} },
     ] } });
     let all = [
-        ("plain", pod(json!({}), json!({}))),
+        ("plain", asking_pod(json!({}), json!({}))),
         ("ending", ending),
         ("urgent", urgent),
         ("crossing", crossing),
@@ -425,23 +426,23 @@ async fn a_quota_counts_the_pods_in_all_of_its_scopes() {
 async fn limits_that_change_are_in_the_status_and_names_that_go_are_not() {
     let managed = Managed::start().await;
     let pods = managed.pods();
-    create(&pods, "a", pod(json!({ "cpu": "100m" }), json!({}))).await;
+    create(&pods, "a", asking_pod(json!({ "cpu": "100m" }), json!({}))).await;
     let quota = managed.quota("q", json!({ "pods": "1", "cpu": "1" })).await;
     quota.uses(json!({ "pods": "1", "cpu": "100m" })).await;
     quota.patch(json!({ "spec": { "hard": { "pods": "2", "cpu": null, "services": "1" } } })).await;
     quota.uses(json!({ "pods": "1", "services": "0" })).await;
     assert_eq!(amounts(&quota.status().await["hard"]), amounts(&json!({ "pods": "2", "services": "1" })));
-    create(&pods, "b", pod(json!({}), json!({}))).await;
+    create(&pods, "b", asking_pod(json!({}), json!({}))).await;
     quota.uses(json!({ "pods": "2", "services": "0" })).await;
     quota.delete().await;
-    create(&pods, "c", pod(json!({}), json!({}))).await;
+    create(&pods, "c", asking_pod(json!({}), json!({}))).await;
 }
 
 #[tokio::test]
 async fn a_status_that_is_right_is_not_written_again() {
     let managed = Managed::start().await;
     let pods = managed.pods();
-    create(&pods, "a", pod(json!({ "cpu": "100m", "memory": "1Gi" }), json!({}))).await;
+    create(&pods, "a", asking_pod(json!({ "cpu": "100m", "memory": "1Gi" }), json!({}))).await;
     let quota = managed.quota("q", json!({ "pods": "5", "cpu": "1000m", "memory": "1024Mi" })).await;
     quota.uses(json!({ "pods": "1", "cpu": "100m", "memory": "1Gi" })).await;
     let before = quota.version().await;
@@ -467,7 +468,7 @@ async fn figures_are_right_in_the_end_though_the_manager_is_killed_again_and_aga
     let pods = managed.pods();
     let quota = managed.quota("q", json!({ "pods": "40", "cpu": "40" })).await;
     quota.uses(json!({ "pods": "0", "cpu": "0" })).await;
-    let asking = || pod(json!({ "cpu": "100m" }), json!({}));
+    let asking = || asking_pod(json!({ "cpu": "100m" }), json!({}));
     for round in 0..4 {
         for at in 0..6 {
             create(&pods, &format!("p{round}-{at}"), asking()).await;
@@ -507,7 +508,7 @@ async fn of_two_managers_one_is_killed_and_the_other_goes_on() {
     let quota = Quota::create(&client, "q", json!({ "pods": "9", "secrets": "9" })).await;
     quota.uses(json!({ "pods": "0", "secrets": "0" })).await;
     for name in ["a", "b", "c"] {
-        create(&pods, name, pod(json!({}), json!({}))).await;
+        create(&pods, name, asking_pod(json!({}), json!({}))).await;
     }
     quota.uses(json!({ "pods": "3", "secrets": "0" })).await;
     first.kill();

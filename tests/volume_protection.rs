@@ -9,12 +9,13 @@ mod support;
 use std::fmt::Debug;
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{self, Event, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use steersman_testing::{Pod, pod};
 use support::manager::Manager;
 use support::{Cluster, eventually};
 
@@ -44,18 +45,17 @@ fn claim_spec(storage: &str) -> Value {
     })
 }
 
-/// A pod whose volumes are these.
-fn pod(name: &str, node: Option<&str>, volumes: Value) -> Value {
-    json!({
-        "metadata": {"name": name},
-        "spec": {
-            "nodeName": node, "volumes": volumes, "containers": [{"name": "main", "image": "image"}],
-        },
-    })
+/// A pod that uses a claim.
+fn user_of(claim: &str, name: &str) -> Pod {
+    let volume = json!({"name": "data", "persistentVolumeClaim": {"claimName": claim}});
+    pod(name).spec(json!({"volumes": [volume]}))
 }
 
-fn named(claim: &str) -> Value {
-    json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}])
+/// A pod `web` with a generic ephemeral volume `data`.
+fn with_ephemeral_volume() -> Pod {
+    let template = json!({"spec": claim_spec("1Gi")});
+    let volume = json!({"name": "data", "ephemeral": {"volumeClaimTemplate": template}});
+    pod("web").spec(json!({"volumes": [volume]}))
 }
 
 impl Storage {
@@ -119,7 +119,7 @@ async fn delete<K: Clone + Debug + DeserializeOwned>(api: &Api<K>, name: &str) {
 }
 
 /// Deletes a pod as its kubelet does once its containers have ended.
-async fn end(pods: &Api<Pod>, name: &str) {
+async fn end(pods: &Api<v1::Pod>, name: &str) {
     pods.delete(name, &DeleteParams::default().grace_period(0)).await.unwrap();
 }
 
@@ -157,14 +157,14 @@ async fn marker(claims: &Api<PersistentVolumeClaim>, name: &str) {
 #[tokio::test]
 async fn a_claim_stays_until_the_last_scheduled_pod_that_uses_it_is_gone() {
     let storage = Storage::start().await;
-    let (claims, pods) = (storage.of::<PersistentVolumeClaim>(), storage.of::<Pod>());
+    let (claims, pods) = (storage.of::<PersistentVolumeClaim>(), storage.of::<v1::Pod>());
     for name in ["used", "unused"] {
         create(&claims, json!({"metadata": {"name": name}, "spec": claim_spec("1Gi")})).await;
         is_protected(&claims, name, CLAIM).await;
     }
-    create(&pods, pod("runs", Some("n1"), named("used"))).await;
-    create(&pods, pod("succeeds", Some("n1"), named("used"))).await;
-    create(&pods, pod("waits", None, named("unused"))).await;
+    create(&pods, user_of("used", "runs").on("n1").build()).await;
+    create(&pods, user_of("used", "succeeds").on("n1").build()).await;
+    create(&pods, user_of("unused", "waits").build()).await;
     for name in ["used", "unused"] {
         delete(&claims, name).await;
     }
@@ -243,14 +243,13 @@ async fn a_volume_attributes_class_stays_while_a_claim_or_a_volume_names_it() {
 #[tokio::test]
 async fn a_claim_is_made_for_each_ephemeral_volume_and_again_if_it_is_deleted() {
     let storage = Storage::start().await;
-    let (claims, pods) = (storage.of::<PersistentVolumeClaim>(), storage.of::<Pod>());
+    let (claims, pods) = (storage.of::<PersistentVolumeClaim>(), storage.of::<v1::Pod>());
     let template = json!({
         "metadata": {"labels": {"app": "web"}, "annotations": {"note": "scratch"}}, "spec": claim_spec("2Gi"),
     });
     let volume = |name: &str| json!({"name": name, "ephemeral": {"volumeClaimTemplate": template}});
-    let made =
-        create(&pods, pod("web", None, json!([volume("one"), {"name": "e", "emptyDir": {}}, volume("two")])))
-            .await;
+    let volumes = json!([volume("one"), {"name": "e", "emptyDir": {}}, volume("two")]);
+    let made = create(&pods, pod("web").spec(json!({"volumes": volumes})).build()).await;
     let claim = |name: &'static str| {
         let claims = &claims;
         eventually(name, move || async move { claims.get_opt(name).await.ok()? })
@@ -296,12 +295,10 @@ async fn a_claim_is_made_for_each_ephemeral_volume_and_again_if_it_is_deleted() 
 #[tokio::test]
 async fn a_claim_of_another_stands_in_the_way_until_it_is_gone() {
     let storage = Storage::start().await;
-    let (claims, pods) = (storage.of::<PersistentVolumeClaim>(), storage.of::<Pod>());
+    let (claims, pods) = (storage.of::<PersistentVolumeClaim>(), storage.of::<v1::Pod>());
     let foreign = create(&claims, json!({"metadata": {"name": "web-data"}, "spec": claim_spec("1Gi")})).await;
     is_protected(&claims, "web-data", CLAIM).await;
-    let volumes =
-        json!([{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": claim_spec("1Gi")}}}]);
-    create(&pods, pod("web", None, volumes)).await;
+    create(&pods, with_ephemeral_volume().build()).await;
     let namespace = &storage.cluster.namespace;
     let why = format!(
         "ephemeral volume data: PVC {namespace}/web-data was not created for pod {namespace}/web (pod is not owner)"
@@ -319,12 +316,9 @@ async fn a_claim_of_another_stands_in_the_way_until_it_is_gone() {
 #[tokio::test]
 async fn a_claim_that_was_made_for_a_pod_goes_with_the_pod_that_waits_for_it() {
     let storage = Storage::start().await;
-    let (claims, pods) = (storage.of::<PersistentVolumeClaim>(), storage.of::<Pod>());
-    let volumes =
-        json!([{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": claim_spec("1Gi")}}}]);
-    let mut held = pod("web", Some("n1"), volumes);
-    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
-    create(&pods, held).await;
+    let (claims, pods) = (storage.of::<PersistentVolumeClaim>(), storage.of::<v1::Pod>());
+    let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    create(&pods, with_ephemeral_volume().on("n1").with(held).build()).await;
     eventually("the claim is made", || async { claims.get_opt("web-data").await.ok()? }).await;
     is_protected(&claims, "web-data", CLAIM).await;
     delete(&claims, "web-data").await;
@@ -389,11 +383,11 @@ async fn users_are_told_who_expands_their_volumes() {
 #[tokio::test]
 async fn a_manager_that_is_killed_and_started_again_lets_go_what_became_unused_meanwhile() {
     let mut storage = Storage::start().await;
-    let (claims, pods) = (storage.of::<PersistentVolumeClaim>(), storage.of::<Pod>());
+    let (claims, pods) = (storage.of::<PersistentVolumeClaim>(), storage.of::<v1::Pod>());
     let names: Vec<String> = (0..20).map(|at| format!("c{at}")).collect();
     for name in &names {
         create(&claims, json!({"metadata": {"name": name}, "spec": claim_spec("1Gi")})).await;
-        create(&pods, pod(name, Some("n1"), named(name))).await;
+        create(&pods, user_of(name, name).on("n1").build()).await;
     }
     for name in &names {
         is_protected(&claims, name, CLAIM).await;

@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::support::manager::Manager;
-use super::support::namespaces::{Space, config_map, held, pod};
+use super::support::namespaces::{Space, bound_pod, config_map, held};
 use super::support::{Cluster, eventually};
 
 const NAMESPACES: &str = "--controllers=namespace-controller";
@@ -24,7 +24,7 @@ pub(super) async fn namespaces(cluster: &Cluster, first: Start<'_>, second: Star
     let (client, kubeconfig) = (cluster.client(), cluster.kubeconfig());
     let (staged, blocked) = (Space::create(&client).await, Space::create(&client).await);
     let holding = held(config_map("held"), &[HOLD]);
-    for object in [pod("pod"), config_map("map")] {
+    for object in [bound_pod("pod"), config_map("map")] {
         staged.put(object).await;
     }
     for object in [holding.clone(), config_map("map")] {
@@ -35,11 +35,11 @@ pub(super) async fn namespaces(cluster: &Cluster, first: Start<'_>, second: Star
     let one = first(&kubeconfig, &[NAMESPACES]);
     let told = blocked.says("NamespaceContentRemaining", "True", "SomeResourcesRemain").await;
     eventually("the pod is being deleted", || async {
-        staged.list(&pod("pod")).await.get("pod").copied().filter(|is_deleting| *is_deleting)
+        staged.list(&bound_pod("pod")).await.get("pod").copied().filter(|is_deleting| *is_deleting)
     })
     .await;
     drop(one);
-    staged.end(&pod("pod")).await;
+    staged.end(&bound_pod("pod")).await;
     assert!(!staged.has_none(&config_map("map")).await);
 
     let _other = second(&kubeconfig, &[NAMESPACES]);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::support::Cluster;
 use super::support::manager::Manager;
-use super::support::quotas::{Quota, create, delete, objects, pod};
+use super::support::quotas::{Quota, asking_pod, create, delete, objects};
 
 const QUOTAS: &str = "--controllers=resourcequota-controller";
 
@@ -18,7 +18,7 @@ pub(super) async fn there_and_back(assets: &Path, cluster: Cluster) {
     let ours = || Manager::start(&kubeconfig, &[QUOTAS]);
     let upstream = || Manager::start_upstream(assets, &kubeconfig, &[QUOTAS]);
     let asking =
-        || pod(json!({ "cpu": "0.25", "memory": "1024Mi" }), json!({ "cpu": "1", "memory": "1.5Gi" }));
+        || asking_pod(json!({ "cpu": "0.25", "memory": "1024Mi" }), json!({ "cpu": "1", "memory": "1.5Gi" }));
     let service = json!({ "spec": { "type": "NodePort", "ports": [{ "port": 80 }] } });
     for name in ["a", "b", "c", "d"] {
         create(&pods, name, asking()).await;

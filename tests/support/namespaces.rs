@@ -9,6 +9,7 @@ use kube::api::{
 };
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
+use steersman_testing::pod;
 
 use super::eventually;
 
@@ -26,15 +27,9 @@ pub fn config_map(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } })
 }
 
-/// A pod as JSON. It has a node, so that it stays until a kubelet lets it go.
-pub fn pod(name: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name },
-        "spec": {
-            "nodeName": "away", "terminationGracePeriodSeconds": 10,
-            "containers": [{ "name": "main", "image": "busybox" }],
-        },
-    })
+/// A pod on a node, so that it stays until a kubelet lets it go.
+pub fn bound_pod(name: &str) -> Value {
+    pod(name).on("away").spec(json!({ "terminationGracePeriodSeconds": 10 })).build()
 }
 
 /// The same object with these finalizers.

@@ -8,6 +8,7 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Po
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use steersman_api::Quantity;
+use steersman_testing::pod;
 
 use super::eventually;
 
@@ -138,11 +139,9 @@ pub async fn delete(api: &Api<DynamicObject>, name: &str) {
     api.delete(name, &now).await.expect("the object must be deleted");
 }
 
-/// The members of a pod with one container that asks for this.
-pub fn pod(requests: Value, limits: Value) -> Value {
+/// A pod with one container that asks for this. [`create`] names it.
+pub fn asking_pod(requests: Value, limits: Value) -> Value {
     let resources = json!({ "requests": requests, "limits": limits });
-    json!({ "spec": {
-        "automountServiceAccountToken": false,
-        "containers": [{ "name": "c", "image": "busybox", "resources": resources }],
-    } })
+    let containers = json!([{ "name": "c", "image": "i", "resources": resources }]);
+    pod("").spec(json!({ "automountServiceAccountToken": false, "containers": containers })).build()
 }

@@ -25,13 +25,6 @@ fn content(object: &Value) -> Content {
     Content::json(JSON, object)
 }
 
-fn pod(name: &str) -> Content {
-    content(&json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
-    }))
-}
-
 fn template() -> Value {
     json!({
         "metadata": {"labels": {"app": "a"}},
@@ -56,8 +49,9 @@ async fn replica_set(client: &Client<ReplicaSet>) -> Arc<ReplicaSet> {
 async fn outcomes_of_writes_are_told_apart() {
     let (_server, client) = server().await;
     let pods = Client::<Pod>::new(client);
-    let Created::Now(made) = pods.create("default", pod("a")).await.unwrap() else { panic!("not created") };
-    assert!(matches!(pods.create("default", pod("a")).await.unwrap(), Created::Exists(_)));
+    let pod = || content(&steersman_testing::pod("a").build());
+    let Created::Now(made) = pods.create("default", pod()).await.unwrap() else { panic!("not created") };
+    assert!(matches!(pods.create("default", pod()).await.unwrap(), Created::Exists(_)));
     assert!(pods.get(&key("b")).await.unwrap().is_none());
 
     let label = |version: Option<ResourceVersion>| {
@@ -223,6 +217,12 @@ async fn a_name_never_leads_to_another_path() {
     ] {
         let error = sets.get(&key(name)).await.unwrap_err().to_string();
         assert!(error.contains(&format!("invalid resource name {name:?}: [{why}]")), "{error}");
+    }
+    for (namespace, why) in
+        [("a/b", "may not contain '/'"), ("..", "may not be '..'"), ("%61", "may not contain '%'")]
+    {
+        let error = sets.get(&ObjectKey::new(namespace, "a")).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("invalid namespace {namespace:?}: [{why}]")), "{error}");
     }
     assert_eq!(recording.count(&Calls::to("replicasets")), 0);
     for name in ["a?watch=true", "a#b", "a b", "é"] {

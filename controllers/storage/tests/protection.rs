@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use steersman_apiserver::{Calls, Failure, Verb};
 use steersman_controller::testing::{Cluster, eventually, settle};
 use steersman_controllers_storage::protection::claims;
+use steersman_testing::{Pod, pod};
 
 fn claim(name: &str) -> Value {
     let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
@@ -18,15 +19,10 @@ fn claim(name: &str) -> Value {
     })
 }
 
-/// A pod on a node, or without one, that uses a claim.
-fn pod(name: &str, node: Option<&str>, claim: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "nodeName": node, "containers": [{"name": "main", "image": "image"}],
-            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}],
-        },
-    })
+/// A pod on a node that uses a claim.
+fn user_of(claim: &str, name: &str) -> Pod {
+    let volume = json!({"name": "data", "persistentVolumeClaim": {"claimName": claim}});
+    pod(name).namespace("default").on("n1").spec(json!({"volumes": [volume]}))
 }
 
 /// The finalizers of a claim.
@@ -49,7 +45,7 @@ async fn one_list_of_the_pods_serves_all_claims_that_are_being_deleted() {
         cluster.create(&claim(name)).await;
         cluster.delete("PersistentVolumeClaim", &format!("default/{name}")).await;
     }
-    cluster.create(&pod("user", Some("n1"), "c7")).await;
+    cluster.create(&user_of("c7", "user").build()).await;
     let recording = cluster.server.record();
     let controller = cluster.run(claims::construct);
     for name in names.iter().filter(|name| *name != "c7") {
@@ -69,7 +65,7 @@ async fn a_pod_that_only_the_api_server_shows_keeps_its_claim() {
     let controller = cluster.run(claims::construct);
     settle().await;
     cluster.server.faults().delay_watches(Calls::to("pods"), Duration::from_secs(3600));
-    cluster.create(&pod("unseen", Some("n1"), "data")).await;
+    cluster.create(&user_of("data", "unseen").build()).await;
     cluster.delete("PersistentVolumeClaim", "default/data").await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_ne!(finalizers(&cluster, "data"), json!(["example.com/first"]));
@@ -81,9 +77,8 @@ async fn a_list_does_not_serve_a_claim_that_was_queued_after_it_began() {
     let cluster = Cluster::start().await;
     cluster.create(&claim("data")).await;
     cluster.create(&claim("other")).await;
-    let mut old = pod("old", Some("n1"), "data");
-    old["spec"]["terminationGracePeriodSeconds"] = json!(0);
-    cluster.create(&old).await;
+    let old = user_of("data", "old").spec(json!({"terminationGracePeriodSeconds": 0}));
+    cluster.create(&old.build()).await;
     let controller = cluster.run(claims::construct);
     cluster.delete("PersistentVolumeClaim", "default/data").await;
     settle().await;
@@ -93,7 +88,7 @@ async fn a_list_does_not_serve_a_claim_that_was_queued_after_it_began() {
     cluster.delete("PersistentVolumeClaim", "default/other").await;
     let_go(&cluster, "other").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    cluster.create(&pod("new", Some("n1"), "data")).await;
+    cluster.create(&user_of("data", "new").build()).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_ne!(finalizers(&cluster, "data"), json!(["example.com/first"]));
     controller.stop().await;

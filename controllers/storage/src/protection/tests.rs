@@ -8,6 +8,7 @@ use steersman_kinds::persistent_volume_claim::{StorageAllotment, VolumeDemand};
 use steersman_kinds::pod::Placement;
 use steersman_kinds::pod_volumes::PodVolumes;
 use steersman_kinds::shared::Shared;
+use steersman_testing::{Pod, pod};
 
 use super::attributes_classes::{ClassifiedClaim, ClassifiedVolume, names_in_claim, names_in_volume};
 use super::claims::{Candidate, ProtectedClaim};
@@ -67,16 +68,13 @@ fn a_write_changes_one_finalizer_and_nothing_else() {
 }
 
 /// A pod `p` on a node, with one claim by name and one for a generic ephemeral volume.
-fn pod() -> Value {
-    json!({
-        "metadata": {"namespace": "ns", "name": "p", "uid": "pod"},
-        "spec": {"nodeName": "n", "volumes": [
-            {"name": "named", "persistentVolumeClaim": {"claimName": "data"}},
-            {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
-            {"name": "empty", "emptyDir": {}},
-        ]},
-        "status": {"phase": "Running"},
-    })
+fn user() -> Pod {
+    let volumes = json!([
+        {"name": "named", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+        {"name": "empty", "emptyDir": {}},
+    ]);
+    pod("p").namespace("ns").uid("pod").on("n").spec(json!({"volumes": volumes})).phase("Running")
 }
 
 fn claim(name: &str, owner: &str) -> Meta {
@@ -85,8 +83,8 @@ fn claim(name: &str, owner: &str) -> Meta {
     View::<ProtectedClaim>::from_json(&claim).meta().clone()
 }
 
-fn uses(pod: &Value, claim: &Meta) -> bool {
-    let pod = View::<ClaimingPod>::from_json(pod);
+fn uses(user: &Pod, claim: &Meta) -> bool {
+    let pod = View::<ClaimingPod>::from_json(&user.clone().build());
     let candidate =
         Candidate { meta: pod.meta(), placement: pod.get::<Placement>(), volumes: pod.get::<PodVolumes>() };
     candidate.uses(claim)
@@ -94,27 +92,18 @@ fn uses(pod: &Value, claim: &Meta) -> bool {
 
 #[test]
 fn the_claims_of_a_pod_are_those_that_it_names_and_those_that_are_made_for_it() {
-    let names: Vec<_> = claim_names_of(&View::from_json(&pod())).collect();
+    let names: Vec<_> = claim_names_of(&View::from_json(&user().build())).collect();
     assert_eq!(names, ["data", "p-scratch"]);
 }
 
 #[test]
 fn a_pod_uses_its_claims_from_when_it_is_scheduled_until_it_is_gone() {
-    let with = |patch: Value| {
-        let mut pod = pod();
-        json_patch::merge(&mut pod, &patch);
-        pod
-    };
-    let terminating = |grace: i64| {
-        with(json!({"metadata": {
-            "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace,
-        }}))
-    };
+    let terminating = |grace: i64| user().terminating("2026-01-01T00:00:00Z", grace);
     for (what, pod, named, made) in [
-        ("runs", pod(), true, true),
-        ("was not scheduled", with(json!({"spec": {"nodeName": null}})), false, false),
-        ("succeeded", with(json!({"status": {"phase": "Succeeded"}})), true, true),
-        ("failed", with(json!({"status": {"phase": "Failed"}})), true, true),
+        ("runs", user(), true, true),
+        ("was not scheduled", user().spec(json!({"nodeName": null})), false, false),
+        ("succeeded", user().phase("Succeeded"), true, true),
+        ("failed", user().phase("Failed"), true, true),
         ("is ending", terminating(30), true, true),
         // A finalizer may keep it, and wait for the claim that was made for it.
         ("has been ended", terminating(0), true, false),
@@ -125,7 +114,7 @@ fn a_pod_uses_its_claims_from_when_it_is_scheduled_until_it_is_gone() {
     for (name, owner) in
         [("other", "pod"), ("p-scratch", "earlier pod"), ("p-named", "pod"), ("pscratch", "pod")]
     {
-        assert!(!uses(&pod(), &claim(name, owner)), "{name} of {owner}");
+        assert!(!uses(&user(), &claim(name, owner)), "{name} of {owner}");
     }
 }
 
