@@ -29,6 +29,9 @@ pub const AGGREGATION_CONTROLLER_TOKEN: &str = "clusterrole-aggregation-controll
 /// The token of kube-controller-manager's own user.
 pub const MANAGER_TOKEN: &str = "kube-controller-manager";
 
+/// Makes pods need the service account of their namespace, as in any cluster.
+const ADMITS_SERVICE_ACCOUNTS: &str = "--enable-admission-plugins=ServiceAccount";
+
 /// Makes the API server log who made each request, and what it decided, but not what the request contained.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
@@ -86,6 +89,15 @@ impl RealServer {
     /// As [`start`](Self::start).
     pub async fn start_for_nodes(assets: &Path) -> Self {
         Self::start_as(assets, true, false, &[]).await
+    }
+
+    /// As [`start_for_nodes`](Self::start_for_nodes), and pods need the service account of their namespace: it is a new cluster
+    /// that lacks nothing but its controllers.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn start_fresh(assets: &Path) -> Self {
+        Self::start_as(assets, true, false, &[ADMITS_SERVICE_ACCOUNTS]).await
     }
 
     /// One that logs each request; see [`audit_log`](Self::audit_log). It has these further flags.
@@ -195,8 +207,10 @@ impl RealServer {
             "--service-cluster-ip-range=10.0.0.0/16,fd00::/108".to_owned(),
             "--token-auth-file=tokens.csv".to_owned(),
             "--allow-privileged=true".to_owned(),
-            "--disable-admission-plugins=ServiceAccount".to_owned(),
         ];
+        if !self.flags.contains(&ADMITS_SERVICE_ACCOUNTS) {
+            flags.push("--disable-admission-plugins=ServiceAccount".to_owned());
+        }
         if self.for_nodes {
             flags.extend(
                 [
