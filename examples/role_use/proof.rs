@@ -24,8 +24,13 @@ const TOKENS: &str = "tokens-controller";
 const ALL: &str = "all controllers";
 
 /// Refusals with the code 403 that come from admission plugins and say nothing about the manager's rights.
-const NO_RIGHTS: &[&str] =
-    &["because it is being terminated", "exceeded quota", "failed quota", "not yet ready to handle request"];
+const NO_RIGHTS: &[&str] = &[
+    "because it is being terminated",
+    "exceeded quota",
+    "failed quota",
+    "no PriorityClass with name",
+    "not yet ready to handle request",
+];
 
 /// One verb on one resource, as a controller declares it: with wildcards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,8 +11,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
-use std::time::SystemTime;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 
 /// The name of the service account in the manifests.
@@ -42,10 +42,8 @@ pub fn audit_folder() -> Option<PathBuf> {
 
 /// The file in the audit folder with this ending. Process ids repeat in a long run, so the start of the process is in its name.
 fn file(folder: &Path, ending: &str) -> PathBuf {
-    static NAME: LazyLock<String> = LazyLock::new(|| {
-        let start = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        format!("{}-{}", std::process::id(), start.as_nanos())
-    });
+    static NAME: LazyLock<String> =
+        LazyLock::new(|| format!("{}-{}", std::process::id(), Timestamp::now().as_nanosecond()));
     folder.join(format!("{}.{ending}", *NAME))
 }
 
