@@ -58,8 +58,8 @@ pub struct Packing {
 /// 1. An endpoint that a slice has stays there. A slice whose endpoints or labels changed is updated; a slice that loses all
 ///    endpoints is deleted.
 /// 2. New endpoints fill the slices that are updated anyway, the fullest first.
-/// 3. If the rest fits into one unchanged slice, it goes to the one that it fills most.
-/// 4. Else it goes to new slices.
+/// 3. If the rest is less than a slice holds and fits into one unchanged slice, it goes to the one that it fills most.
+/// 4. Else a new slice takes as much of the rest as it holds, and what is left is divided by rule 3 again.
 ///
 /// Slices that equal each other in this are taken in their given order.
 pub fn pack(stored: &[Stored<'_>], desired: &[Desired<'_>], max: usize) -> Packing {
@@ -97,16 +97,17 @@ pub fn pack(stored: &[Stored<'_>], desired: &[Desired<'_>], max: usize) -> Packi
         endpoints.extend(missing.by_ref().take(room));
     }
 
-    if let Some(slice) = slice_to_fill(stored, &packing.fates, missing.len(), max) {
+    while missing.len() > 0 {
+        let Some(slice) = slice_to_fill(stored, &packing.fates, missing.len(), max) else {
+            packing.creates.push(missing.by_ref().take(max.max(1)).collect());
+            continue;
+        };
         let places: HashMap<u64, usize> =
             desired.iter().enumerate().map(|(at, endpoint)| (endpoint.identity, at)).collect();
         let place = |member: &Member| places.get(&member.identity).copied();
         let mut endpoints: Vec<usize> = stored[slice].members.iter().filter_map(place).collect();
         endpoints.extend(missing.by_ref());
         packing.fates[slice] = Fate::Update { endpoints, kept: true };
-    }
-    while missing.len() > 0 {
-        packing.creates.push(missing.by_ref().take(max.max(1)).collect());
     }
     packing
 }
