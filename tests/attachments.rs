@@ -225,6 +225,36 @@ async fn a_node_out_of_service_loses_its_volumes_by_force() {
 }
 
 #[tokio::test]
+async fn a_disk_that_only_the_status_of_its_node_lists_leaves_a_node_out_of_service_at_once() {
+    // Without the check of all volumes each minute.
+    let flags: Vec<_> = FLAGS.iter().copied().chain(["--disable-attach-detach-reconcile-sync"]).collect();
+    let managed = Managed::start(&flags).await;
+    let world = Attachments::of(&managed.cluster);
+    world.node("a").await;
+    world.node("b").await;
+    let target = format!("iqn.2001-04.com.example:{}", world.namespace);
+    let iscsi = json!({"targetPortal": "10.0.0.1:3260", "iqn": target, "lun": 1});
+    world.volume_of("v", "ReadWriteOnce", json!({"iscsi": iscsi})).await;
+    let disk = format!("kubernetes.io/iscsi/10.0.0.1:3260:{target}:1");
+    world.pod("old", "a", &["v"]).await;
+    world.lists("a", &[&disk]).await;
+    world.uses_names("a", &[&disk]).await;
+    world.end("old").await;
+    world.pod("new", "b", &["v"]).await;
+    let message = format!(
+        "Multi-Attach error for volume \"{}\" Volume is already exclusively attached to one node and can't be attached to another",
+        world.full("v")
+    );
+    world.told("new", "Warning", "FailedAttachVolume", &message).await;
+
+    let taint = json!({"key": "node.kubernetes.io/out-of-service", "value": "down", "effect": "NoExecute"});
+    let taint = Patch::Merge(json!({"spec": {"taints": [taint]}}));
+    world.nodes.patch(&world.full("a"), &PatchParams::default(), &taint).await.unwrap();
+    world.lists("b", &[&disk]).await;
+    world.lists("a", &[]).await;
+}
+
+#[tokio::test]
 async fn only_what_must_be_attached_is_attached() {
     let Scene { world, managed: _managed } = start().await;
     let driver: CSIDriver = serde_json::from_value(json!({

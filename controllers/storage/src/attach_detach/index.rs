@@ -22,6 +22,8 @@ pub(super) struct Index {
     attachments: HashMap<ArcStr, (VolumeName, ArcStr)>,
     /// The nodes to which VolumeAttachments attach a volume.
     attached: HashMap<VolumeName, BTreeSet<ArcStr>>,
+    /// The volumes of each node: those that have it in `by_volume` or in `attached`.
+    by_node: HashMap<ArcStr, HashSet<VolumeName>>,
     /// The volumes that each node used when it was last seen. Only of nodes that are gone, and as long as an attachment names
     /// the node.
     departed: HashMap<ArcStr, Box<[ArcStr]>>,
@@ -103,6 +105,7 @@ impl Index {
             touched.push(found.volume.clone());
             let nodes = self.by_volume.entry(found.volume.clone()).or_default();
             nodes.entry(pod.node.clone()).or_default().insert(key.clone());
+            self.by_node.entry(pod.node.clone()).or_default().insert(found.volume.clone());
         }
     }
 
@@ -148,13 +151,38 @@ impl Index {
             if nodes.is_empty() {
                 self.by_volume.remove(&found.volume);
             }
+            self.leave(&pod.node, &found.volume);
         }
         touched
+    }
+
+    /// Takes a volume off a node's list if neither pods nor attachments have it there any more.
+    fn leave(&mut self, node: &ArcStr, volume: &VolumeName) {
+        let is_wanted = self.by_volume.get(volume).is_some_and(|nodes| nodes.contains_key(node));
+        if is_wanted || self.is_attached(volume, node) {
+            return;
+        }
+        if let Some(volumes) = self.by_node.get_mut(node) {
+            volumes.remove(volume);
+            if volumes.is_empty() {
+                self.by_node.remove(node);
+            }
+        }
+    }
+
+    fn is_attached(&self, volume: &VolumeName, node: &str) -> bool {
+        self.attached.get(volume).is_some_and(|nodes| nodes.contains(node))
+    }
+
+    /// Whether a VolumeAttachment attaches any volume to a node.
+    fn has_attachments(&self, node: &str) -> bool {
+        self.by_node.get(node).into_iter().flatten().any(|volume| self.is_attached(volume, node))
     }
 
     /// Notes a VolumeAttachment by its name.
     pub(super) fn set_attachment(&mut self, name: &ArcStr, volume: VolumeName, node: ArcStr) {
         self.attached.entry(volume.clone()).or_default().insert(node.clone());
+        self.by_node.entry(node.clone()).or_default().insert(volume.clone());
         self.attachments.insert(name.clone(), (volume, node));
     }
 
@@ -172,7 +200,8 @@ impl Index {
                 self.attached.remove(&volume);
             }
         }
-        if self.departed.contains_key(&node) && !self.attached.values().any(|nodes| nodes.contains(&node)) {
+        self.leave(&node, &volume);
+        if self.departed.contains_key(&node) && !self.has_attachments(&node) {
             self.departed.remove(&node);
         }
         Some(volume)
@@ -180,7 +209,7 @@ impl Index {
 
     /// Notes what a node used that is gone now.
     pub(super) fn depart(&mut self, node: &ArcStr, in_use: &[ArcStr]) {
-        if self.attached.values().any(|nodes| nodes.contains(node)) {
+        if self.has_attachments(node) {
             self.departed.insert(node.clone(), in_use.into());
         }
     }
@@ -197,11 +226,7 @@ impl Index {
 
     /// The volumes that pods on a node need, or that attachments attach to it.
     pub(super) fn volumes_at(&self, node: &str) -> Vec<VolumeName> {
-        let wanted =
-            self.by_volume.iter().filter(|(_, nodes)| nodes.contains_key(node)).map(|(volume, _)| volume);
-        let attached =
-            self.attached.iter().filter(|(_, nodes)| nodes.contains(node)).map(|(volume, _)| volume);
-        wanted.chain(attached).cloned().collect()
+        self.by_node.get(node).into_iter().flatten().cloned().collect()
     }
 
     /// All volumes of a driver that pods need, or that are attached.

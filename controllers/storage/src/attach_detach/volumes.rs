@@ -93,11 +93,11 @@ impl Volumes {
                 && out(a) == out(b)
                 && managed(a) == managed(b)
         };
-        let is_resync = matches!(change, Change::Resync { .. });
-        let mut touched = match (old, new) {
-            (Some(old), Some(new)) if !is_resync && same(old, new) => Vec::new(),
-            _ => index.volumes_at(name),
+        let is_same = match change {
+            Change::Updated { old, new } => same(old, new),
+            _ => false,
         };
+        let mut touched = if is_same { Vec::new() } else { index.volumes_at(name) };
         let names = |node: Option<&View<AttachingNode>>| -> Vec<ArcStr> {
             let Some(node) = node else { return Vec::new() };
             let volumes = node.get::<NodeVolumes>();
@@ -105,7 +105,8 @@ impl Volumes {
         };
         let (before, after) = match change {
             Change::Updated { old, new } if old.get::<NodeVolumes>() == new.get::<NodeVolumes>() => {
-                return touched;
+                // Of a volume that nothing but the node's status names, whether it may be detached depends on the node's health.
+                (Vec::new(), if is_same { Vec::new() } else { names(Some(new)) })
             }
             Change::Resync { object } => (Vec::new(), names(Some(object))),
             _ => (names(old), names(new)),

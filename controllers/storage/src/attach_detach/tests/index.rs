@@ -67,3 +67,31 @@ fn volumes_are_counted_by_plugin_where_they_are_to_be_attached() {
     assert_eq!(index.wanted(|volume, _| *volume == disk), counts(&[("kubernetes.io/fc", 1)]));
     assert_eq!(index.sites(&disk)["n"].users[0].persistent_volume, "v");
 }
+
+#[test]
+fn the_volumes_of_a_node_are_those_of_its_pods_and_of_its_attachments() {
+    let mut index = Index::default();
+    let at = |index: &Index, node: &str| {
+        let mut volumes = index.volumes_at(node);
+        volumes.sort();
+        volumes
+    };
+    let [p, q] = ["ns/p", "ns/q"].map(key);
+    index.set_pod(&p, pod("1", "n", &["a", "b"]), bound);
+    index.set_pod(&q, pod("2", "n", &["b"]), bound);
+    index.set_attachment(&"of-a".into(), volume("a"), "n".into());
+    index.set_attachment(&"of-c".into(), volume("c"), "m".into());
+    assert_eq!(at(&index, "n"), [volume("a"), volume("b")]);
+    assert_eq!(at(&index, "m"), [volume("c")]);
+    index.remove_pod(&p);
+    assert_eq!(at(&index, "n"), [volume("a"), volume("b")], "an attachment and another pod have them there");
+    index.depart(&"n".into(), &["x".into()]);
+    assert_eq!(index.last_use("n", &volume("a")), Some(false));
+    index.remove_attachment("of-a");
+    assert_eq!(at(&index, "n"), [volume("b")]);
+    assert_eq!(index.last_use("n", &volume("a")), None, "no attachment names the node any more");
+    index.remove_pod(&q);
+    index.remove_attachment("of-c");
+    assert!(at(&index, "n").is_empty() && at(&index, "m").is_empty());
+    assert!(index.all().is_empty());
+}
