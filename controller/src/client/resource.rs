@@ -366,12 +366,18 @@ impl ResourceClient {
         content: Option<Content>,
     ) -> Result<Answer, SyncError> {
         let what = || format!("{doing} {} {key}{}", self.kind, suffix.split('?').next().unwrap_or_default());
-        let mut path = self.resource.path(&key.namespace);
+        // A name of somebody's reference must not make the path that of another object.
+        let segment = |of: &str, text: &str| {
+            path_segment(text)
+                .map_err(|why| SyncError::Failed(format!("{}: invalid {of} {text:?}: [{why}]", what())))
+        };
+        let namespace = match &*key.namespace {
+            "" => String::new(),
+            namespace => segment("namespace", namespace)?,
+        };
+        let mut path = self.resource.path(&namespace);
         path.push('/');
-        let name = path_segment(&key.name).map_err(|why| {
-            SyncError::Failed(format!("{}: invalid resource name {:?}: [{why}]", what(), key.name))
-        })?;
-        path.push_str(&name);
+        path.push_str(&segment("resource name", &key.name)?);
         path.push_str(suffix);
         self.send(what, method, path, accept, content).await
     }

@@ -112,6 +112,35 @@ async fn a_claim_is_bound_by_four_writes_and_released() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_volume_whose_claim_has_no_namespace_is_never_released() {
+    let cluster = Cluster::start().await;
+    let controller = cluster.run(construct);
+    let volume = |name: &str, namespace: Value| {
+        json!({
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+            "spec": {
+                "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"},
+                "persistentVolumeReclaimPolicy": "Delete",
+                "claimRef": {"namespace": namespace, "name": "data", "uid": "u"},
+            },
+        })
+    };
+    cluster.create(&volume("without", Value::Null)).await;
+    cluster.create(&volume("odd", json!("a/b"))).await;
+    cluster.create(&volume("gone", json!("default"))).await;
+    volume_is(&cluster, "gone", "Released").await;
+    settle().await;
+    for name in ["without", "odd"] {
+        assert_ne!(
+            peek_volume(&cluster, name)["status"]["phase"],
+            "Released",
+            "{name}: nobody knows of its claim"
+        );
+    }
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_role_without_patch_binds_by_updates() {
     let cluster = Cluster::start().await;
     let refusal = || Failure::Status(Box::new(Status::failure(403, "Forbidden", "no reviews here")));

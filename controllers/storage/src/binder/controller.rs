@@ -144,6 +144,12 @@ impl Binder {
             }
             (Step::ReadClaim, Some(volume), _) => {
                 let Some(key) = volume.claim_key() else { return Ok(Outcome::Read(None)) };
+                if key.namespace.is_empty() {
+                    // The API server knows no such path, and its 404 would count as a claim that is gone.
+                    let why =
+                        format!("the claimRef of PersistentVolume {} has no namespace", volume.meta().key);
+                    return Err(SyncError::Failed(why));
+                }
                 Ok(Outcome::Read(self.claims.get(&key).await?.map(Claim)))
             }
             (Step::ReadVolume, _, Some(claim)) => {
