@@ -12,7 +12,8 @@ use super::tally::Tally;
 use super::wanted::{Completions, Replacement};
 
 /// Maximum number of pods that one sync of a job that goes on creates or deletes, so that a large job does not delay small
-/// ones. Upstream: `MaxPodCreateDeletePerSync`.
+/// ones. A job that is suspended, or has failed, loses all of its active pods in one sync. Upstream:
+/// `MaxPodCreateDeletePerSync`.
 pub(super) const MAX_PODS: usize = 500;
 
 /// The steps that change the number of active pods.
@@ -50,7 +51,9 @@ pub(super) fn manage(observed: &Observed, tally: &Tally<'_>, now: Time) -> Work 
         }
     };
     let mut surplus = surplus(tally, wanted.completions, active.saturating_sub(want));
-    surplus.truncate(MAX_PODS);
+    if !wanted.suspended {
+        surplus.truncate(MAX_PODS);
+    }
     if !surplus.is_empty() || wanted.suspended {
         return deletions(surplus.into_iter().map(|pod| Step::Discard(pod.reference())).collect());
     }

@@ -14,7 +14,6 @@
 //!
 //! Supports all of batch/v1, as upstream's controller of Kubernetes 1.36 with the gate `WorkloadWithJob` off (its default).
 //! Unlike upstream's:
-//! - a sync deletes at most 500 pods also when a job is suspended;
 //! - a failed pod for which the pod failure policy fails the job keeps its finalizer until the status has `FailureTarget`, also
 //!   if other pods could not be deleted;
 //! - while other pods are active, a sync that enters finished pods into the status leaves it to the next sync to count them, so
