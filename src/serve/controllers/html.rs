@@ -9,10 +9,14 @@ const TEMPLATE: &str = include_str!("page.html");
 
 /// The page of a report.
 pub(super) fn page(report: &Report) -> String {
-    let (disabled, running): (Vec<_>, Vec<_>) =
+    let (disabled, mut running): (Vec<_>, Vec<_>) =
         report.controllers.iter().partition(|controller| controller.reason.is_some());
+    running.sort_by_key(|controller| concern(controller));
     fill(TEMPLATE, |name| match name {
-        "heading" => format!("steersman {}, {}", Escaped(&report.version), Escaped(&report.time)),
+        "heading" => {
+            let (version, time) = (Escaped(&report.version), Escaped(&report.time));
+            format!("steersman {version}, <span class=\"time\">{time}</span>")
+        }
         "numbers" => numbers(&running, &report.caches),
         "faults" => faults(&running),
         "controllers" => running.iter().map(|controller| of_controller(controller)).collect(),
@@ -20,6 +24,16 @@ pub(super) fn page(report: &Report) -> String {
         "disabled" => of_disabled(&disabled),
         _ => String::new(),
     })
+}
+
+/// How soon a reader should see a controller: those with faults come first, then those with keys in retry.
+fn concern(controller: &ControllerEntry) -> u8 {
+    let in_retry = |one: &LoopEntry| one.queue.as_ref().is_some_and(|queue| queue.in_retry > 0);
+    match controller {
+        faulty if !faulty.faults.is_empty() => 0,
+        retrying if retrying.loops.iter().any(in_retry) => 1,
+        _ => 2,
+    }
 }
 
 /// Fills the places of a template. What is filled in is not searched for places, so no name or error can be taken for one.
@@ -72,21 +86,22 @@ fn numbers(running: &[&ControllerEntry], caches: &[CacheEntry]) -> String {
     let queues =
         || running.iter().flat_map(|controller| &controller.loops).filter_map(|one| one.queue.as_ref());
     let busy = running.iter().flat_map(|controller| &controller.loops).map(|one| one.busy_workers);
+    let faulty = running.iter().filter(|controller| !controller.faults.is_empty()).count();
     let numbers = [
-        (in_state("running").to_string(), "running"),
-        (in_state("waiting for caches").to_string(), "waiting for caches"),
-        (in_state("standing by").to_string(), "standing by"),
-        (
-            running.iter().filter(|controller| !controller.faults.is_empty()).count().to_string(),
-            "with faults",
-        ),
-        (queues().map(|queue| queue.depth).sum::<usize>().to_string(), "keys queued"),
-        (busy.sum::<usize>().to_string(), "workers busy"),
-        (queues().map(|queue| queue.in_retry).sum::<usize>().to_string(), "keys in retry"),
-        (caches.iter().map(|cache| cache.objects).sum::<usize>().to_string(), "objects cached"),
-        (Bytes(caches.iter().map(|cache| cache.bytes).sum()).to_string(), "of caches"),
+        (in_state("running"), "running", "running"),
+        (in_state("waiting for caches"), "waiting for caches", "waiting for caches"),
+        (in_state("standing by"), "standing by", "standing by"),
+        (faulty, "with faults", "with faults"),
+        (queues().map(|queue| queue.depth).sum(), "key queued", "keys queued"),
+        (busy.sum(), "worker busy", "workers busy"),
+        (queues().map(|queue| queue.in_retry).sum(), "key in retry", "keys in retry"),
+        (caches.iter().map(|cache| cache.objects).sum(), "object cached", "objects cached"),
     ];
-    numbers.iter().map(|(number, what)| format!("<li><b>{number}</b> {what}</li>")).collect()
+    let counted =
+        numbers.map(|(number, one, many)| (number.to_string(), if number == 1 { one } else { many }));
+    let bytes = Bytes(caches.iter().map(|cache| cache.bytes).sum()).to_string();
+    let all = counted.into_iter().chain([(bytes, "of caches")]);
+    all.map(|(number, what)| format!("<li><b>{number}</b> {what}</li>")).collect()
 }
 
 /// All faults, so that nobody has to look for them.
@@ -181,7 +196,7 @@ fn of_loop(one: &LoopEntry) -> String {
         &["Failed", "Key", "Times", "Error"],
         one.errors.iter().map(|error| {
             [
-                Escaped(&error.time).to_string(),
+                format!("<span class=\"time\">{}</span>", Escaped(&error.time)),
                 code(&error.key),
                 error.times.to_string(),
                 Escaped(&error.error).to_string(),
@@ -332,6 +347,28 @@ mod tests {
         for foreign in ["<script", "src=", "href=", "url(", "@import", "http:", "https:"] {
             assert!(!TEMPLATE.contains(foreign), "{foreign}");
         }
+    }
+
+    #[test]
+    fn controllers_with_faults_come_first_and_then_those_with_keys_in_retry() {
+        let controller = |name: &str, faults: &[&str], in_retry| {
+            let queue = QueueEntry { in_retry, ..QueueEntry::default() };
+            ControllerEntry {
+                name: name.to_owned(),
+                faults: faults.iter().map(|&fault| fault.to_owned()).collect(),
+                loops: vec![LoopEntry { queue: Some(queue), ..LoopEntry::default() }],
+                ..ControllerEntry::default()
+            }
+        };
+        let controllers = vec![
+            controller("a-well", &[], 0),
+            controller("b-retrying", &[], 1),
+            controller("c-faulty", &["f"], 0),
+        ];
+        let page = page(&Report { controllers, ..Report::default() });
+        let at = |name: &str| page.find(&format!("<span class=\"name\">{name}")).unwrap();
+        assert!(at("c-faulty") < at("b-retrying") && at("b-retrying") < at("a-well"), "{page}");
+        assert!(page.contains("<b>1</b> key in retry") && page.contains("<b>0</b> keys queued"), "{page}");
     }
 
     #[test]
