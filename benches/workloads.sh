@@ -4,13 +4,14 @@
 #
 #   benches/workloads.sh [SCALE]      1
 #
-# - memory: cold start on 2,000 Deployments of 8 pods, 500 StatefulSets of 4 and 100 DaemonSets on 20 nodes (20,000 pods);
+# - memory: cold start on 2,000 Deployments of 8 pods, 500 StatefulSets of 4 and 100 DaemonSets on 20 nodes (20,000 pods); of
+#   steersman also with the controllers of Jobs, Endpoints and terminated pods alone;
 # - label: each of 3,000 Deployments of one namespace gets a label;
 # - roll: 200 Deployments of 10 pods get a new image.
 # SCALE divides these numbers, for a quick look. STEERSMAN and LOAD name other builds.
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/common.sh"
-scale=${1:-1}
+scale=${1:-1} settle_for=600 # with 3,000 ReplicaSets in a namespace, kube-controller-manager takes minutes
 controllers=deployment-controller,replicaset-controller,statefulset-controller,daemonset-controller,disruption-controller
 controllers+=,replicationcontroller-controller,job-controller,endpoints-controller,pod-garbage-collector-controller
 flags=()
@@ -29,8 +30,16 @@ for name in "${managers[@]}"; do
   start_manager "$name"
   settle "$manager"
   cold "$name"
+  if [ "$name" = steersman ]; then curl -s "127.0.0.1:$port/metrics" | grep '^informer_cache_bytes' >"$state/caches"; fi
   stop "$manager"
 done
+say "steersman: cold start of three controllers"
+every=$controllers controllers=job-controller,endpoints-controller,pod-garbage-collector-controller
+start_manager steersman
+settle "$manager"
+note steersman three "$(megabytes "$(memory "$manager" VmHWM)")"
+stop "$manager"
+controllers=$every
 stop "$nodes"
 
 for name in "${managers[@]}"; do
@@ -61,6 +70,10 @@ figure "start until at rest: processor time" ms cold.processor
 figure "label on $((3000 / scale)) Deployments: processor time" ms label.processor
 figure "$((200 / scale)) Deployments of 10 rolled: wall time" ms roll.wall
 figure "$((200 / scale)) Deployments of 10 rolled: processor time" ms roll.processor
+printf '\nThe caches of steersman, in bytes:\n'
+sort -k2 -rn "$state/caches" | head -n 8
 verdicts "$scale"
+at_most "peak memory beyond that of three controllers" 12 \
+  "$(awk -v all="$(cat "$state/steersman.cold.peak")" -v three="$(cat "$state/steersman.three")" 'BEGIN { print all - three }')" MB
 asked "$((200 / scale)) Deployments of 10 rolled: wall time" 1 roll.wall
 asked "$((200 / scale)) Deployments of 10 rolled: processor time" 0.333 roll.processor
