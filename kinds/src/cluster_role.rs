@@ -8,7 +8,7 @@ use super::selector::SelectorSpec;
 
 projection! {
     /// A rule of a role: these verbs are allowed on these resources, or on these paths.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct PolicyRule {
         /// The verbs, such as `get`; `*` stands for all.
         pub verbs: Vec<Interned> = 1 "verbs",
@@ -34,7 +34,7 @@ projection! {
 pub struct Rules(pub Vec<PolicyRule>);
 
 /// How a role is aggregated from others. `None` for a role with rules of its own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Aggregation(pub Option<AggregationRule>);
 
 impl FieldValue for Rules {

@@ -15,7 +15,7 @@ pub trait ConditionType: Default {
 }
 
 /// `Ready`, of pods and of nodes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ready;
 
 impl ConditionType for Ready {
@@ -23,7 +23,7 @@ impl ConditionType for Ready {
 }
 
 /// `PodScheduled`, of pods: the scheduler has found a node for the pod.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PodScheduled;
 
 impl ConditionType for PodScheduled {
@@ -31,7 +31,7 @@ impl ConditionType for PodScheduled {
 }
 
 /// `DisruptionTarget`, of pods: an eviction, a preemption or the like is about to end the pod.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DisruptionTarget;
 
 impl ConditionType for DisruptionTarget {
@@ -43,7 +43,7 @@ impl ConditionType for DisruptionTarget {
 /// If the list has several of that type, the first one counts, as in upstream's `GetPodCondition`. Declare it as the
 /// list's field in a projection. It reads lists whose conditions have the protobuf field numbers of those of pods,
 /// nodes and jobs.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Picked<T> {
     /// The condition's status; `None` if the list has no such condition.
     pub status: Option<ConditionStatus>,
@@ -103,7 +103,7 @@ projection! {
 
 /// The reason of the condition of type `T` in a list of conditions. For lists like those of [`Picked`]; the first condition
 /// of the type counts here, too.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReasonOf<T> {
     /// The reason, in one word; `None` if the list has no such condition.
     pub reason: Option<Interned>,

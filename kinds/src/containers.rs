@@ -98,7 +98,7 @@ impl FieldValue for ContainerSummary {
 
 /// The names of a pod's sidecars: init containers with the restart policy `Always`, which run beside the other
 /// containers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SidecarNames(pub Vec<Interned>);
 
 impl SidecarNames {

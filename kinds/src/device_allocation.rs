@@ -19,7 +19,7 @@ projection! {
     }
 
     /// A consumer of a claim.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct Consumer {
         /// The API group of the consumer. Empty for pods.
         pub api_group: Interned = 1 "apiGroup",
@@ -38,21 +38,21 @@ projection! {
     }
 
     /// An allocation.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct Allocation {
         /// Its devices.
         pub devices: AllocationResults = 1 "devices",
     }
 
     /// The devices of an allocation.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct AllocationResults {
         /// The devices.
         pub results: Vec<AllocatedDevice> = 1 "results",
     }
 
     /// A device of an allocation.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct AllocatedDevice {
         /// The device's driver.
         pub driver: Interned = 2 "driver",

@@ -35,7 +35,7 @@ projection! {
 }
 
 /// Whether a list has an item.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct IsFilled(bool);
 
 impl FieldValue for IsFilled {

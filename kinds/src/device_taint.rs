@@ -5,7 +5,7 @@ use steersman_informer::{Interned, projection};
 
 projection! {
     /// A taint of a device.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct DeviceTaint {
         /// The taint's key.
         pub key: Interned = 1 "key",
@@ -18,7 +18,7 @@ projection! {
     }
 
     /// A toleration of taints.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct DeviceToleration {
         /// The key of the tolerated taints. Empty: any key.
         pub key: Interned = 1 "key",

@@ -9,7 +9,7 @@ use super::device_taint::DeviceTaint;
 
 projection! {
     /// A taint, and the devices that have it.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct TaintRule {
         /// The devices. `None`: no device at all.
         pub selector: Option<DeviceSelector> = 1 "deviceSelector",
@@ -18,7 +18,7 @@ projection! {
     }
 
     /// Selects devices. A device must fit all fields that are set.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct DeviceSelector {
         /// The devices' driver.
         pub driver: Option<Interned> = 2 "driver",
@@ -29,14 +29,14 @@ projection! {
     }
 
     /// What the rule's status says.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct RuleStatus {
         /// The condition `EvictionInProgress`.
         pub eviction: EvictionCondition = 1 "conditions",
     }
 
     /// A condition.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct RuleCondition {
         /// The type.
         pub kind: Interned = 1 "type",

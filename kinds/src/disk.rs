@@ -12,7 +12,7 @@ pub const FIBRE_CHANNEL_PLUGIN: &str = "kubernetes.io/fc";
 
 projection! {
     /// A disk of an iSCSI target, as the source of a volume.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct IscsiDisk {
         /// The address of the target, with its port.
         pub portal: ArcStr = 1 "targetPortal",
@@ -23,7 +23,7 @@ projection! {
     }
 
     /// A disk in a Fibre Channel network, as the source of a volume.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct FibreChannelDisk {
         /// The names of the target's ports.
         pub targets: Vec<ArcStr> = 1 "targetWWNs",

@@ -21,7 +21,7 @@ projection! {
     }
 
     /// A port that all endpoints of a slice offer.
-    #[derive(PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[derive(Eq, Hash, PartialOrd, Ord)]
     pub struct Port {
         /// The name of the service's port. The API server sets it to the empty text if it is absent.
         pub name: Option<ArcStr> = 1 "name",
@@ -34,7 +34,7 @@ projection! {
     }
 
     /// An endpoint as the API has it. Caches hold a [`Member`] instead.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct Endpoint {
         /// The addresses, all of the slice's address type.
         pub addresses: Vec<ArcStr> = 1 "addresses",
@@ -53,7 +53,7 @@ projection! {
     }
 
     /// The state of an endpoint.
-    #[derive(Copy, PartialEq, Eq, Hash)]
+    #[derive(Copy, Eq, Hash)]
     pub struct Conditions {
         /// Whether the endpoint should get traffic.
         pub ready: Option<bool> = 1 "ready",
@@ -64,7 +64,7 @@ projection! {
     }
 
     /// The clients that should use an endpoint.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct Hints {
         /// Clients in these zones.
         pub for_zones: Vec<Place> = 1 "forZones",
@@ -73,7 +73,7 @@ projection! {
     }
 
     /// A zone or a node.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct Place {
         /// Its name.
         pub name: Interned = 1 "name",

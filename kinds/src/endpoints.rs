@@ -17,7 +17,7 @@ projection! {
     }
 
     /// Addresses that offer the same ports.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct Subset {
         /// The addresses that are ready.
         pub addresses: Vec<Address> = 1 "addresses",
@@ -28,7 +28,7 @@ projection! {
     }
 
     /// An address of a pod.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct Address {
         /// The IP address, of the service's primary family.
         pub ip: ArcStr = 1 "ip",
@@ -41,7 +41,7 @@ projection! {
     }
 
     /// The object at an address. Its `resourceVersion` is not cached, since no comparison uses it.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct TargetRef {
         /// `Pod`.
         pub kind: ArcStr = 1 "kind",
@@ -58,7 +58,7 @@ projection! {
     }
 
     /// A port that addresses offer.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct Port {
         /// The name of the service's port.
         pub name: ArcStr = 1 "name",

@@ -23,7 +23,7 @@ projection! {
     }
 
     /// A taint.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct Taint {
         /// The taint's key, such as `node.kubernetes.io/out-of-service`.
         pub key: Interned = 1 "key",

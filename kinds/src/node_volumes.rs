@@ -13,7 +13,7 @@ pub const CONTROLLER_MANAGED_ATTACH: &str = "volumes.kubernetes.io/controller-ma
 
 projection! {
     /// The volumes that are attached to a node, and those that the node uses.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct NodeVolumes {
         /// The unique names of the volumes that are mounted, or that the kubelet is about to mount. The kubelet writes them.
         pub in_use: Vec<ArcStr> = 9 "volumesInUse",
@@ -22,7 +22,7 @@ projection! {
     }
 
     /// A volume that is attached to a node.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct AttachedVolume {
         /// The volume's unique name, such as `kubernetes.io/csi/driver^handle`.
         pub name: ArcStr = 1 "name",

@@ -12,7 +12,7 @@ use super::volume_source::VolumeSource;
 
 projection! {
     /// What the volume offers to claims.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct VolumeOffer {
         /// The capacity, under the name `storage`.
         pub capacity: ResourceList = 1 "capacity",
@@ -33,7 +33,7 @@ projection! {
     }
 
     /// A reference from a volume to a claim.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct ClaimReference {
         /// The claim's namespace.
         pub namespace: Interned = 2 "namespace",

@@ -19,7 +19,7 @@ projection! {
     }
 
     /// The storage that a claim asks for.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct StorageDemand {
         /// The amount.
         pub resources: StorageRequest = 2 "resources",
@@ -30,14 +30,14 @@ projection! {
     }
 
     /// The amount of storage that a claim asks for.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct StorageRequest {
         /// The amount, under the name `storage`.
         pub requests: ResourceList = 2 "requests",
     }
 
     /// The storage that a claim has, or will have once its volume is expanded.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct StorageAllotment {
         /// The amount that is set aside, under the name `storage`. Empty before the volume's first expansion.
         pub allocated: ResourceList = 5 "allocatedResources",
@@ -48,7 +48,7 @@ projection! {
     }
 
     /// A change of the VolumeAttributesClass.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct Modification {
         /// The VolumeAttributesClass that the volume will have. May be empty.
         pub target: Interned = 1 "targetVolumeAttributesClassName",
@@ -61,7 +61,7 @@ projection! {
     }
 
     /// What a volume must be like to serve the claim. The selector is in [`ClaimSelector`].
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct VolumeDemand {
         /// The access modes that the volume must offer.
         pub access_modes: Vec<Interned> = 1 "accessModes",
@@ -89,7 +89,7 @@ projection! {
     }
 
     /// What the claim has got.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct ClaimStatus {
         /// `Pending`, `Bound` or `Lost`.
         pub phase: Interned = 1 "phase",

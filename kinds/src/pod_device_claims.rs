@@ -10,7 +10,7 @@ projection! {
     }
 
     /// A claim of devices in a pod's spec. Exactly one of its sources is set, unless the source is newer than this program.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct DeviceClaim {
         /// The claim's name in the pod.
         pub name: Interned = 1 "name",
@@ -29,7 +29,7 @@ projection! {
     }
 
     /// The ResourceClaim that was made from a template.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct GeneratedClaim {
         /// The claim's name in the pod.
         pub name: Interned = 1 "name",
@@ -38,7 +38,7 @@ projection! {
     }
 
     /// The ResourceClaim for a pod's extended resources.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct ExtendedClaim {
         /// The ResourceClaim.
         pub claim: Interned = 2 "resourceClaimName",

@@ -12,7 +12,7 @@ use super::shared::pooled;
 
 projection! {
     /// The fields of a pod's spec that quotas look at.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct PodDemand {
         /// The containers.
         pub containers: Vec<ContainerDemand> = 2 "containers",
@@ -31,7 +31,7 @@ projection! {
     }
 
     /// What a container asks for.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct ContainerDemand {
         /// The container's name.
         pub name: Interned = 1 "name",
@@ -42,7 +42,7 @@ projection! {
     }
 
     /// The fields of a pod's status that quotas look at.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct PodAllotment {
         /// What the containers have.
         pub containers: Allotments = 8 "containerStatuses",
@@ -57,7 +57,7 @@ projection! {
     }
 
     /// What a container has.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct ContainerAllotment {
         /// The container's name.
         pub name: Interned = 1 "name",
@@ -68,7 +68,7 @@ projection! {
     }
 
     /// The claim that stands for a pod's extended resources.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct ExtendedClaim {
         /// The name of the ResourceClaim.
         pub claim: ArcStr = 2 "resourceClaimName",

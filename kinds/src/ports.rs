@@ -23,7 +23,7 @@ projection! {
 }
 
 /// The named ports of a list of containers, in the order of the list.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct NamedPorts(Box<[NamedPort]>);
 
 impl NamedPorts {
@@ -60,7 +60,7 @@ impl FieldValue for NamedPorts {
 
 /// The named ports of sidecars: init containers with the restart policy `Always`, which run beside the other
 /// containers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SidecarPorts(NamedPorts);
 
 impl SidecarPorts {

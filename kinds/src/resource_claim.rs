@@ -12,14 +12,14 @@ use super::shared::{Shared, pooled};
 
 projection! {
     /// The devices that a claim asks for.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct DeviceDemand {
         /// The claim's devices.
         pub devices: Devices = 1 "devices",
     }
 
     /// A list of requests.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct Devices {
         /// The requests, all of which must be met.
         pub requests: Vec<DeviceRequest> = 1 "requests",
@@ -27,7 +27,7 @@ projection! {
 
     /// A request for devices. Exactly one of the two fields is set, unless the request is of a kind that is newer than this
     /// program.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct DeviceRequest {
         /// The devices of one class.
         pub exactly: Option<ExactRequest> = 2 "exactly",
@@ -36,7 +36,7 @@ projection! {
     }
 
     /// A request for devices of one class.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct ExactRequest {
         /// The device class.
         pub class: Interned = 1 "deviceClassName",
@@ -47,7 +47,7 @@ projection! {
     }
 
     /// An alternative of a request.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct SubRequest {
         /// The device class.
         pub class: Interned = 2 "deviceClassName",

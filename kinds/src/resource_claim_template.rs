@@ -7,7 +7,7 @@ use steersman_informer::{kind, projection};
 use super::device_requests::RequestFacts;
 
 /// The metadata and the spec of the claims to come, as the API server encoded them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClaimTemplate(pub Opaque);
 
 impl FieldValue for ClaimTemplate {

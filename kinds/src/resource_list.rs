@@ -33,7 +33,7 @@ projection! {
     }
 
     /// What a container or a pod asks for.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct Resources {
         /// The most that it may use.
         pub limits: ResourceList = 1 "limits",

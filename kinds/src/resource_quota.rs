@@ -7,7 +7,7 @@ use super::resource_list::ResourceList;
 
 projection! {
     /// A quota's spec.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct ResourceQuotaSpec {
         /// The most that the namespace's objects may use.
         pub hard: ResourceList = 1 "hard",
@@ -18,14 +18,14 @@ projection! {
     }
 
     /// A list of scopes.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct ScopeSelector {
         /// The scopes. An object must be in all of them.
         pub match_expressions: Vec<ScopeRequirement> = 1 "matchExpressions",
     }
 
     /// A scope, with the values that select objects.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct ScopeRequirement {
         /// The scope, such as `PriorityClass`.
         pub scope: Interned = 1 "scopeName",
@@ -36,7 +36,7 @@ projection! {
     }
 
     /// A quota's status. The API server's admission reads it, and adds to `used` what it admits.
-    #[derive(PartialEq, Eq, serde::Serialize)]
+    #[derive(Eq, serde::Serialize)]
     pub struct ResourceQuotaStatus {
         /// The limits that `used` was counted for.
         pub hard: ResourceList = 1 "hard",

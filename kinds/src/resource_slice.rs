@@ -8,7 +8,7 @@ use super::device_taint::{DeviceTaint, NO_EXECUTE};
 
 projection! {
     /// The devices of a slice whose taints end pods.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct TaintedDevices {
         /// The driver of the slice's devices.
         pub driver: Interned = 1 "driver",
@@ -31,7 +31,7 @@ projection! {
     }
 
     /// The pool of a slice.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct Pool {
         /// The pool's name among those of the driver.
         pub name: Interned = 1 "name",
@@ -40,7 +40,7 @@ projection! {
     }
 
     /// A device with its taints.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct TaintedDevice {
         /// The device's name in the pool.
         pub name: Interned = 1 "name",

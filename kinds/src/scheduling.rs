@@ -64,7 +64,7 @@ projection! {
     }
 
     /// A toleration of the taints that match it.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct Toleration {
         /// The key of the taints. Empty: any.
         pub key: Interned = 1 "key",

@@ -10,7 +10,7 @@ use steersman_informer::projection;
 projection! {
     /// Selects objects by their labels. All requirements must hold. A selector without requirements selects all
     /// objects.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct SelectorSpec {
         /// Labels that an object must have, with their values.
         pub match_labels: Labels = 1 "matchLabels",
@@ -19,7 +19,7 @@ projection! {
     }
 
     /// A requirement for one label.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct SelectorRequirement {
         /// The label's key.
         pub key: ArcStr = 1 "key",

@@ -31,7 +31,7 @@ projection! {
     }
 
     /// A label, as far as the user set its parts.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct SelinuxOptions {
         /// The user.
         pub user: Interned = 1 "user",
@@ -141,7 +141,7 @@ projection! {
 }
 
 /// The ephemeral containers of a pod.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EphemeralContainers(pub Vec<MountingContainer>);
 
 /// A volume of a pod that containers may mount.

@@ -37,7 +37,7 @@ projection! {
     }
 
     /// How a service is reached from outside the cluster.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct Exposure {
         /// The number of ports.
         pub ports: PortCounts = 1 "ports",

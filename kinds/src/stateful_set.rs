@@ -111,7 +111,7 @@ projection! {
 }
 
 /// A `PersistentVolumeClaim` from which each pod's own claim is made.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClaimTemplate {
     /// The template's name, which is also that of the pod's volume.
     pub name: ArcStr,

@@ -7,7 +7,7 @@ use super::shared::pooled;
 
 projection! {
     /// The taints that do not keep the pod away from a node. Cached once for all pods with equal tolerations.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct Tolerations {
         /// The tolerations, in the order in which they are tried.
         pub list: Vec<Toleration> = 22 "tolerations",

@@ -31,7 +31,7 @@ projection! {
     }
 
     /// The error of an attempt to attach or to detach a volume.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct AttachmentError {
         /// The driver's message.
         pub message: ArcStr = 2 "message",

@@ -160,7 +160,9 @@ macro_rules! kind {
         #[derive(Debug)]
         $visibility struct $name {
             meta: $crate::Meta,
-            $( $field: ::std::option::Option<$type>, )*
+            /// The groups that the cache keeps.
+            groups: $crate::wire::groups::GroupSet,
+            $( $field: $crate::kind!(@slot $type), )*
         }
 
         $crate::kind!(@groups $name, 0, $( $field: $type, )*);
@@ -169,6 +171,7 @@ macro_rules! kind {
             #[derive(Default)]
             struct Wire {
                 meta: $crate::wire::meta::WireMeta,
+                groups: $crate::wire::groups::GroupSet,
                 $( $field: ::std::option::Option<$type>, )*
             }
 
@@ -177,6 +180,7 @@ macro_rules! kind {
                 fn new(groups: u64) -> Self {
                     Self {
                         meta: ::std::default::Default::default(),
+                        groups,
                         $( $field: (groups & <$type as $crate::wire::Group>::BIT != 0)
                             .then(::std::default::Default::default), )*
                     }
@@ -216,7 +220,11 @@ macro_rules! kind {
 
             impl ::std::convert::From<Wire> for $name {
                 fn from(wire: Wire) -> Self {
-                    Self { meta: wire.meta.into(), $( $field: wire.$field, )* }
+                    Self {
+                        meta: wire.meta.into(),
+                        groups: wire.groups,
+                        $( $field: $crate::wire::slot::Slot::new(wire.$field), )*
+                    }
                 }
             }
 
@@ -254,15 +262,19 @@ macro_rules! kind {
                 }
 
                 fn with_meta(&self, meta: $crate::Meta) -> Self {
-                    Self { meta, $( $field: self.$field.clone(), )* }
+                    Self { meta, groups: self.groups, $( $field: self.$field.clone(), )* }
                 }
 
                 fn heap_bytes(&self) -> usize {
                     $crate::wire::meta_bytes(&self.meta)
-                        $( + self.$field.as_ref().map_or(0, $crate::wire::FieldValue::heap_bytes) )*
+                        $( + $crate::wire::slot::Slot::heap_bytes(&self.$field) )*
                 }
             }
         };
+    };
+    (@slot $type:ty) => {
+        <$crate::wire::slot::Choice<{ ::std::mem::size_of::<::std::option::Option<$type>>() > $crate::wire::slot::INLINE }>
+            as $crate::wire::slot::Choose<$type>>::Slot
     };
     (@groups $name:ident, $bit:expr, ) => {};
     (@groups $name:ident, $bit:expr, $field:ident : $type:ty, $($rest:tt)*) => {
@@ -270,7 +282,9 @@ macro_rules! kind {
             type Kind = $name;
             const BIT: u64 = 1 << ($bit);
             fn of(object: &$name) -> ::std::option::Option<&Self> {
-                object.$field.as_ref()
+                static EMPTY: ::std::sync::LazyLock<$type> = ::std::sync::LazyLock::new(::std::default::Default::default);
+                let is_kept = object.groups & <Self as $crate::wire::Group>::BIT != 0;
+                $crate::wire::slot::Slot::get(&object.$field).or_else(|| is_kept.then(|| &*EMPTY))
             }
         }
         $crate::kind!(@groups $name, $bit + 1, $($rest)*);

@@ -32,7 +32,7 @@ crate::projection! {
 }
 
 /// A string that is shared from its second occurrence on.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Repeated(ArcStr);
 
 impl FieldValue for Repeated {
@@ -60,7 +60,7 @@ impl From<WireOwner> for OwnerReference {
 }
 
 /// Metadata while it is being decoded. Lists grow in vectors, and are packed into [`Meta`] once, at the end.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct WireMeta {
     /// The metadata without the lists.
     meta: Meta,

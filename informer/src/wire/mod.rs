@@ -17,6 +17,7 @@ pub mod object;
 pub mod opaque;
 mod projection;
 mod size;
+pub mod slot;
 pub mod value;
 pub mod whole;
 

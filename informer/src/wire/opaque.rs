@@ -34,6 +34,18 @@ impl Opaque {
     }
 }
 
+/// Compares the encoded forms: two encodings of one message differ.
+impl PartialEq for Opaque {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::None, Self::None) => true,
+            (Self::Protobuf(one), Self::Protobuf(other)) => one == other,
+            (Self::Json(one), Self::Json(other)) => one.get() == other.get(),
+            (Self::None | Self::Protobuf(_) | Self::Json(_), _) => false,
+        }
+    }
+}
+
 impl FieldValue for Opaque {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let more = field.bytes()?;

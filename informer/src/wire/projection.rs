@@ -31,7 +31,7 @@ macro_rules! projection {
         }
     )*) => { $(
         $(#[$attribute])*
-        #[derive(Clone, Debug, Default)]
+        #[derive(Clone, Debug, Default, PartialEq)]
         $visibility struct $name {
             $( $(#[$doc])* pub $field: $type, )*
         }

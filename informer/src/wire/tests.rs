@@ -13,7 +13,6 @@ use crate::intern::Interned;
 use crate::{keep, kind, projection};
 
 projection! {
-    #[derive(PartialEq)]
     struct Spec {
         pub node: Interned = 10 "nodeName",
         pub grace: Option<i64> = 4 "terminationGracePeriodSeconds",
@@ -21,29 +20,24 @@ projection! {
         pub selector: Labels = 7 "nodeSelector",
         pub containers: Vec<Container> = 2 "containers",
     }
-    #[derive(PartialEq)]
     struct Container {
         pub name: ArcStr = 1 "name",
         pub command: Vec<ArcStr> = 3 "command",
         pub ports: Vec<Port> = 6 "ports",
         pub probe: Option<Box<Probe>> = 10 "livenessProbe",
     }
-    #[derive(PartialEq)]
     struct Port {
         pub name: ArcStr = 1 "name",
         pub number: i32 = 3 "containerPort",
     }
-    #[derive(PartialEq)]
     struct Probe {
         pub delay: i32 = 2 "initialDelaySeconds",
     }
-    #[derive(PartialEq)]
     struct Status {
         pub phase: Interned = 1 "phase",
         pub conditions: Vec<Condition> = 2 "conditions",
         pub started: Option<Time> = 7 "startTime",
     }
-    #[derive(PartialEq)]
     struct Condition {
         pub kind: Interned = 1 "type",
         pub status: ConditionStatus = 2 "status",
@@ -53,12 +47,10 @@ projection! {
 
 projection! {
     /// Looks into `metadata`, which every kind's metadata looks into as well.
-    #[derive(PartialEq)]
     struct Mark {
         pub generate_name: ArcStr = 2 "generateName",
         pub namespace: ArcStr = 3 "namespace",
     }
-    #[derive(PartialEq)]
     struct Address {
         pub ip: ArcStr = 6 "podIP",
     }
@@ -276,7 +268,7 @@ fn groups_share_a_member_that_several_of_them_read() {
         struct PhaseText { pub phase: ArcStr = 1 "phase", pub ip: ArcStr = 6 "podIP" }
     }
     /// A group that takes the field as a whole.
-    #[derive(Clone, Debug, Default)]
+    #[derive(Clone, Debug, Default, PartialEq)]
     struct Raw(Opaque);
     impl FieldValue for Raw {
         fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {

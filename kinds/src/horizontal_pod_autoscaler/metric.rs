@@ -68,7 +68,6 @@ projection! {
     }
 
     /// Names a metric.
-    #[derive(PartialEq)]
     pub struct MetricIdentifier {
         /// The metric's name.
         pub name: Interned = 1 "name",
@@ -89,7 +88,6 @@ projection! {
     }
 
     /// The value of a metric at the last sync. The source that `kind` names is set; all are empty if the value is unknown.
-    #[derive(PartialEq)]
     pub struct MetricStatus {
         /// As [`MetricSpec::kind`].
         pub kind: Interned = 1 "type",
@@ -106,7 +104,6 @@ projection! {
     }
 
     /// The value of an object's metric.
-    #[derive(PartialEq)]
     pub struct ObjectMetricStatus {
         /// The metric.
         pub metric: MetricIdentifier = 1 "metric",
@@ -117,7 +114,6 @@ projection! {
     }
 
     /// The average of the pods' metric.
-    #[derive(PartialEq)]
     pub struct PodsMetricStatus {
         /// The metric.
         pub metric: MetricIdentifier = 1 "metric",
@@ -126,7 +122,6 @@ projection! {
     }
 
     /// What the pods use of a resource.
-    #[derive(PartialEq)]
     pub struct ResourceMetricStatus {
         /// The resource.
         pub name: Interned = 1 "name",
@@ -135,7 +130,6 @@ projection! {
     }
 
     /// What the containers use of a resource.
-    #[derive(PartialEq)]
     pub struct ContainerResourceMetricStatus {
         /// The resource.
         pub name: Interned = 1 "name",
@@ -146,7 +140,6 @@ projection! {
     }
 
     /// The value of an external metric.
-    #[derive(PartialEq)]
     pub struct ExternalMetricStatus {
         /// The metric.
         pub metric: MetricIdentifier = 1 "metric",
@@ -155,7 +148,6 @@ projection! {
     }
 
     /// The value of a metric.
-    #[derive(PartialEq)]
     pub struct MetricValue {
         /// A value for all pods together.
         pub value: Option<Quantity> = 1 "value",

@@ -30,7 +30,7 @@ projection! {
     }
 
     /// Names an object in the autoscaler's namespace.
-    #[derive(PartialEq, Eq, Hash)]
+    #[derive(Eq, Hash)]
     pub struct TargetReference {
         /// The object's kind.
         pub kind: Interned = 1 "kind",
@@ -41,7 +41,6 @@ projection! {
     }
 
     /// How fast the number of replicas may change.
-    #[derive(PartialEq)]
     pub struct Behavior {
         /// The rules of growth.
         pub scale_up: Option<ScalingRules> = 1 "scaleUp",
@@ -50,7 +49,6 @@ projection! {
     }
 
     /// How fast the number of replicas may change in one direction.
-    #[derive(PartialEq)]
     pub struct ScalingRules {
         /// `Max`, `Min` or `Disabled`: which of the policies counts.
         pub select_policy: Interned = 1 "selectPolicy",
@@ -63,7 +61,7 @@ projection! {
     }
 
     /// A bound of the change within a period.
-    #[derive(PartialEq, Eq)]
+    #[derive(Eq)]
     pub struct ScalingPolicy {
         /// `Pods` or `Percent`.
         pub kind: Interned = 1 "type",
