@@ -4,8 +4,9 @@
 #
 #   benches/layout.sh
 #
-# To be run, and its result committed, when much of the program has changed; benches/node.sh shows what it is worth. A program
-# that is told nothing of a function works as well, and keeps more of itself resident. Needs root, valgrind and nm.
+# To be run, and its result committed, when much of the program, the compiler or a dependency has changed; benches/node.sh shows
+# what it is worth. A program that is told nothing of a function works as well, and keeps more of itself resident. Needs root,
+# valgrind and nm.
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/common.sh"
 # shellcheck source=benches/runtime.sh
