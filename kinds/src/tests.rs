@@ -1059,7 +1059,8 @@ fn a_group_that_a_cache_does_not_keep_or_that_is_empty_takes_next_to_no_room() {
     assert!(size_of::<Pod>() <= 432, "{}", size_of::<Pod>());
     let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n"}});
     for pod in decoded::<Pod>(&pod, u64::MAX) {
-        assert!(pod.heap_bytes() < 64, "{}", pod.heap_bytes());
+        // Its texts, and its part of what pods share.
+        assert!(pod.heap_bytes() < 128, "{}", pod.heap_bytes());
         assert_eq!(SelinuxMounts::of(&pod), Some(&SelinuxMounts::default()));
         assert_eq!(Placement::of(&pod).unwrap().node, "n");
     }

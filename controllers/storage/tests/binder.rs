@@ -120,7 +120,7 @@ async fn a_volume_whose_claim_has_no_namespace_is_never_released() {
             "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
             "spec": {
                 "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"},
-                "persistentVolumeReclaimPolicy": "Delete",
+                "persistentVolumeReclaimPolicy": "Retain",
                 "claimRef": {"namespace": namespace, "name": "data", "uid": "u"},
             },
         })

@@ -212,6 +212,12 @@ proptest! {
     ) {
         let mut world = World::new(if is_parallel { Order::Parallel } else { Order::Ready });
         events.iter().for_each(|event| world.happen(event));
+        // Of pods that are no longer wanted, the highest waits for the lowest that is not ready. If both have ended, both stay, as
+        // with upstream's `processCondemned`.
+        let ended = |(ordinal, pod): &(&i32, &Pod)| {
+            pod.phase == Phase::Ended && !pod.deleting && !world.set.wants(**ordinal)
+        };
+        prop_assume!(is_parallel || world.pods.iter().filter(ended).count() < 2);
         world.settle();
         let wanted: Vec<i32> = (0..20).filter(|ordinal| world.set.wants(*ordinal)).collect();
         prop_assert_eq!(world.pods.keys().copied().collect::<Vec<_>>(), wanted);
