@@ -74,3 +74,27 @@ impl<T: FieldValue + Clone + fmt::Debug + PartialEq> Slot<T> for Boxed<T> {
         self.0.as_ref().map_or(0, Box::<T>::heap_bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use steersman_api::ArcStr;
+
+    use super::*;
+
+    type Texts = Vec<ArcStr>;
+
+    #[test]
+    fn a_large_group_with_its_default_value_has_no_memory_and_another_one_has() {
+        let empty = Boxed::<Texts>::new(Some(Texts::new()));
+        assert_eq!((empty.get(), empty.heap_bytes(), size_of_val(&empty)), (None, 0, size_of::<usize>()));
+        let full = Boxed::new(Some(vec![ArcStr::from("a text of its own")]));
+        assert!(full.get().is_some_and(|texts| texts.len() == 1) && full.heap_bytes() > size_of::<Texts>());
+    }
+
+    #[test]
+    fn a_small_group_is_held_as_it_is() {
+        let slot = Inline::new(Some(0_i32));
+        assert_eq!((slot.get(), Slot::<i32>::heap_bytes(&slot)), (Some(&0), 0));
+        assert_eq!(Inline::<i32>::new(None).get(), None);
+    }
+}
