@@ -93,7 +93,7 @@ const IN_DOUBT: &str = "the controller reads only after a write whose outcome is
                         tests make the embedded API server fail like that";
 
 /// The rights that no request uses.
-pub(crate) const UNUSED: [Unused; 19] = [
+pub(crate) const UNUSED: [Unused; 21] = [
     Unused {
         controllers: &[],
         resource: "*/finalizers",
@@ -200,5 +200,17 @@ pub(crate) const UNUSED: [Unused; 19] = [
         resource: "podcertificaterequests",
         verbs: &["delete"],
         why: "requests are deleted when they are 15 minutes old, which tests on a real API server do not wait for",
+    },
+    Unused {
+        controllers: &["pod-garbage-collector-controller"],
+        resource: "nodes",
+        verbs: &["get"],
+        why: "a node is read once the cache has lacked it for 40 s, which tests on a real API server do not wait for",
+    },
+    Unused {
+        controllers: &["pod-garbage-collector-controller"],
+        resource: "pods/status",
+        verbs: &["patch"],
+        why: "only pods of such nodes, and of nodes out of service, are marked before they are deleted",
     },
 ];

@@ -7,8 +7,8 @@
 //! The code is 1 in each of these cases:
 //!
 //! - A request was forbidden. One kind does not count: the RBAC caches of an API server that has just started are empty, so that it
-//!   forbids everything at first. The log shows that it allowed the same request before, or when it was repeated: see
-//!   [`REPEATED_WITHIN`].
+//!   forbids everything at first. The log shows that it allowed the same request before, or when it was repeated (see
+//!   [`REPEATED_WITHIN`]), or that it forbade others at that time which it allowed.
 //! - A request was allowed, but by the rules of another controller: without that one, the request would have been forbidden. The
 //!   wildcards of the garbage collector would hide such a request otherwise.
 //! - A rule was never used, and [`exempt`] gives no reason for it; or [`exempt`] has an entry for which there is no rule.

@@ -16,6 +16,10 @@ use crate::audit::{Origin, Request, SHIPPED};
 /// are empty after each start, and a right that the role lacks is never allowed.
 pub(crate) const REPEATED_WITHIN: SignedDuration = SignedDuration::from_secs(15);
 
+/// How long a controller may go on to update a status because such an API server has told it that it may not patch it: until its
+/// next write is forbidden.
+const REMEMBERED: SignedDuration = SignedDuration::from_secs(60);
+
 /// The client of all caches, and of reads that take the place of a fuller cache. It serves all controllers.
 const CACHES: &str = "shared-informers";
 /// The client of the controller that has no service account.
@@ -92,8 +96,8 @@ pub(crate) struct Proof {
     forbidden: BTreeMap<Asked, Vec<(Timestamp, String)>>,
     /// The requests that were allowed.
     allowed: BTreeSet<Asked>,
-    /// The number of forbidden requests that were also allowed.
-    excused: usize,
+    /// When each API server forbade a request that it also allowed: its caches were empty then.
+    cold: BTreeMap<String, Vec<Timestamp>>,
     /// Faults of other kinds, each once.
     others: BTreeMap<String, String>,
 }
@@ -115,7 +119,7 @@ impl Proof {
             requests: 0,
             forbidden: BTreeMap::new(),
             allowed: BTreeSet::new(),
-            excused: 0,
+            cold: BTreeMap::new(),
             others: BTreeMap::new(),
         }
     }
@@ -134,16 +138,15 @@ impl Proof {
                 return;
             }
             if self.allowed.contains(&asked) {
-                self.excused += 1;
-                return;
+                return self.cold.entry(asked.server).or_default().push(request.received);
             }
             let times = self.forbidden.entry(asked).or_default();
             return times.push((request.received, request.uri.clone()));
         }
         if let Some(times) = self.forbidden.get_mut(&asked) {
-            let before = times.len();
-            times.retain(|(time, _)| request.received.duration_since(*time) > REPEATED_WITHIN);
-            self.excused += before - times.len();
+            let repeated =
+                times.extract_if(.., |(time, _)| request.received.duration_since(*time) <= REPEATED_WITHIN);
+            self.cold.entry(asked.server.clone()).or_default().extend(repeated.map(|(time, _)| time));
         }
         let refusal = &*request.response.message;
         if is_shipped && request.response.code == 403 && !NO_RIGHTS.iter().any(|why| refusal.contains(why)) {
@@ -188,7 +191,31 @@ impl Proof {
 
     /// The number of requests that were forbidden, and allowed before or when they were repeated.
     pub(crate) fn excused(&self) -> usize {
-        self.excused
+        self.cold.values().map(Vec::len).sum()
+    }
+
+    /// Whether an API server forbade a request because its caches were empty, though the request was not repeated: it forbade, at
+    /// about that time, others that it allows, and the controllers declare the right.
+    fn was_cold(&self, asked: &Asked, at: Timestamp) -> bool {
+        let asks = |right: &Declared| {
+            let is_its = |row: &Row| {
+                row.name == right.controller && (asked.client == CACHES || asked.client == row.client)
+            };
+            right.controller == ALL || self.rows.iter().any(is_its)
+        };
+        let some = |allows: fn(&Declared, &Asked) -> bool| {
+            self.declared.iter().any(|right| allows(right, asked) && asks(right))
+        };
+        // Every user may read paths such as `/version`, by a role of the API server's own.
+        let within = if asked.resource.is_empty() || some(allows) {
+            REPEATED_WITHIN
+        } else if some(stands_for_patch) {
+            REMEMBERED
+        } else {
+            return false;
+        };
+        let times = self.cold.get(&asked.server);
+        times.is_some_and(|times| times.iter().any(|cold| at.duration_since(*cold).abs() <= within))
     }
 
     /// The rights of all controllers.
@@ -205,6 +232,7 @@ impl Proof {
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut forbidden = BTreeMap::<String, (usize, String)>::new();
         for (asked, times) in &self.forbidden {
+            let times: Vec<_> = times.iter().filter(|(time, _)| !self.was_cold(asked, *time)).collect();
             let Some((time, uri)) = times.first() else { continue };
             let Asked { client, verb, group, resource, server, .. } = asked;
             let what = format!("forbidden to {client}: {verb} {resource} of \"{group}\"");
@@ -236,6 +264,18 @@ fn allows(right: &Declared, asked: &Asked) -> bool {
             asked.resource.split_once('/').is_some_and(|(_, asked)| asked == subresource)
         });
     resource && right.verb == asked.verb && (right.group == "*" || right.group == asked.group)
+}
+
+/// Whether the right is to patch a status that the request reads or updates. A controller that hears from such an API server that it
+/// may not patch a status reads the object and updates the status, for which the role has no right.
+fn stands_for_patch(right: &Declared, asked: &Asked) -> bool {
+    let status = match &*asked.verb {
+        "update" => asked.resource.clone(),
+        "get" => format!("{}/status", asked.resource),
+        _ => return false,
+    };
+    (right.verb, right.resource, right.group) == ("patch", &*status, &*asked.group)
+        && status.ends_with("/status")
 }
 
 fn allows_name(rule: &Rule, name: &str) -> bool {
@@ -371,6 +411,23 @@ mod tests {
         let fault = "forbidden to job-controller: delete pods of \"\": 1 times, such as /path at \
                      2026-01-01T00:00:20.000001Z, 1.2";
         assert_eq!(log.proof.faults(), [fault], "it comes too late");
+    }
+
+    #[test]
+    fn what_is_not_repeated_counts_unless_the_server_forbids_what_it_allows_at_about_that_time() {
+        let rollout: [(&str, &str, &str); 3] =
+            [("create", "", "pods"), ("update", "batch", "jobs/status"), ("get", "", "secrets")];
+        let mut log = Log::new();
+        for what in rollout {
+            log.add("job", "job-controller", what, 10, "forbid");
+        }
+        assert_eq!(log.proof.faults().len(), 3);
+        log.add("job", "job-controller", DELETE, 12, "forbid");
+        log.add("job", "job-controller", DELETE, 13, "allow");
+        let faults = log.proof.faults();
+        assert!(faults.len() == 1 && faults[0].contains("get secrets"), "no rule allows it: {faults:?}");
+        log.add("job", "job-controller", rollout[0], 40, "forbid");
+        assert_eq!(log.proof.faults().len(), 2, "the server is warm by then");
     }
 
     #[test]
