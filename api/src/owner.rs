@@ -3,6 +3,7 @@
 use arcstr::ArcStr;
 use serde::{Deserialize, Serialize};
 
+use crate::wire::Writer;
 use crate::{GroupVersion, Uid};
 
 /// An entry of `metadata.ownerReferences`. The owner is in the object's namespace, or cluster-scoped.
@@ -35,6 +36,18 @@ impl OwnerReference {
             uid,
             controller: Some(true),
             block_owner_deletion: Some(true),
+        }
+    }
+
+    /// Encodes the reference as protobuf: `metav1.OwnerReference`.
+    pub fn write(&self, message: &mut Writer) {
+        let Self { api_version, kind, name, uid, controller, block_owner_deletion } = self;
+        message.text(1, kind);
+        message.text(3, name);
+        message.text(4, &uid.to_string());
+        message.text(5, api_version);
+        for (number, value) in [(6, controller), (7, block_owner_deletion)] {
+            value.iter().for_each(|value| message.bool(number, *value));
         }
     }
 

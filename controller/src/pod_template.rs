@@ -129,16 +129,7 @@ impl PodDraft {
         }
         self.labels.iter().for_each(|(key, value)| metadata.entry(11, key, value));
         self.annotations.iter().for_each(|(key, value)| metadata.entry(12, key, value));
-        metadata.message(13, |owner| {
-            let OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion } =
-                &self.owner;
-            owner.text(1, kind);
-            owner.text(3, name);
-            owner.text(4, &uid.to_string());
-            owner.text(5, api_version);
-            controller.iter().for_each(|value| owner.bool(6, *value));
-            block_owner_deletion.iter().for_each(|value| owner.bool(7, *value));
-        });
+        metadata.message(13, |reference| self.owner.write(reference));
         finalizers.iter().for_each(|finalizer| metadata.text(14, finalizer));
         self.hostname.iter().for_each(|hostname| spec.text(16, hostname));
         let mut pod = Writer::new();

@@ -60,21 +60,9 @@ impl Metadata {
         self.labels.iter().for_each(|(key, value)| message.entry(11, key, value));
         self.annotations.iter().for_each(|(key, value)| message.entry(12, key, value));
         for owner in &self.owner_references {
-            message.message(13, |message| write_owner(message, owner));
+            message.message(13, |reference| owner.write(reference));
         }
         self.finalizers.iter().for_each(|finalizer| message.text(14, finalizer));
-    }
-}
-
-fn write_owner(message: &mut Writer, owner: &OwnerReference) {
-    message.text(1, &owner.kind);
-    message.text(3, &owner.name);
-    message.text(4, &owner.uid.to_string());
-    message.text(5, &owner.api_version);
-    for (number, set) in [(6, owner.controller), (7, owner.block_owner_deletion)] {
-        if let Some(value) = set {
-            message.bool(number, value);
-        }
     }
 }
 

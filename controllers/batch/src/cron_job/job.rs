@@ -84,16 +84,7 @@ impl JobDraft {
         }
         metadata.text(1, &self.name);
         metadata.entry(12, SCHEDULED, &self.scheduled);
-        metadata.message(13, |owner| {
-            let OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion } =
-                &self.owner;
-            owner.text(1, kind);
-            owner.text(3, name);
-            owner.text(4, &uid.to_string());
-            owner.text(5, api_version);
-            controller.iter().for_each(|value| owner.bool(6, *value));
-            block_owner_deletion.iter().for_each(|value| owner.bool(7, *value));
-        });
+        metadata.message(13, |reference| self.owner.write(reference));
         job.bytes(1, &metadata.into_bytes());
         Ok(job.into_bytes())
     }

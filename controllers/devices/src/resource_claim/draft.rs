@@ -61,16 +61,7 @@ impl ClaimDraft<'_> {
         }
         metadata.text(2, &self.prefix());
         metadata.entry(12, POD_CLAIM_NAME, self.claim);
-        metadata.message(13, |owner| {
-            let OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion } =
-                &self.owner;
-            owner.text(1, kind);
-            owner.text(3, name);
-            owner.text(4, &uid.to_string());
-            owner.text(5, api_version);
-            controller.iter().for_each(|value| owner.bool(6, *value));
-            block_owner_deletion.iter().for_each(|value| owner.bool(7, *value));
-        });
+        metadata.message(13, |reference| self.owner.write(reference));
         let mut claim = Writer::new();
         claim.bytes(1, &metadata.into_bytes());
         claim.bytes(2, &spec.into_bytes());

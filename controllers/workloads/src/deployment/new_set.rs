@@ -93,15 +93,7 @@ fn protobuf(
     labelled.bytes(1, &template_metadata.into_bytes());
     metadata.entry(11, HASH_LABEL, hash);
     new.annotations.iter().for_each(|(key, value)| metadata.entry(12, key, value));
-    metadata.message(13, |reference| {
-        let OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion } = owner;
-        reference.text(1, kind);
-        reference.text(3, name);
-        reference.text(4, &uid.to_string());
-        reference.text(5, api_version);
-        controller.iter().for_each(|value| reference.bool(6, *value));
-        block_owner_deletion.iter().for_each(|value| reference.bool(7, *value));
-    });
+    metadata.message(13, |reference| owner.write(reference));
     let mut spec = Writer::new();
     spec.int64(1, new.replicas.into());
     spec.message(2, |selector| {

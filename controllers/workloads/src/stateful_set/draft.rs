@@ -162,14 +162,7 @@ impl ClaimDraft<'_> {
         metadata.text(3, self.namespace);
         self.labels.iter().for_each(|(key, value)| metadata.entry(11, key, value));
         for owner in self.owners {
-            metadata.message(13, |reference| {
-                reference.text(1, &owner.kind);
-                reference.text(3, &owner.name);
-                reference.text(4, &owner.uid.to_string());
-                reference.text(5, &owner.api_version);
-                owner.controller.iter().for_each(|value| reference.bool(6, *value));
-                owner.block_owner_deletion.iter().for_each(|value| reference.bool(7, *value));
-            });
+            metadata.message(13, |reference| owner.write(reference));
         }
         claim.bytes(1, &metadata.into_bytes());
         Ok(claim.into_bytes())
