@@ -98,16 +98,17 @@ pub fn pack(stored: &[Stored<'_>], desired: &[Desired<'_>], max: usize) -> Packi
     }
 
     while missing.len() > 0 {
-        let Some(slice) = slice_to_fill(stored, &packing.fates, missing.len(), max) else {
-            packing.creates.push(missing.by_ref().take(max.max(1)).collect());
-            continue;
-        };
-        let places: HashMap<u64, usize> =
-            desired.iter().enumerate().map(|(at, endpoint)| (endpoint.identity, at)).collect();
-        let place = |member: &Member| places.get(&member.identity).copied();
-        let mut endpoints: Vec<usize> = stored[slice].members.iter().filter_map(place).collect();
-        endpoints.extend(missing.by_ref());
-        packing.fates[slice] = Fate::Update { endpoints, kept: true };
+        match slice_to_fill(stored, &packing.fates, missing.len(), max) {
+            Some(slice) => {
+                let places: HashMap<u64, usize> =
+                    desired.iter().enumerate().map(|(at, endpoint)| (endpoint.identity, at)).collect();
+                let place = |member: &Member| places.get(&member.identity).copied();
+                let mut endpoints: Vec<usize> = stored[slice].members.iter().filter_map(place).collect();
+                endpoints.extend(missing.by_ref());
+                packing.fates[slice] = Fate::Update { endpoints, kept: true };
+            }
+            None => packing.creates.push(missing.by_ref().take(max.max(1)).collect()),
+        }
     }
     packing
 }
