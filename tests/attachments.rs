@@ -45,6 +45,21 @@ async fn counts(managed: &Managed, series: &str) {
     .await;
 }
 
+/// Creates a volume that nodes reach by themselves, for one node at a time. Returns the name by which nodes list it.
+async fn disk(world: &Attachments, volume: &str) -> String {
+    let target = format!("iqn.2001-04.com.example:{}", world.namespace);
+    let iscsi = json!({"targetPortal": "10.0.0.1:3260", "iqn": target, "lun": 1});
+    world.volume_of(volume, "ReadWriteOnce", json!({"iscsi": iscsi})).await;
+    format!("kubernetes.io/iscsi/10.0.0.1:3260:{target}:1")
+}
+
+/// Declares a node out of service.
+async fn take_out_of_service(world: &Attachments, node: &str) {
+    let taint = json!({"key": "node.kubernetes.io/out-of-service", "value": "down", "effect": "NoExecute"});
+    let taint = Patch::Merge(json!({"spec": {"taints": [taint]}}));
+    world.nodes.patch(&world.full(node), &PatchParams::default(), &taint).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_volume_is_attached_and_listed_and_detached_once_the_kubelet_has_let_it_go() {
     let Scene { world, managed } = start().await;
@@ -107,10 +122,7 @@ async fn a_disk_that_nodes_reach_by_themselves_is_listed_where_pods_need_it() {
     let Scene { world, managed } = start().await;
     world.node("a").await;
     world.node("b").await;
-    let target = format!("iqn.2001-04.com.example:{}", world.namespace);
-    let iscsi = json!({"targetPortal": "10.0.0.1:3260", "iqn": target, "lun": 1});
-    world.volume_of("v", "ReadWriteOnce", json!({"iscsi": iscsi})).await;
-    let disk = format!("kubernetes.io/iscsi/10.0.0.1:3260:{target}:1");
+    let disk = disk(&world, "v").await;
     world.pod("first", "a", &["v"]).await;
     world.lists("a", &[&disk]).await;
     let message = format!("AttachVolume.Attach succeeded for volume \"{}\" ", world.full("v"));
@@ -214,9 +226,7 @@ async fn a_node_out_of_service_loses_its_volumes_by_force() {
     world.end("old").await;
     world.pod("new", "b", &["v"]).await;
 
-    let taint = json!({"key": "node.kubernetes.io/out-of-service", "value": "down", "effect": "NoExecute"});
-    let taint = Patch::Merge(json!({"spec": {"taints": [taint]}}));
-    world.nodes.patch(&world.full("a"), &PatchParams::default(), &taint).await.unwrap();
+    take_out_of_service(&world, "a").await;
     world.detach("v", "a").await;
     world.attach("v", "b").await;
     world.lists("b", &["v"]).await;
@@ -232,10 +242,7 @@ async fn a_disk_that_only_the_status_of_its_node_lists_leaves_a_node_out_of_serv
     let world = Attachments::of(&managed.cluster);
     world.node("a").await;
     world.node("b").await;
-    let target = format!("iqn.2001-04.com.example:{}", world.namespace);
-    let iscsi = json!({"targetPortal": "10.0.0.1:3260", "iqn": target, "lun": 1});
-    world.volume_of("v", "ReadWriteOnce", json!({"iscsi": iscsi})).await;
-    let disk = format!("kubernetes.io/iscsi/10.0.0.1:3260:{target}:1");
+    let disk = disk(&world, "v").await;
     world.pod("old", "a", &["v"]).await;
     world.lists("a", &[&disk]).await;
     world.uses_names("a", &[&disk]).await;
@@ -247,9 +254,7 @@ async fn a_disk_that_only_the_status_of_its_node_lists_leaves_a_node_out_of_serv
     );
     world.told("new", "Warning", "FailedAttachVolume", &message).await;
 
-    let taint = json!({"key": "node.kubernetes.io/out-of-service", "value": "down", "effect": "NoExecute"});
-    let taint = Patch::Merge(json!({"spec": {"taints": [taint]}}));
-    world.nodes.patch(&world.full("a"), &PatchParams::default(), &taint).await.unwrap();
+    take_out_of_service(&world, "a").await;
     world.lists("b", &[&disk]).await;
     world.lists("a", &[]).await;
 }
