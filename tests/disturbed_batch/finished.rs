@@ -12,8 +12,8 @@ use super::support::cron_jobs::{end, minutes_ago};
 use super::support::eventually;
 use super::support::jobs::{self, job};
 
-/// Finished Jobs, those that must be deleted and those that must stay. No garbage collector runs, so that a Job which is being
-/// deleted can still be read.
+/// Finished Jobs. Some must be deleted, and the others must stay. No garbage collector runs, so that the test can still read a Job
+/// that is being deleted.
 pub(super) struct Finished {
     client: kube::Client,
     jobs: Api<Job>,

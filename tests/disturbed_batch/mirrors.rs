@@ -100,7 +100,7 @@ impl Mirrors {
         (0..SERVICES).map(name).filter(|name| mirrored.get(name) != wanted.get(name)).collect()
     }
 
-    /// Checks that, of each service, no slice was ever made beside those that the Endpoints need.
+    /// Checks that each service has never had more slices than its Endpoints need.
     pub(super) async fn were_made_once(&self) {
         let mut slices = BTreeMap::<String, usize>::new();
         for meta in self.record.ever().await {

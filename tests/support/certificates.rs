@@ -51,7 +51,7 @@ impl Authority {
         self.folder.path().join(name)
     }
 
-    /// The flags that make the authority that of one signer, or of all.
+    /// The flags that give this authority to one signer, which `infix` names, or to all signers if it is empty.
     pub fn flags(&self, infix: &str) -> [String; 2] {
         ["cert", "key"].map(|kind| {
             let file = self.file(if kind == "cert" { "ca.crt" } else { "ca.key" });

@@ -21,8 +21,8 @@ pub(crate) struct Function {
     group: Option<Group>,
 }
 
-/// The functions by their names, in order; `Roles` of those that share one are put together. What LLVM adds behind a dot does not
-/// belong to a name.
+/// Returns the functions sorted by name. Functions of the same name become one, with the roles of all of them. The suffix
+/// (`.llvm.…`) that LLVM appends to some names does not count.
 pub(crate) fn functions<'a>(symbols: impl Iterator<Item = (&'a str, u64, Roles)>) -> Vec<Function> {
     let mut found: BTreeMap<String, (u64, Roles)> = BTreeMap::new();
     for (name, size, roles) in symbols {

@@ -21,7 +21,7 @@ impl AccessReview {
         Self::new("subjectaccessreviews", "SubjectAccessReview", spec)
     }
 
-    /// Asks about the user as whom the question is sent. `spec` is a `SelfSubjectAccessReviewSpec`.
+    /// Asks about the user that sends the question. `spec` is a `SelfSubjectAccessReviewSpec`.
     pub fn of_caller(spec: &Value) -> Self {
         Self::new("selfsubjectaccessreviews", "SelfSubjectAccessReview", spec)
     }

@@ -366,7 +366,7 @@ impl ResourceClient {
         content: Option<Content>,
     ) -> Result<Answer, SyncError> {
         let what = || format!("{doing} {} {key}{}", self.kind, suffix.split('?').next().unwrap_or_default());
-        // A name of somebody's reference must not make the path that of another object.
+        // Users write names and namespaces into references. None of them may turn the path into that of another object.
         let segment = |of: &str, text: &str| {
             path_segment(text)
                 .map_err(|why| SyncError::Failed(format!("{}: invalid {of} {text:?}: [{why}]", what())))

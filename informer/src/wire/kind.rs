@@ -131,6 +131,9 @@ impl<S: Selection> fmt::Debug for View<S> {
 /// [`projection!`](crate::projection) of that field. Several groups may look into one field, which is read once for all of
 /// them. A group can also be any other [`FieldValue`](crate::wire::FieldValue), which then gets the field as a whole.
 ///
+/// A group that takes more than [`INLINE`](crate::wire::slot::INLINE) bytes must be `PartialEq`, as projections are: an object
+/// has a pointer to it, and holds nothing for its default value.
+///
 /// ```
 /// use steersman_informer::{Interned, kind, projection};
 ///

@@ -22,7 +22,7 @@ impl OnePodVolumes {
     /// pod must not overlap.
     ///
     /// # Errors
-    /// That of `in_use` if another pod has the volume, or that of `mount`.
+    /// If another pod has the volume, the refusal that `in_use` makes; otherwise that of `mount`.
     pub(super) fn mount<T>(
         &self,
         volume: &str,

@@ -21,7 +21,8 @@ pub(super) enum Claims {
     Binding,
 }
 
-/// Reads the pod's claims, and writes what binds those that wait for their first pod. `others` are the pods on the node.
+/// Reads the pod's claims, and starts the binding of those that wait for their first pod. `others` are the other pods on the
+/// node.
 ///
 /// # Errors
 /// Why the pod can't be bound.
