@@ -9,7 +9,7 @@ use steersman_api::Meta;
 use super::{FieldValue, Object};
 
 /// A group of a kind's fields. The cache keeps it only if a user asked for it before the start.
-pub trait Group: FieldValue {
+pub trait Group: FieldValue + Clone + fmt::Debug + PartialEq {
     /// The kind whose fields these are.
     type Kind: Object;
     /// The group's bit in a [`GroupSet`](super::groups::GroupSet).
@@ -131,8 +131,8 @@ impl<S: Selection> fmt::Debug for View<S> {
 /// [`projection!`](crate::projection) of that field. Several groups may look into one field, which is read once for all of
 /// them. A group can also be any other [`FieldValue`](crate::wire::FieldValue), which then gets the field as a whole.
 ///
-/// A group that takes more than [`INLINE`](crate::wire::slot::INLINE) bytes must be `PartialEq`, as projections are: an object
-/// has a pointer to it, and holds nothing for its default value.
+/// A group must be `Clone`, `Debug` and `PartialEq`, as projections are. An object holds nothing for a group with its default
+/// value: [`packed`](crate::wire::packed) says what the others cost.
 ///
 /// ```
 /// use steersman_informer::{Interned, kind, projection};
@@ -163,14 +163,31 @@ macro_rules! kind {
         #[derive(Debug)]
         $visibility struct $name {
             meta: $crate::Meta,
-            /// The groups that the cache keeps.
-            groups: $crate::wire::groups::GroupSet,
-            $( $field: $crate::kind!(@slot $type), )*
+            groups: $crate::wire::packed::Packed<<$name as $crate::wire::packed::Packs>::Group>,
         }
 
-        $crate::kind!(@groups $name, 0, $( $field: $type, )*);
-
         const _: () = {
+            /// A group that an object holds.
+            #[derive(Clone, Debug)]
+            #[allow(non_camel_case_types, reason = "the variants have the names of the groups")]
+            $visibility enum HeldGroup {
+                $( $field($crate::kind!(@slot $type)), )*
+            }
+
+            impl $crate::wire::packed::HeldGroup for HeldGroup {
+                fn heap_bytes(&self) -> usize {
+                    match self {
+                        $( Self::$field(slot) => $crate::wire::packed::Slot::heap_bytes(slot), )*
+                    }
+                }
+            }
+
+            impl $crate::wire::packed::Packs for $name {
+                type Group = HeldGroup;
+            }
+
+            $crate::kind!(@groups $name, 0, $( $field: $type, )*);
+
             #[derive(Default)]
             struct Wire {
                 meta: $crate::wire::meta::WireMeta,
@@ -223,10 +240,16 @@ macro_rules! kind {
 
             impl ::std::convert::From<Wire> for $name {
                 fn from(wire: Wire) -> Self {
+                    let held = 0 $( | $crate::wire::packed::held(&wire.$field) )*;
+                    let mut groups = ::std::vec::Vec::with_capacity(held.count_ones() as usize);
+                    $( if held & <$type as $crate::wire::Group>::BIT != 0 {
+                        groups.extend(wire.$field.map(|group| {
+                            HeldGroup::$field($crate::wire::packed::Slot::new(group))
+                        }));
+                    } )*
                     Self {
                         meta: wire.meta.into(),
-                        groups: wire.groups,
-                        $( $field: $crate::wire::slot::Slot::new(wire.$field), )*
+                        groups: $crate::wire::packed::Packed::new(wire.groups, held, groups.into()),
                     }
                 }
             }
@@ -265,19 +288,18 @@ macro_rules! kind {
                 }
 
                 fn with_meta(&self, meta: $crate::Meta) -> Self {
-                    Self { meta, groups: self.groups, $( $field: self.$field.clone(), )* }
+                    Self { meta, groups: self.groups.clone() }
                 }
 
                 fn heap_bytes(&self) -> usize {
-                    $crate::wire::meta_bytes(&self.meta)
-                        $( + $crate::wire::slot::Slot::heap_bytes(&self.$field) )*
+                    $crate::wire::meta_bytes(&self.meta) + self.groups.heap_bytes()
                 }
             }
         };
     };
     (@slot $type:ty) => {
-        <$crate::wire::slot::Choice<{ ::std::mem::size_of::<::std::option::Option<$type>>() > $crate::wire::slot::INLINE }>
-            as $crate::wire::slot::Choose<$type>>::Slot
+        <$crate::wire::packed::Choice<{ ::std::mem::size_of::<$type>() > $crate::wire::packed::INLINE }>
+            as $crate::wire::packed::Choose<$type>>::Slot
     };
     (@groups $name:ident, $bit:expr, ) => {};
     (@groups $name:ident, $bit:expr, $field:ident : $type:ty, $($rest:tt)*) => {
@@ -286,8 +308,10 @@ macro_rules! kind {
             const BIT: u64 = 1 << ($bit);
             fn of(object: &$name) -> ::std::option::Option<&Self> {
                 static EMPTY: ::std::sync::LazyLock<$type> = ::std::sync::LazyLock::new(::std::default::Default::default);
-                let is_kept = object.groups & <Self as $crate::wire::Group>::BIT != 0;
-                $crate::wire::slot::Slot::get(&object.$field).or_else(|| is_kept.then(|| &*EMPTY))
+                match object.groups.get(<Self as $crate::wire::Group>::BIT) {
+                    Some(HeldGroup::$field(slot)) => Some($crate::wire::packed::Slot::get(slot)),
+                    _ => object.groups.keeps(<Self as $crate::wire::Group>::BIT).then(|| &*EMPTY),
+                }
             }
         }
         $crate::kind!(@groups $name, $bit + 1, $($rest)*);
