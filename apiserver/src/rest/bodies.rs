@@ -1,24 +1,36 @@
-//! The memory that the bodies of all requests under way take together.
+//! The memory that the bodies of all requests under way take together, with a fair share for each user.
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Counts the bytes of all bodies that are held. Clones count together.
+///
+/// A user may hold as much as is left to all others: alone half of the limit, and where `n` users take all that they can, each a
+/// part in `n + 1`. So users who fill their shares always leave one to the next user.
 #[derive(Clone)]
 pub(crate) struct Bodies {
     limit: usize,
-    held: Arc<AtomicUsize>,
+    held: Arc<Mutex<HeldBytes>>,
+}
+
+#[derive(Default)]
+struct HeldBytes {
+    all: usize,
+    /// Only users who hold something.
+    by_user: HashMap<Arc<str>, usize>,
 }
 
 /// The bytes of one request's body, counted until this is dropped.
 pub(crate) struct Held {
     of: Bodies,
+    user: Arc<str>,
     bytes: usize,
 }
 
@@ -33,9 +45,9 @@ impl Bodies {
         Self { limit, held: Arc::default() }
     }
 
-    /// The account of a request of whose body nothing has arrived yet.
-    pub(crate) fn begin(&self) -> Held {
-        Held { of: self.clone(), bytes: 0 }
+    /// The account of a user's request, of whose body nothing has arrived yet.
+    pub(crate) fn begin(&self, user: &str) -> Held {
+        Held { of: self.clone(), user: user.into(), bytes: 0 }
     }
 }
 
@@ -43,8 +55,17 @@ impl Held {
     /// Counts bytes that have arrived. They are counted as they come, and not as they are announced: what a client announces
     /// and does not send keeps no other client out.
     fn add(&mut self, bytes: usize) -> Result<(), Full> {
-        let add = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.of.limit);
-        self.of.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).map_err(|_| Full)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let mut held = self.of.held.lock();
+        let all = held.all.checked_add(bytes).filter(|all| *all <= self.of.limit).ok_or(Full)?;
+        let own = held.by_user.get(&self.user).copied().unwrap_or(0) + bytes;
+        if own > self.of.limit - all {
+            return Err(Full);
+        }
+        held.all = all;
+        held.by_user.insert(Arc::clone(&self.user), own);
         self.bytes += bytes;
         Ok(())
     }
@@ -52,7 +73,17 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.of.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        if self.bytes == 0 {
+            return;
+        }
+        let mut held = self.of.held.lock();
+        held.all -= self.bytes;
+        if let Some(own) = held.by_user.get_mut(&self.user) {
+            *own -= self.bytes;
+            if *own == 0 {
+                held.by_user.remove(&self.user);
+            }
+        }
     }
 }
 
@@ -104,17 +135,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_held_up_to_the_limit_over_all_bodies_until_their_requests_end() {
+    fn a_user_may_hold_as_much_as_is_left_to_all_others() {
+        let bodies = Bodies::limited_to(12);
+        let (mut hog, mut again) = (bodies.begin("hog"), bodies.begin("hog"));
+        hog.add(4).unwrap();
+        again.add(2).unwrap();
+        // Alone, a half; it has that in two requests.
+        assert_eq!(again.add(1), Err(Full));
+        let mut second = bodies.begin("second");
+        second.add(3).unwrap();
+        assert_eq!(second.add(1), Err(Full));
+        bodies.begin("third").add(1).unwrap();
+        drop(hog);
+        second.add(2).unwrap();
+    }
+
+    #[test]
+    fn users_who_take_all_they_can_leave_something_to_the_next_one() {
+        let bodies = Bodies::limited_to(1 << 20);
+        let mut hogs: Vec<Held> = (0..8).map(|number| bodies.begin(&format!("hog-{number}"))).collect();
+        // Each takes what it can, again and again.
+        for _ in 0..64 {
+            hogs.iter_mut().for_each(|hog| while hog.add(1 << 10).is_ok() {});
+        }
+        bodies.begin("next").add(1 << 10).unwrap();
+    }
+
+    #[test]
+    fn bytes_count_until_their_request_ends() {
         let bodies = Bodies::limited_to(10);
-        let (mut one, mut other) = (bodies.begin(), bodies.begin());
-        one.add(4).unwrap();
-        other.add(6).unwrap();
-        assert_eq!(one.add(1), Err(Full));
-        drop(other);
-        one.add(6).unwrap();
+        let mut one = bodies.begin("one");
+        one.add(5).unwrap();
+        assert_eq!(bodies.begin("one").add(usize::MAX), Err(Full));
         drop(one);
-        bodies.begin().add(10).unwrap();
-        assert_eq!(bodies.begin().add(usize::MAX), Err(Full));
-        assert_eq!(bodies.held.load(Ordering::Relaxed), 0);
+        let held = bodies.held.lock();
+        assert_eq!((held.all, held.by_user.len()), (0, 0));
     }
 }
