@@ -1,5 +1,6 @@
 //! The open connections, and which of them is closed when there is no room for a new one.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::IpAddr;
@@ -101,15 +102,30 @@ impl Guests {
     }
 }
 
-/// Chooses the connection that must make room. Only connections whose clients have not authenticated themselves are candidates,
-/// and of these only those from the origin that has the most of them: a flood from one address displaces only itself. The one
-/// that has been idle longest is chosen; a busy one only if none is idle.
+/// Chooses the connection that must make room:
+///
+/// - That of a client which has not authenticated itself, if there is any: from the origin that has the most of them, the one
+///   that has been idle longest; a busy one only if none is idle.
+/// - Otherwise the one that has been idle longest, from the origin that has the most connections of those with an idle one. Any
+///   user with a token can have known connections, and must not keep the others out.
+///
+/// So a flood from one address displaces only itself. A connection of a known client is not chosen while it has a request.
 fn least<T>(all: impl Iterator<Item = (T, Standing)>) -> Option<T> {
-    let strangers: Vec<_> = all.filter(|(_, standing)| !standing.is_known).collect();
-    let origins: Origins = strangers.iter().map(|(_, standing)| standing.origin).collect();
+    let (known, strangers): (Vec<_>, Vec<_>) = all.partition(|(_, standing)| standing.is_known);
+    let origins = origins(&strangers);
     let candidates = strangers.into_iter().filter(|(_, standing)| origins.is_largest(standing.origin));
-    let first = candidates.min_by_key(|(_, standing)| (standing.idle_since.is_none(), standing.idle_since));
-    first.map(|(stranger, _)| stranger)
+    let stranger =
+        candidates.min_by_key(|(_, standing)| (standing.idle_since.is_none(), standing.idle_since));
+    let origins = self::origins(&known);
+    let idle = known.into_iter().filter(|(_, standing)| standing.idle_since.is_some());
+    let first = stranger.or_else(|| {
+        idle.min_by_key(|(_, standing)| (Reverse(origins.count(standing.origin)), standing.idle_since))
+    });
+    first.map(|(guest, _)| guest)
+}
+
+fn origins<T>(all: &[(T, Standing)]) -> Origins {
+    all.iter().map(|(_, standing)| standing.origin).collect()
 }
 
 #[cfg(test)]
@@ -119,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stranger_that_has_been_idle_longest_goes_first_and_known_clients_never() {
+    fn strangers_make_room_first_then_the_connection_that_has_been_idle_longest() {
         let began = Instant::now();
         let origin = |last| Origin::of([10, 0, 0, last].into());
         let idle_at = |is_known, last, seconds| Standing {
@@ -131,7 +147,12 @@ mod tests {
         let busy = |is_known| Standing { is_known, origin: origin(1), idle_since: None };
         for (all, expected) in [
             (vec![], None),
-            (vec![idle(true, 0), busy(true)], None),
+            (vec![busy(true), busy(true)], None),
+            (vec![busy(true), idle(true, 1), idle(true, 0)], Some(2)),
+            (vec![idle_at(true, 2, 0), idle(true, 2), idle(true, 1)], Some(2)),
+            // Busy connections count, too.
+            (vec![idle_at(true, 2, 0), busy(true), idle(true, 1)], Some(2)),
+            (vec![idle_at(true, 2, 0), busy(true), busy(true)], Some(0)),
             (vec![idle(true, 0), idle(false, 2), idle(false, 1), busy(false)], Some(2)),
             (vec![idle(true, 0), busy(false)], Some(1)),
             (vec![idle_at(false, 2, 0), idle(false, 2), idle(false, 1)], Some(2)),

@@ -42,6 +42,9 @@ use crate::rest::{ApiServer, Endless, Reset};
 
 /// Maximum number of concurrent requests on a connection over HTTP/2. Upstream's number.
 const STREAMS: u32 = 100;
+/// The largest head of a request over HTTP/1, in bytes: what each client can make the server hold before it says who it is. The
+/// command of `kubectl exec` is part of it. hyper's own limit is 408 KiB; over HTTP/2 it is 16 KiB.
+const HEAD: usize = 64 * 1024;
 /// Minimum time between two log lines about connections that can't be accepted.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
 /// After how long without a packet the system probes a peer, and how often. Upstream's figures.
@@ -239,7 +242,7 @@ impl Serving {
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         // `activity` bounds that time: a connection without a whole head counts as idle.
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HEAD);
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
         if let Some(limits) = limits {
             builder.http2().keep_alive_interval(limits.ping).keep_alive_timeout(limits.pong);

@@ -346,7 +346,7 @@ async fn a_flood_from_one_address_displaces_no_stranger_from_another() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_is_closed_and_harms_no_other() {
+async fn one_connection_too_many_closes_the_one_that_has_been_idle_longest() {
     let manner = Manner { limits: Some(Limits { connections: 2, ..Limits::default() }), tls: None };
     let listening = Listening::open(serving().server, (LOCAL, 0).into(), manner).await.unwrap();
     let connect = || TcpStream::connect(listening.address());
@@ -354,14 +354,32 @@ async fn one_connection_too_many_is_closed_and_harms_no_other() {
     for stream in [&mut first, &mut second] {
         assert!(ask(stream).await.starts_with("HTTP/1.1 200 "));
     }
+    let mut third = connect().await.unwrap();
+    assert!(ask(&mut third).await.starts_with("HTTP/1.1 200 "));
+    let end = first.read(&mut [0; 8]).await;
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    assert!(ask(&mut second).await.starts_with("HTTP/1.1 200 "));
+    listening.close().await;
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_closed_while_all_others_have_requests() {
+    let manner = Manner { limits: Some(Limits { connections: 1, ..Limits::default() }), tls: None };
+    let listening = Listening::open(serving().server, (LOCAL, 0).into(), manner).await.unwrap();
+    let connect = || TcpStream::connect(listening.address());
+    let mut watching = connect().await.unwrap();
+    let watch = b"GET /api/v1/namespaces?watch=true HTTP/1.1\r\nhost: a\r\n\r\n";
+    watching.write_all(watch).await.unwrap();
+    let mut head = [0; 12];
+    watching.read_exact(&mut head).await.unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
     for _ in 0..3 {
-        let mut third = connect().await.unwrap();
-        let end = third.read(&mut [0; 8]).await;
+        let mut next = connect().await.unwrap();
+        let end = next.read(&mut [0; 8]).await;
         assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
     }
-    assert!(ask(&mut first).await.starts_with("HTTP/1.1 200 "));
-    drop(second);
-    // The end of the second is noticed before long.
+    drop(watching);
+    // The end of the watch is noticed before long.
     let took = async {
         loop {
             let mut third = connect().await.unwrap();
