@@ -150,11 +150,11 @@ impl Address {
     async fn get(&self) -> Result<Bytes, Error> {
         let mut uri: Uri =
             self.config.url.parse().map_err(|error| Error::Address(http::Error::from(error)))?;
-        let first = uri.authority().cloned();
+        let first = uri.clone();
         for _ in 0..=REDIRECTS {
             let mut request = Request::get(uri.clone()).body(Empty::new()).map_err(Error::Address)?;
             // What the headers say may be secret: it is for nobody else.
-            if uri.authority() == first.as_ref() {
+            if is_same_origin(&uri, &first) {
                 request.headers_mut().extend(self.config.headers.clone());
             }
             let answer = self.client.request(request).await.map_err(|error| Error::Call(Box::new(error)))?;
@@ -173,6 +173,11 @@ impl Address {
         }
         Err(Error::Status(StatusCode::LOOP_DETECTED))
     }
+}
+
+/// Whether both are on one server, and reached the same way: over HTTP, everybody on the way could read what is sent.
+fn is_same_origin(one: &Uri, other: &Uri) -> bool {
+    one.scheme() == other.scheme() && one.authority() == other.authority()
 }
 
 /// Where an answer points, which may be said as a path on the same server.

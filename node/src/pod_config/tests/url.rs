@@ -91,3 +91,17 @@ async fn an_answer_that_did_not_change_is_not_read_again() {
     assert_eq!(address.ask().await.unwrap().unwrap().len(), 1);
     assert!(address.ask().await.unwrap().is_none());
 }
+
+#[test]
+fn secret_headers_go_to_the_configured_server_alone() {
+    let first: Uri = "https://manifests:8443/pods".parse().unwrap();
+    for (location, expected) in [
+        ("/elsewhere", true),
+        ("https://manifests:8443/elsewhere", true),
+        ("http://manifests:8443/pods", false),
+        ("https://manifests/pods", false),
+        ("https://others:8443/pods", false),
+    ] {
+        assert_eq!(is_same_origin(&resolved(&first, location).unwrap(), &first), expected, "{location}");
+    }
+}
