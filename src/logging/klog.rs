@@ -159,8 +159,8 @@ impl Fields<'_> {
 
     fn text(&mut self, field: &Field, text: &str) {
         self.write(field, |line, format| match format {
-            // Lists are told as they are.
-            Format::Text if text.starts_with('[') => line.write_str(text),
+            // Lists are told as they are; but what has a line break could pass for a line of its own.
+            Format::Text if text.starts_with('[') && !text.contains(char::is_control) => line.write_str(text),
             Format::Text => write!(line, "{text:?}"),
             Format::Json => json_text(line, text),
         });
@@ -230,6 +230,7 @@ mod tests {
             let error = io::Error::other("no \"luck\"");
             tracing::warn!(%error, failures = 2, again = true, "Sync failed");
             tracing::debug!(caches = ?["pods"], "Waiting");
+            tracing::info!(server = "[\nE1128 10:00:00.000000 1 forged] \"It fails\"", "Odd");
         });
         let text = String::from_utf8(buffer.0.lock().clone()).unwrap();
         text.lines().map(str::to_owned).collect()
@@ -249,6 +250,7 @@ mod tests {
              err=\"no \\\"luck\\\"\" failures=2 again=true"
         );
         assert!(lines[1].starts_with('I') && lines[1].ends_with("caches=[\"pods\"]"), "{}", lines[1]);
+        assert_eq!(lines.len(), 3, "a value begins a line of its own: {lines:?}");
     }
 
     #[test]
