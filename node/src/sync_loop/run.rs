@@ -43,6 +43,8 @@ const HOUSEKEEPING_WARNING: Duration = Duration::from_secs(1);
 const SETTLES_AFTER: Duration = Duration::from_secs(10);
 /// How long the loop rests while the runtime is not well: at first, and at most.
 const REST: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// How long after the start the runtime and the PLEG may be unknown without a warning. On an idle machine that takes 100 ms.
+const STARTS_WITHIN: Duration = Duration::from_secs(3);
 /// A loop that was not begun anew for so long is stuck (upstream: twice the resync interval, five minutes at least).
 const STUCK_AFTER: Duration = Duration::from_secs(300);
 
@@ -168,11 +170,11 @@ impl SyncLoop {
             settles: None,
         };
         let mut rest = REST.0;
-        // At its very start nothing is known to be well yet.
-        let (mut begun, mut entered) = (false, false);
+        let (began, mut entered) = (Instant::now(), false);
         while !stop.is_cancelled() {
             if let Some(errors) = self.parts.runtime.errors() {
-                match std::mem::replace(&mut begun, true) {
+                // At the start, nothing is known to be well yet.
+                match entered || began.elapsed() >= STARTS_WITHIN {
                     true => tracing::warn!(errors, "Skipping pod synchronization"),
                     false => tracing::debug!(errors, "Skipping pod synchronization"),
                 }
@@ -180,7 +182,7 @@ impl SyncLoop {
                 rest = (rest * 2).min(REST.1);
                 continue;
             }
-            (rest, begun) = (REST.0, true);
+            rest = REST.0;
             if !std::mem::replace(&mut entered, true) {
                 round.settles = Some(Instant::now() + SETTLES_AFTER);
             }
