@@ -123,7 +123,7 @@ counters() {
 # messages FROM: the log's most frequent messages after that line, without what differs from one to the next.
 messages() {
   tail -n "+$(($1 + 1))" "$state/steersman.log" | sed -E 's/^[IWEF][0-9]{4} [0-9:.]+ +[0-9]+ ([^ ]+\])/\1/; s/[0-9]+/N/g' |
-    cut -c 1-150 | sort | uniq -c | sort -rn | head -n 4
+    cut -c 1-150 | sort | uniq -c | sort -rn | sed -n 1,4p
 }
 
 # suffer NAME FAULT: one fault and the recovery. Appends a line to $state/NAME.table.
@@ -166,7 +166,7 @@ suffer() {
   if [ "$name" = steersman ]; then
     { printf '\n%s\n' "$fault"; messages "$before_lines"
       join -j 1 -a 2 -e 0 -o 0,1.2,2.2 "$state/before" "$state/after" | awk '$3 > $2 {print "  " $1, "+" $3 - $2}' |
-        sort -t+ -k2 -rn | head -n 8; } >>"$state/seen"
+        sort -t+ -k2 -rn | sed -n 1,8p; } >>"$state/seen"
   fi
   # The next fault begins with an empty namespace and a manager at rest.
   api DELETE /apis/apps/v1/namespaces/sick/deployments >/dev/null
