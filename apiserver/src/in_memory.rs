@@ -66,8 +66,8 @@ where
     // What is asked has an end, even where the answer has none.
     let until = until.or_else(|| Deadline::after(server.settings().request_timeout));
     // Its bytes count until the request is answered.
-    let user = parts.extensions.get::<Identity>().map_or("", |who| &who.user);
-    let mut held = server.bodies().begin(user);
+    let who = parts.extensions.get::<Identity>().expect("an admitted request must have an identity");
+    let mut held = server.bodies().begin(&who.user);
     let body = std::pin::pin!(Limited::new(body, limit));
     let reading = async {
         match takes_body(&parts) {

@@ -1061,7 +1061,7 @@ fn a_group_that_a_cache_does_not_keep_or_that_is_empty_takes_next_to_no_room() {
     for pod in decoded::<Pod>(&pod, u64::MAX) {
         assert_eq!(SelinuxMounts::of(&pod), Some(&SelinuxMounts::default()));
         assert_eq!(Placement::of(&pod).unwrap().node, "n");
-        // The one group that says something.
+        // `Placement` alone differs from its default.
         let beside_metadata = pod.heap_bytes() - meta_bytes(pod.meta());
         assert!(beside_metadata <= 24 + Placement::of(&pod).unwrap().heap_bytes(), "{beside_metadata}");
     }

@@ -159,7 +159,7 @@ impl Fields<'_> {
 
     fn text(&mut self, field: &Field, text: &str) {
         self.write(field, |line, format| match format {
-            // Lists are told as they are; but what has a line break could pass for a line of its own.
+            // Lists are written unquoted, unless a control character in them could start a forged line.
             Format::Text if text.starts_with('[') && !text.contains(char::is_control) => line.write_str(text),
             Format::Text => write!(line, "{text:?}"),
             Format::Json => json_text(line, text),

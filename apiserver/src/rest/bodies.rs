@@ -12,8 +12,8 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Counts the bytes of all bodies that are held. Clones count together.
 ///
-/// A user may hold as much as is left to all others: alone half of the limit, and where `n` users take all that they can, each a
-/// part in `n + 1`. So users who fill their shares always leave one to the next user.
+/// A user may hold at most as many bytes as remain free. One user alone gets half of the limit, and `n` users that hold as much
+/// as they can get `1 / (n + 1)` of it each, so the same share remains for the next user.
 #[derive(Clone)]
 pub(crate) struct Bodies {
     limit: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Bodies {
 #[derive(Default)]
 struct HeldBytes {
     all: usize,
-    /// Only users who hold something.
+    /// Has no entry for a user that holds nothing.
     by_user: HashMap<Arc<str>, usize>,
 }
 
@@ -73,9 +73,6 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if self.bytes == 0 {
-            return;
-        }
         let mut held = self.of.held.lock();
         held.all -= self.bytes;
         if let Some(own) = held.by_user.get_mut(&self.user) {
@@ -135,12 +132,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_may_hold_as_much_as_is_left_to_all_others() {
+    fn a_user_may_hold_as_many_bytes_as_remain_free() {
         let bodies = Bodies::limited_to(12);
         let (mut hog, mut again) = (bodies.begin("hog"), bodies.begin("hog"));
         hog.add(4).unwrap();
         again.add(2).unwrap();
-        // Alone, a half; it has that in two requests.
+        // Half of the limit, in two requests.
         assert_eq!(again.add(1), Err(Full));
         let mut second = bodies.begin("second");
         second.add(3).unwrap();
@@ -151,10 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn users_who_take_all_they_can_leave_something_to_the_next_one() {
+    fn users_that_hold_as_much_as_they_can_leave_a_share_for_the_next_one() {
         let bodies = Bodies::limited_to(1 << 20);
         let mut hogs: Vec<Held> = (0..8).map(|number| bodies.begin(&format!("hog-{number}"))).collect();
-        // Each takes what it can, again and again.
         for _ in 0..64 {
             hogs.iter_mut().for_each(|hog| while hog.add(1 << 10).is_ok() {});
         }

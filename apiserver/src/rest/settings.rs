@@ -22,8 +22,8 @@ pub struct Settings {
     pub quota_backend_bytes: u64,
     /// The largest body that is read, in bytes. Default: 3 MiB, as upstream.
     pub body_limit: usize,
-    /// How many bytes of bodies are held at a time, of all requests under way: one that would go beyond gets 429 and may try
-    /// again. A user may hold as much as is left to all others, so at most half. Default: 64 MiB.
+    /// Maximum number of bytes that the bodies of all requests hold together. A user may hold at most as many as remain free. A
+    /// request that would exceed either limit gets 429. Default: 64 MiB.
     pub bodies_limit: usize,
     /// How long a request may take that is no watch, log or stream, with reading its body: then it is refused with 504, and may
     /// have done what it should all the same. Default: 60 seconds, as upstream; with a

@@ -102,30 +102,20 @@ impl Guests {
     }
 }
 
-/// Chooses the connection that must make room:
-///
-/// - That of a client which has not authenticated itself, if there is any: from the origin that has the most of them, the one
-///   that has been idle longest; a busy one only if none is idle.
-/// - Otherwise the one that has been idle longest, from the origin that has the most connections of those with an idle one. Any
-///   user with a token can have known connections, and must not keep the others out.
-///
-/// So a flood from one address displaces only itself. A connection of a known client is not chosen while it has a request.
+/// Chooses the connection that must make room. The candidates are the connections of unauthenticated clients or, if there are
+/// none, the idle ones of authenticated clients: a user with a token may open any number and must not lock out the others.
+/// Among the candidates, the origin with the most connections loses the one that has been idle longest, so a flood from one
+/// address displaces only itself. An unauthenticated client's busy connection is chosen only if none of that origin is idle.
 fn least<T>(all: impl Iterator<Item = (T, Standing)>) -> Option<T> {
     let (known, strangers): (Vec<_>, Vec<_>) = all.partition(|(_, standing)| standing.is_known);
-    let origins = origins(&strangers);
-    let candidates = strangers.into_iter().filter(|(_, standing)| origins.is_largest(standing.origin));
-    let stranger =
-        candidates.min_by_key(|(_, standing)| (standing.idle_since.is_none(), standing.idle_since));
-    let origins = self::origins(&known);
-    let idle = known.into_iter().filter(|(_, standing)| standing.idle_since.is_some());
-    let first = stranger.or_else(|| {
-        idle.min_by_key(|(_, standing)| (Reverse(origins.count(standing.origin)), standing.idle_since))
+    let all = if strangers.is_empty() { known } else { strangers };
+    let origins: Origins = all.iter().map(|(_, standing)| standing.origin).collect();
+    let candidates =
+        all.into_iter().filter(|(_, standing)| !standing.is_known || standing.idle_since.is_some());
+    let first = candidates.min_by_key(|(_, standing)| {
+        (Reverse(origins.count(standing.origin)), standing.idle_since.is_none(), standing.idle_since)
     });
     first.map(|(guest, _)| guest)
-}
-
-fn origins<T>(all: &[(T, Standing)]) -> Origins {
-    all.iter().map(|(_, standing)| standing.origin).collect()
 }
 
 #[cfg(test)]

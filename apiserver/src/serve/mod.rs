@@ -42,8 +42,8 @@ use crate::rest::{ApiServer, Endless, Reset};
 
 /// Maximum number of concurrent requests on a connection over HTTP/2. Upstream's number.
 const STREAMS: u32 = 100;
-/// The largest head of a request over HTTP/1, in bytes: what each client can make the server hold before it says who it is. The
-/// command of `kubectl exec` is part of it. hyper's own limit is 408 KiB; over HTTP/2 it is 16 KiB.
+/// Maximum size of a request's head over HTTP/1, in bytes. The server buffers it before it authenticates the client. The query
+/// of `kubectl exec` has the whole command, so 16 KiB, hyper's limit over HTTP/2, would be too little; hyper's own is 408 KiB.
 const HEAD: usize = 64 * 1024;
 /// Minimum time between two log lines about connections that can't be accepted.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);

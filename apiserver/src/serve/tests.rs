@@ -280,11 +280,22 @@ fn guarded(folder: &std::path::Path) -> ApiServer {
     ApiServer::open(Settings::default(), folder, opened, access, Signer::fleeting(), outbound).unwrap()
 }
 
+/// Serves at most so many connections.
+async fn limited(server: ApiServer, connections: usize) -> Listening {
+    let manner = Manner { limits: Some(Limits { connections, ..Limits::default() }), tls: None };
+    Listening::open(server, (LOCAL, 0).into(), manner).await.unwrap()
+}
+
+/// Reads until the server closes the connection.
+async fn closed(stream: &mut TcpStream) {
+    let end = stream.read(&mut [0; 8]).await;
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+}
+
 #[tokio::test]
 async fn a_newcomer_takes_the_place_of_the_stranger_that_has_been_idle_longest() {
     let folder = tempfile::tempdir().unwrap();
-    let manner = Manner { limits: Some(Limits { connections: 3, ..Limits::default() }), tls: None };
-    let listening = Listening::open(guarded(folder.path()), (LOCAL, 0).into(), manner).await.unwrap();
+    let listening = limited(guarded(folder.path()), 3).await;
     let connect = || TcpStream::connect(listening.address());
     let (mut known, mut oldest, mut idle) =
         (connect().await.unwrap(), connect().await.unwrap(), connect().await.unwrap());
@@ -298,16 +309,14 @@ async fn a_newcomer_takes_the_place_of_the_stranger_that_has_been_idle_longest()
         answer.starts_with("HTTP/1.1 200 "),
         "a newcomer was turned away for an idle stranger: {answer:?}"
     );
-    let end = idle.read(&mut [0; 8]).await;
-    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    closed(&mut idle).await;
     for stream in [&mut known, &mut oldest] {
         assert!(ask(stream).await.starts_with("HTTP/1.1 200 "));
     }
-    // Whoever said once who it is stays, also where it is idle longer than strangers are.
+    // An authenticated client's connection stays, even if it has been idle for longer.
     let mut next = connect().await.unwrap();
     assert!(ask_with(&mut next, admin).await.starts_with("HTTP/1.1 200 "));
-    let end = oldest.read(&mut [0; 8]).await;
-    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    closed(&mut oldest).await;
     for stream in [&mut known, &mut newcomer, &mut next] {
         assert!(ask(stream).await.starts_with("HTTP/1.1 200 "));
     }
@@ -317,8 +326,7 @@ async fn a_newcomer_takes_the_place_of_the_stranger_that_has_been_idle_longest()
 #[tokio::test]
 async fn a_flood_from_one_address_displaces_no_stranger_from_another() {
     let folder = tempfile::tempdir().unwrap();
-    let manner = Manner { limits: Some(Limits { connections: 4, ..Limits::default() }), tls: None };
-    let listening = Listening::open(guarded(folder.path()), (LOCAL, 0).into(), manner).await.unwrap();
+    let listening = limited(guarded(folder.path()), 4).await;
     let connect = async |from: [u8; 4]| {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind((from, 0).into()).unwrap();
@@ -347,8 +355,7 @@ async fn a_flood_from_one_address_displaces_no_stranger_from_another() {
 
 #[tokio::test]
 async fn one_connection_too_many_closes_the_one_that_has_been_idle_longest() {
-    let manner = Manner { limits: Some(Limits { connections: 2, ..Limits::default() }), tls: None };
-    let listening = Listening::open(serving().server, (LOCAL, 0).into(), manner).await.unwrap();
+    let listening = limited(serving().server, 2).await;
     let connect = || TcpStream::connect(listening.address());
     let (mut first, mut second) = (connect().await.unwrap(), connect().await.unwrap());
     for stream in [&mut first, &mut second] {
@@ -356,16 +363,14 @@ async fn one_connection_too_many_closes_the_one_that_has_been_idle_longest() {
     }
     let mut third = connect().await.unwrap();
     assert!(ask(&mut third).await.starts_with("HTTP/1.1 200 "));
-    let end = first.read(&mut [0; 8]).await;
-    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    closed(&mut first).await;
     assert!(ask(&mut second).await.starts_with("HTTP/1.1 200 "));
     listening.close().await;
 }
 
 #[tokio::test]
 async fn one_connection_too_many_is_closed_while_all_others_have_requests() {
-    let manner = Manner { limits: Some(Limits { connections: 1, ..Limits::default() }), tls: None };
-    let listening = Listening::open(serving().server, (LOCAL, 0).into(), manner).await.unwrap();
+    let listening = limited(serving().server, 1).await;
     let connect = || TcpStream::connect(listening.address());
     let mut watching = connect().await.unwrap();
     let watch = b"GET /api/v1/namespaces?watch=true HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -375,11 +380,10 @@ async fn one_connection_too_many_is_closed_while_all_others_have_requests() {
     assert_eq!(&head, b"HTTP/1.1 200");
     for _ in 0..3 {
         let mut next = connect().await.unwrap();
-        let end = next.read(&mut [0; 8]).await;
-        assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+        closed(&mut next).await;
     }
     drop(watching);
-    // The end of the watch is noticed before long.
+    // The server notices the end of the watch a little later.
     let took = async {
         loop {
             let mut third = connect().await.unwrap();

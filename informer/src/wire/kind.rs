@@ -131,8 +131,8 @@ impl<S: Selection> fmt::Debug for View<S> {
 /// [`projection!`](crate::projection) of that field. Several groups may look into one field, which is read once for all of
 /// them. A group can also be any other [`FieldValue`](crate::wire::FieldValue), which then gets the field as a whole.
 ///
-/// A group must be `Clone`, `Debug` and `PartialEq`, as projections are. An object holds nothing for a group with its default
-/// value: [`packed`](crate::wire::packed) says what the others cost.
+/// A group must be `Clone`, `Debug` and `PartialEq`, as projections are. A group with its default value takes no memory;
+/// [`packed`](crate::wire::packed) says how much the others take.
 ///
 /// ```
 /// use steersman_informer::{Interned, kind, projection};
@@ -167,7 +167,7 @@ macro_rules! kind {
         }
 
         const _: () = {
-            /// A group that an object holds.
+            /// A group in the list of an object.
             #[derive(Clone, Debug)]
             #[allow(non_camel_case_types, reason = "the variants have the names of the groups")]
             $visibility enum HeldGroup {

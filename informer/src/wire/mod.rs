@@ -4,7 +4,8 @@
 //! - [`projection!`](crate::projection): declares a message of which only some fields are kept;
 //! - [`kind!`](crate::kind): declares a kind with its groups of fields, each kept only if a user of the cache asks for it;
 //! - [`groups`]: decodes an object, reading each part of it once for all kept groups;
-//! - [`packed`]: how a cached object holds its groups; [`object`]: the trait of all cached objects; [`meta`]: metadata; [`whole`]: objects kept whole;
+//! - [`packed`]: stores the groups of a cached object;
+//! - [`object`]: the trait of all cached objects; [`meta`]: metadata; [`whole`]: objects kept whole;
 //! - [`frames`]: splits the byte stream of a list or a watch into objects.
 
 pub mod frames;

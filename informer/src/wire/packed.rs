@@ -1,25 +1,24 @@
-//! How a cached object holds the groups of its fields, so that groups that say nothing take no room.
+//! Stores the groups of a cached object. Groups that the cache does not keep, or that have their default values, take no memory.
 //!
-//! A kind has a group for each thing that any controller reads. A cache keeps a few of them, and most objects have nothing in
-//! some of those: of a pod, there are 26 groups, and the caches of a typical pod hold six. So an object holds a list of just the
-//! groups that are kept and differ from their defaults. Each costs 24 bytes, and its own size besides if that is above
-//! [`INLINE`].
+//! A pod has 26 groups: one for each set of fields that some controller reads. A cache keeps a few of them, and most pods have
+//! default values in some of those. An object stores a list of the other groups. Each takes 24 bytes in the list, and its own
+//! size besides if that exceeds [`INLINE`].
 
 use std::fmt;
 
 use super::groups::GroupSet;
 use super::{FieldValue, Group};
 
-/// The size of the largest group that lies within the list, in bytes. Larger ones are behind a pointer.
+/// Maximum size of a group that is stored in the list itself, in bytes. The list has a pointer to a larger group.
 pub const INLINE: usize = 16;
 
-/// A kind whose objects hold packed groups. [`kind!`](crate::kind) implements it.
+/// A kind whose objects store packed groups. [`kind!`](crate::kind) implements it.
 pub trait Packs {
-    /// One group of an object: an enum with a variant for each group of the kind.
+    /// An enum with a variant for each group of the kind.
     type Group: HeldGroup;
 }
 
-/// A group that an object holds.
+/// A group in an object's list.
 pub trait HeldGroup: Clone + fmt::Debug + Send + Sync {
     /// The memory that the group holds beside its place in the list, in bytes.
     fn heap_bytes(&self) -> usize;
@@ -37,10 +36,10 @@ pub struct Packed<G> {
 }
 
 impl<G: HeldGroup> Packed<G> {
-    /// Packs groups: `groups` are those of `held`, in the order of their bits.
+    /// Packs `groups`, which has the group of each bit of `held`, in the order of the bits.
     ///
     /// # Panics
-    /// If their number differs from that of the bits.
+    /// If `groups` does not have one entry for each bit of `held`.
     pub fn new(kept: GroupSet, held: GroupSet, groups: Box<[G]>) -> Self {
         assert_eq!(held.count_ones() as usize, groups.len(), "each held group must have one bit");
         Self { kept, held, groups }
@@ -63,9 +62,9 @@ impl<G: HeldGroup> Packed<G> {
     }
 }
 
-/// The group's bit if an object must hold it: if it is kept, which is `Some`, and differs from its default.
-pub fn held<G: Group>(kept: &Option<G>) -> GroupSet {
-    if kept.as_ref().is_some_and(|group| *group != G::default()) { G::BIT } else { 0 }
+/// Returns the group's bit if an object must store the group, else 0. `group` is `None` if the cache does not keep it.
+pub fn held<G: Group>(group: &Option<G>) -> GroupSet {
+    if group.as_ref().is_some_and(|group| *group != G::default()) { G::BIT } else { 0 }
 }
 
 /// Chooses the slot for a group `T`: `LARGE` says whether it takes more room than [`INLINE`].
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn only_groups_that_say_something_take_room() {
+    fn groups_with_default_values_take_no_memory() {
         let none = Packed::<Text>::new(0b1111, 0, [].into());
         let two = Packed::new(0b1111, 0b1010, [Text("one"), Text("three")].into());
         assert_eq!((none.heap_bytes(), two.heap_bytes()), (0, 2 * size_of::<Text>() + 8));

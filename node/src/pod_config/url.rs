@@ -153,7 +153,7 @@ impl Address {
         let first = uri.clone();
         for _ in 0..=REDIRECTS {
             let mut request = Request::get(uri.clone()).body(Empty::new()).map_err(Error::Address)?;
-            // What the headers say may be secret: it is for nobody else.
+            // The headers may hold secrets, so only the configured server gets them.
             if is_same_origin(&uri, &first) {
                 request.headers_mut().extend(self.config.headers.clone());
             }
@@ -175,7 +175,7 @@ impl Address {
     }
 }
 
-/// Whether both are on one server, and reached the same way: over HTTP, everybody on the way could read what is sent.
+/// Whether both addresses have the same scheme, host and port. The scheme counts because HTTP would expose the headers.
 fn is_same_origin(one: &Uri, other: &Uri) -> bool {
     one.scheme() == other.scheme() && one.authority() == other.authority()
 }

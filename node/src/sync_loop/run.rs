@@ -43,7 +43,8 @@ const HOUSEKEEPING_WARNING: Duration = Duration::from_secs(1);
 const SETTLES_AFTER: Duration = Duration::from_secs(10);
 /// How long the loop rests while the runtime is not well: at first, and at most.
 const REST: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// How long after the start the runtime and the PLEG may be unknown without a warning. On an idle machine that takes 100 ms.
+/// How long after the start the loop does not warn that the runtime or the PLEG is not healthy. The PLEG's first relist takes
+/// some 100 ms on an idle machine, and longer on a busy one.
 const STARTS_WITHIN: Duration = Duration::from_secs(3);
 /// A loop that was not begun anew for so long is stuck (upstream: twice the resync interval, five minutes at least).
 const STUCK_AFTER: Duration = Duration::from_secs(300);
@@ -173,7 +174,7 @@ impl SyncLoop {
         let (began, mut entered) = (Instant::now(), false);
         while !stop.is_cancelled() {
             if let Some(errors) = self.parts.runtime.errors() {
-                // At the start, nothing is known to be well yet.
+                // The PLEG is not healthy before its first relist.
                 match entered || began.elapsed() >= STARTS_WITHIN {
                     true => tracing::warn!(errors, "Skipping pod synchronization"),
                     false => tracing::debug!(errors, "Skipping pod synchronization"),

@@ -83,7 +83,7 @@ async fn a_server_that_allows_fewer_streams_is_heeded() {
     assert_eq!(transport.connections(Traffic::Watch), 3);
 }
 
-/// Whether a request for this path has come.
+/// Whether the server has received a request for this path.
 fn has_come(server: &Server, path: &str) -> bool {
     server.connections().iter().any(|served| served.paths.iter().any(|known| known == path))
 }
