@@ -10,8 +10,6 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
-mod support;
-
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use support::autoscaling::{

@@ -9,8 +9,6 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
-mod support;
-
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};

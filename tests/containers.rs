@@ -18,7 +18,6 @@ mod drain;
 mod jobs;
 #[path = "containers/rollouts.rs"]
 mod rollouts;
-mod support;
 
 use std::path::PathBuf;
 

@@ -13,7 +13,6 @@
 mod furniture;
 #[path = "controller_identities/machines.rs"]
 mod machines;
-mod support;
 
 use std::collections::BTreeSet;
 

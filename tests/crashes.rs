@@ -7,7 +7,6 @@
 
 #[path = "crashes/failover.rs"]
 mod failover;
-mod support;
 #[path = "crashes/together.rs"]
 mod together;
 

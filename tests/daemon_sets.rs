@@ -4,8 +4,6 @@
 //! `STEERSMAN_TEST_MANAGER` names a kube-controller-manager to be tested in place of steersman.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail in this way")]
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -24,7 +22,7 @@ use support::{Cluster, eventually};
 const CONTROLLERS: &str = "--controllers=daemonset-controller";
 const QUICK: &[&str] = &[CONTROLLERS, "--kube-api-qps=1000", "--kube-api-burst=1000"];
 /// So few calls a second that a test sees the manager in the middle of its work.
-const SLOW: &[&str] = &[CONTROLLERS, "--kube-api-qps=20", "--kube-api-burst=10"];
+const SLOW: &[&str] = &[CONTROLLERS, "--kube-api-qps=5", "--kube-api-burst=5"];
 
 /// A cluster, without nodes at first, with a manager at work.
 struct Site {

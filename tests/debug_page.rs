@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
-mod support;
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -14,7 +12,7 @@ use support::{Cluster, eventually, until};
 use tokio::time::{sleep, timeout};
 
 /// How soon readiness shows a fault.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
 
 async fn report(manager: &Manager) -> Option<Value> {
     let (status, text) = manager.get("/debug/controllers?format=json").await?;

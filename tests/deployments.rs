@@ -8,8 +8,6 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
-mod support;
-
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;

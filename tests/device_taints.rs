@@ -8,8 +8,6 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
-mod support;
-
 use serde_json::{Value, json};
 use steersman_api::{Status, Time};
 use steersman_apiserver::{Calls, Failure, Verb};

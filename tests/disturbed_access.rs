@@ -16,7 +16,6 @@ mod bootstrap;
 mod certificates;
 #[path = "disturbed_access/members.rs"]
 mod members;
-mod support;
 #[path = "disturbed_access/sweeps.rs"]
 mod sweeps;
 #[path = "disturbed_access/upkeep.rs"]

@@ -17,7 +17,6 @@ mod mirrors;
 mod record;
 #[path = "disturbed_batch/runs.rs"]
 mod runs;
-mod support;
 
 use std::time::Duration;
 

@@ -8,8 +8,6 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -4,7 +4,6 @@
 
 #[path = "endpoint_slices/failures.rs"]
 mod failures;
-mod support;
 
 use std::collections::BTreeSet;
 use std::ops::Deref;

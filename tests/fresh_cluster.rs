@@ -9,8 +9,6 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;

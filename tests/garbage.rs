@@ -11,7 +11,6 @@
 mod custom;
 #[path = "garbage/failures.rs"]
 mod failures;
-mod support;
 #[path = "garbage/wrong.rs"]
 mod wrong;
 

@@ -31,7 +31,6 @@ mod rollouts;
 mod runs;
 #[path = "hand_over/slices.rs"]
 mod slices;
-mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

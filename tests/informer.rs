@@ -5,8 +5,6 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 

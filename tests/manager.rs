@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
-mod support;
-
 use std::process::{Command, Output};
 use std::time::Duration;
 

@@ -7,8 +7,6 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
-mod support;
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;

@@ -20,8 +20,6 @@ mod mask;
 #[path = "parity/meant.rs"]
 mod meant;
 #[allow(dead_code, reason = "other tests need more of it")]
-#[path = "support/real.rs"]
-mod real;
 #[path = "parity/run.rs"]
 mod run;
 #[path = "parity/script.rs"]
@@ -33,6 +31,7 @@ use std::path::Path;
 use compare::{Difference, Pairs};
 use script::Script;
 use steersman_apiserver::TestServer;
+use support::real;
 
 macro_rules! scripts {
     ($($name:ident)*) => {

@@ -8,8 +8,6 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -28,7 +26,7 @@ use support::{Cluster, eventually};
 const CONTROLLERS: &str = "--controllers=replicaset-controller,replicationcontroller-controller";
 const QUICK: &[&str] = &[CONTROLLERS, "--kube-api-qps=1000", "--kube-api-burst=1000"];
 /// So few calls a second that a test sees the manager in the middle of its work.
-const SLOW: &[&str] = &[CONTROLLERS, "--kube-api-qps=20", "--kube-api-burst=10"];
+const SLOW: &[&str] = &[CONTROLLERS, "--kube-api-qps=5", "--kube-api-burst=5"];
 
 async fn create(managed: &Managed, kind: Kind, replicas: u32) -> Owner {
     Owner::create(&managed.client, kind, &name(kind), replicas).await

@@ -7,8 +7,6 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
-mod support;
-
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};

@@ -4,8 +4,6 @@
 //! `STEERSMAN_TEST_MANAGER` names a kube-controller-manager to be tested in place of steersman.
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
-mod support;
-
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};

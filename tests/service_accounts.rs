@@ -8,8 +8,6 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
-mod support;
-
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, ServiceAccount};

@@ -3,8 +3,6 @@
 //! `STEERSMAN_TEST_MANAGER` names a kube-controller-manager to be tested in place of steersman.
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
-mod support;
-
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -7,7 +7,6 @@
 
 #[path = "standalone/claims.rs"]
 mod claims;
-mod support;
 #[path = "standalone/usage.rs"]
 mod usage;
 

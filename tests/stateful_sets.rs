@@ -7,8 +7,6 @@
     reason = "a test may fail in this way, and say what it skips"
 )]
 
-mod support;
-
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -23,7 +21,7 @@ use support::{Cluster, eventually};
 const CONTROLLERS: &str = "--controllers=statefulset-controller";
 const QUICK: &[&str] = &[CONTROLLERS, "--kube-api-qps=1000", "--kube-api-burst=1000"];
 /// So few calls a second that a test sees the manager in the middle of its work.
-const SLOW: &[&str] = &[CONTROLLERS, "--kube-api-qps=20", "--kube-api-burst=10"];
+const SLOW: &[&str] = &[CONTROLLERS, "--kube-api-qps=5", "--kube-api-burst=5"];
 
 async fn create(managed: &Managed, replicas: u32, spec: Value) -> Set {
     Set::create(&managed.client, with(replicas, spec)).await

@@ -11,7 +11,6 @@
 
 #[path = "takeover/furniture.rs"]
 mod furniture;
-mod support;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
 const NAMESPACES: &str = "/api/v1/namespaces";
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 

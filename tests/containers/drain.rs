@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use super::support::{patience, until};
 use super::{Stage, workload};
+use support::{patience, until};
 
 #[tokio::test]
 async fn a_drain_waits_until_the_budget_allows_it() {

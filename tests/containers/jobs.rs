@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::support::eventually;
 use super::{Stage, template};
+use support::eventually;
 
 /// A Job whose containers run a shell command.
 fn job(name: &str, spec: Value, command: &str) -> Value {

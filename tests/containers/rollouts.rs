@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::support::eventually;
-use super::support::manager::Manager;
 use super::{OTHER_IMAGE, Stage, workload};
+use support::eventually;
+use support::manager::Manager;
 
 const SLEEP: &str = "exec sleep 1000";
 

@@ -5,11 +5,11 @@ use std::path::Path;
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use serde_json::{Value, json};
 
-use crate::support::Cluster;
-use crate::support::cron_jobs::minutes_ago;
-use crate::support::devices::{Devices, consumer, shared};
-use crate::support::nodes::{NOT_READY, UNREACHABLE, tolerate};
-use crate::support::user::{User, items, template};
+use support::Cluster;
+use support::cron_jobs::minutes_ago;
+use support::devices::{Devices, consumer, shared};
+use support::nodes::{NOT_READY, UNREACHABLE, tolerate};
+use support::user::{User, items, template};
 
 const REQUESTS: &str = "apis/certificates.k8s.io/v1/certificatesigningrequests";
 const CLASSES: &str = "apis/storage.k8s.io/v1/storageclasses";

@@ -5,12 +5,12 @@ use serde_json::json;
 use steersman_api::Status;
 use steersman_apiserver::{Calls, Failure, Verb};
 
-use crate::support::audit::{action, requests};
-use crate::support::jobs::{self, Kubelet, job};
-use crate::support::manager::Manager;
-use crate::support::real::MANAGER_TOKEN;
-use crate::support::{Cluster, eventually, until};
 use crate::{JOB, candidate, indexed};
+use support::audit::{action, requests};
+use support::jobs::{self, Kubelet, job};
+use support::manager::Manager;
+use support::real::MANAGER_TOKEN;
+use support::{Cluster, eventually, until};
 
 /// Terms whose candidates poll so seldom that only the watch can tell them of a released lease before the test ends.
 const SELDOM_POLLS: &[&str] = &[

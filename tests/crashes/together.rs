@@ -7,12 +7,12 @@ use futures::future::join;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::history::PodHistory;
-use crate::support::living::LivingNodes;
-use crate::support::manager::Manager;
-use crate::support::metrics::{EXTERNAL, MetricsServer};
-use crate::support::user::{User, items, workload};
-use crate::support::{Cluster, Server, eventually};
+use support::history::PodHistory;
+use support::living::LivingNodes;
+use support::manager::Manager;
+use support::metrics::{EXTERNAL, MetricsServer};
+use support::user::{User, items, workload};
+use support::{Cluster, Server, eventually};
 
 const FLAGS: &[&str] = &[
     "--horizontal-pod-autoscaler-sync-period=300ms",

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::support::Cluster;
-use crate::support::bootstrap::{Tokens, in_seconds};
 use crate::{Area, Made};
+use support::Cluster;
+use support::bootstrap::{Tokens, in_seconds};
 
 const CLUSTER_INFO: &str = "a kubeconfig";
 

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::support::Cluster;
-use crate::support::certificates::{Authority, OF_KUBELET, Requests};
 use crate::{Area, Made};
+use support::Cluster;
+use support::certificates::{Authority, OF_KUBELET, Requests};
 
 /// Numbered requests of kubelets, which are approved and signed.
 pub(crate) struct Certificates {

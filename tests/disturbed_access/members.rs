@@ -8,9 +8,9 @@ use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::support::Cluster;
-use crate::support::identities::{Identities, files, text};
 use crate::{Area, Made};
+use support::Cluster;
+use support::identities::{Identities, files, text};
 
 const ROOT_CA: &str = "kube-root-ca.crt";
 

@@ -8,12 +8,12 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use steersman_api::Time;
 
-use crate::support::certificates::{OF_KUBELET, Requests};
-use crate::support::cron_jobs::minutes_ago;
-use crate::support::identities::Identities;
-use crate::support::managed::{Candidates, Managed};
-use crate::support::manager::Manager;
-use crate::support::{Cluster, eventually, until};
+use support::certificates::{OF_KUBELET, Requests};
+use support::cron_jobs::minutes_ago;
+use support::identities::Identities;
+use support::managed::{Candidates, Managed};
+use support::manager::Manager;
+use support::{Cluster, eventually, until};
 
 /// The number of old objects of each kind.
 const COUNT: usize = 40;

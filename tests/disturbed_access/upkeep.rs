@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use crate::support::Cluster;
-use crate::support::user::User;
 use crate::{Area, Made};
+use support::Cluster;
+use support::user::User;
 
 /// Numbered quotas that are counted, nodes that get a TTL, and ServiceCIDRs that get a finalizer and become ready.
 pub(crate) struct Upkeep {

@@ -8,9 +8,9 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 use steersman_api::Time;
 
-use super::support::cron_jobs::{end, minutes_ago};
-use super::support::eventually;
-use super::support::jobs::{self, job};
+use support::cron_jobs::{end, minutes_ago};
+use support::eventually;
+use support::jobs::{self, job};
 
 /// Finished Jobs. Some must be deleted, and the others must stay. No garbage collector runs, so that the test can still read a Job
 /// that is being deleted.

@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::record::Record;
-use super::support::slices::{Slices, endpoints};
+use support::slices::{Slices, endpoints};
 
 /// The number of services.
 const SERVICES: usize = 20;

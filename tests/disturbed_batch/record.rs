@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::support::until;
+use support::until;
 
 /// The prefix of the names of objects that [`Record`] creates.
 const BARRIER: &str = "barrier-";

@@ -9,8 +9,8 @@ use kube::api::ListParams;
 use serde_json::json;
 
 use super::record::Record;
-use super::support::cron_jobs::{Scheduled, minutes_ago};
-use super::support::jobs::job;
+use support::cron_jobs::{Scheduled, minutes_ago};
+use support::jobs::job;
 
 const POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
 /// The number of CronJobs of each policy.

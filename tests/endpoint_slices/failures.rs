@@ -7,10 +7,10 @@ use kube::Api;
 use serde_json::json;
 use steersman_apiserver::{Calls, Verb};
 
-use super::support::manager::Manager;
-use super::support::slices::{Slices, endpoints};
-use super::support::{Cluster, eventually};
 use super::{CONTROLLERS, Managed};
+use support::manager::Manager;
+use support::slices::{Slices, endpoints};
+use support::{Cluster, eventually};
 
 /// So few calls a second that a manager can be killed in the middle of its work.
 const SLOW: &[&str] = &["--kube-api-qps=10", "--kube-api-burst=10"];

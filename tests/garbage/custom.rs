@@ -4,10 +4,10 @@ use kube::api::PropagationPolicy::{Background, Foreground, Orphan};
 use kube::api::{ApiResource, ListParams};
 use serde_json::{Value, json};
 
-use super::support::manager::Manager;
-use super::support::owned::{KEPT, Object, resource};
-use super::support::{Cluster, eventually};
 use super::{Managed, SLOW};
+use support::manager::Manager;
+use support::owned::{KEPT, Object, resource};
+use support::{Cluster, eventually};
 
 /// A definition, with objects of its kind.
 struct Custom {

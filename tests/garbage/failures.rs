@@ -7,10 +7,10 @@ use kube::Api;
 use kube::api::PropagationPolicy::{Background, Foreground, Orphan};
 use steersman_apiserver::{Calls, Failure, Verb};
 
-use super::support::manager::Manager;
-use super::support::owned::{Object, count};
-use super::support::{Cluster, eventually};
 use super::{Managed, QUICK, SLOW};
+use support::manager::Manager;
+use support::owned::{Object, count};
+use support::{Cluster, eventually};
 
 /// Creates an owner with that many dependents, which block it.
 async fn family(client: &kube::Client, owner: &str, dependents: usize) -> Object {

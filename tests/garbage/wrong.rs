@@ -6,9 +6,9 @@ use kube::api::PropagationPolicy::Background;
 use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 
-use super::support::eventually;
-use super::support::owned::{Object, config_maps, resource};
-use super::{Managed, support};
+use super::Managed;
+use support::eventually;
+use support::owned::{Object, config_maps, resource};
 
 fn cluster_roles() -> kube::api::ApiResource {
     resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles")

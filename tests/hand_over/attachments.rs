@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::support::Cluster;
-use super::support::attachments::Attachments;
-use super::support::manager::Manager;
+use support::Cluster;
+use support::attachments::Attachments;
+use support::manager::Manager;
 
 const FLAGS: &[&str] = &["--controllers=persistentvolume-attach-detach-controller"];
 

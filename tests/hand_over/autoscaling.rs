@@ -5,10 +5,10 @@ use std::path::Path;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use super::support::Cluster;
-use super::support::autoscaling::{api, autoscaler, conditions, deployment, has_replicas, replicas, status};
-use super::support::manager::Manager;
-use super::support::metrics::{MetricsServer, RESOURCES};
+use support::Cluster;
+use support::autoscaling::{api, autoscaler, conditions, deployment, has_replicas, replicas, status};
+use support::manager::Manager;
+use support::metrics::{MetricsServer, RESOURCES};
 
 /// The flags of both managers, with this sync period.
 fn flags(period: &str) -> [String; 4] {

@@ -7,11 +7,11 @@ use kube::api::DeleteParams;
 use serde_json::json;
 use steersman_api::Time;
 
-use super::support::Cluster;
-use super::support::budgets::{Budget, evict};
-use super::support::history::PodHistory;
-use super::support::manager::Manager;
-use super::support::replicas::{Kind, Owner, is_active, is_ready, mark, name_of};
+use support::Cluster;
+use support::budgets::{Budget, evict};
+use support::history::PodHistory;
+use support::manager::Manager;
+use support::replicas::{Kind, Owner, is_active, is_ready, mark, name_of};
 
 const CONTROLLERS: &str = "--controllers=disruption-controller,replicaset-controller";
 /// The number of pods, and how many of them the budget asks to be healthy.

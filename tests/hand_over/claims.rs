@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::slices::Start;
-use super::support::Cluster;
-use super::support::devices::{Devices, consumer, templated};
+use support::Cluster;
+use support::devices::{Devices, consumer, templated};
 
 const FLAGS: &[&str] = &["--controllers=resourceclaim-controller"];
 

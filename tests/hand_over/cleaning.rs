@@ -7,9 +7,9 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::support::manager::Manager;
-use super::support::namespaces::{Space, bound_pod, config_map, held};
-use super::support::{Cluster, eventually};
+use support::manager::Manager;
+use support::namespaces::{Space, bound_pod, config_map, held};
+use support::{Cluster, eventually};
 
 const NAMESPACES: &str = "--controllers=namespace-controller";
 const ROLES: &str = "--controllers=clusterrole-aggregation-controller";

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use kube::api::PropagationPolicy::{Background, Foreground, Orphan};
 
-use super::support::manager::Manager;
-use super::support::owned::{Object, count};
-use super::support::{Cluster, eventually};
 use super::{assets, slowly};
+use support::manager::Manager;
+use support::owned::{Object, count};
+use support::{Cluster, eventually};
 
 const CONTROLLERS: &str = "--controllers=garbage-collector-controller";
 const DEPENDENTS: usize = 60;

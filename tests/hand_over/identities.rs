@@ -9,9 +9,9 @@ use kube::api::{ListParams, PostParams};
 use serde_json::json;
 
 use crate::assets;
-use crate::support::identities::{Identities, files, text};
-use crate::support::manager::Manager;
-use crate::support::{Cluster, eventually};
+use support::identities::{Identities, files, text};
+use support::manager::Manager;
+use support::{Cluster, eventually};
 
 const CONTROLLERS: &str = "--controllers=serviceaccount-controller,serviceaccount-token-controller,root-ca-certificate-publisher-controller,legacy-serviceaccount-token-cleaner-controller";
 
@@ -85,7 +85,7 @@ async fn tokens_there_and_back(assets: &Path, cluster: Cluster) {
     assert_eq!(versions(&client, &identities, "third").await, left, "upstream changed what we left");
     let by_upstream = signed_again(&identities).await;
     assert_eq!(signed_part(&by_us), signed_part(&by_upstream));
-    if matches!(cluster.server, crate::support::Server::Real(_)) {
+    if matches!(cluster.server, support::Server::Real(_)) {
         assert_eq!(by_us, by_upstream, "RSA signs the same claims alike");
     }
     drop(upstream);

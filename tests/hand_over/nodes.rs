@@ -7,9 +7,9 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::support::manager::Manager;
-use super::support::nodes::{NOT_READY, Nodes, UNREACHABLE, pod_condition, taints, tolerate};
-use super::support::{Cluster, eventually};
+use support::manager::Manager;
+use support::nodes::{NOT_READY, Nodes, UNREACHABLE, pod_condition, taints, tolerate};
+use support::{Cluster, eventually};
 
 const FLAGS: &[&str] = &[
     "--controllers=node-lifecycle-controller,taint-eviction-controller",

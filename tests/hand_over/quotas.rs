@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::support::Cluster;
-use super::support::manager::Manager;
-use super::support::quotas::{Quota, asking_pod, create, delete, objects};
+use support::Cluster;
+use support::manager::Manager;
+use support::quotas::{Quota, asking_pod, create, delete, objects};
 
 const QUOTAS: &str = "--controllers=resourcequota-controller";
 
@@ -79,7 +79,7 @@ async fn versions(quotas: &[Quota]) -> Vec<Value> {
 /// Makes the running manager count a new quota. Once it has, it has also looked at the older ones.
 async fn look_at_everything(client: &kube::Client, name: &str) {
     let quota = Quota::create(client, name, json!({ "configmaps": "99", "services": "9" })).await;
-    super::support::eventually("the new quota has its figures", || async {
+    support::eventually("the new quota has its figures", || async {
         (quota.status().await["used"]["services"] == "1").then_some(())
     })
     .await;

@@ -14,9 +14,9 @@ use steersman_api::Time;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::support::manager::Manager;
-use super::support::replicas::{is_active, name_of};
-use super::support::{Cluster, eventually, patience};
+use support::manager::Manager;
+use support::replicas::{is_active, name_of};
+use support::{Cluster, eventually, patience};
 
 /// A kind whose controller rolls its pods out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

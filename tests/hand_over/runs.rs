@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::support::Cluster;
-use super::support::cron_jobs::{Scheduled, minutes_ago};
-use super::support::manager::Manager;
+use support::Cluster;
+use support::cron_jobs::{Scheduled, minutes_ago};
+use support::manager::Manager;
 
 const CRON_JOBS: &str = "--controllers=cronjob-controller";
 

@@ -6,9 +6,9 @@ use std::path::Path;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::json;
 
-use super::support::manager::Manager;
-use super::support::slices::{Slices, endpoints, versions};
-use super::support::{Cluster, eventually};
+use support::manager::Manager;
+use support::slices::{Slices, endpoints, versions};
+use support::{Cluster, eventually};
 
 /// Starts a manager with these flags.
 pub(super) type Start<'a> = &'a dyn Fn(&Path, &[&str]) -> Manager;

@@ -6,8 +6,8 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::pods::{Pods, container, phase_of, shell, staying};
-use crate::support::eventually;
-use crate::support::real::free_ports;
+use support::eventually;
+use support::real::free_ports;
 
 pub async fn a_pod_too_big_for_the_node_is_refused(pods: Pods) {
     let mut main = staying();

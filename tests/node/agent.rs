@@ -10,9 +10,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::cgroups::Cgroups;
-use crate::support::real::{RealServer, free_ports, spawn_for_good};
-use crate::support::until;
 use crate::web::{MANIFEST, Web};
+use support::real::{RealServer, free_ports, spawn_for_good};
+use support::until;
 
 /// The agent of one node, which may be stopped and started again. It is killed when this process ends, however it does.
 pub struct Agent {

@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::pods::{Pods, phase_of, shell, staying};
-use crate::support::until;
+use support::until;
 
 /// A volume of this run's own, with members of its spec.
 async fn volume(pods: &Pods, claim: &str, members: Value) -> PersistentVolume {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::pods::{Pods, container, phase_of, shell, staying, waiting};
-use crate::support::eventually;
+use support::eventually;
 
 pub async fn init_containers_run_one_by_one_and_sidecars_stay(pods: Pods) {
     let mounts = json!([{ "name": "scratch", "mountPath": "/scratch" }]);

@@ -7,7 +7,7 @@ use steersman_node::cri::v1;
 use steersman_node::runtime::ImageService as _;
 
 use crate::pods::{Pods, container, phase_of, shell, waiting};
-use crate::support::eventually;
+use support::eventually;
 
 async fn refused(pods: &Pods, image: &str, policy: &str, reasons: &[&str]) -> String {
     pods.run("none", json!({ "containers": [{ "image": image, "imagePullPolicy": policy }] })).await;

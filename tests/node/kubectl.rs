@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::pods::{Pods, container, shell, staying};
-use crate::support::{eventually, patience};
+use support::{eventually, patience};
 
 /// Killed and waited for when dropped, whatever else fails.
 struct Running(Child);

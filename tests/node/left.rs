@@ -13,8 +13,8 @@ use steersman_node::runtime::RuntimeService as _;
 use tokio::time::Instant;
 
 use crate::cgroups::Cgroups;
-use crate::support::{eventually, lines, patience};
 use crate::world::World;
+use support::{eventually, lines, patience};
 
 /// Where a CNI plugin's results are kept, with the network namespaces they are of.
 const NETWORK_RESULTS: &str = "/var/lib/cni/results";

@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::pods::{Pods, STAY, condition, container, phase_of, shell, staying};
-use crate::support::patience;
+use support::patience;
 
 pub async fn hooks_run_after_the_start_and_before_the_end(pods: Pods) {
     let folder = tempfile::tempdir().unwrap();

@@ -14,9 +14,6 @@
     reason = "a test may fail in this way, and say how it goes"
 )]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod admission;
 mod agent;
 mod cgroups;

@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use serde_json::json;
 
 use crate::pods::{Pods, shell};
-use crate::support::eventually;
-use crate::support::real::free_ports;
+use support::eventually;
+use support::real::free_ports;
 
 pub async fn a_pod_on_the_hosts_network_has_the_hosts_address(pods: Pods) {
     let spec =

@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::support::{eventually, patience};
 use crate::world::World;
+use support::{eventually, patience};
 
 /// The image that the runtime holds.
 pub const IMAGE: &str = "docker.io/library/busybox:1.36";

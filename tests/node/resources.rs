@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::cgroups::{TOP, version_2};
 use crate::pods::{Pods, container, staying};
-use crate::support::eventually;
+use support::eventually;
 
 /// A file of a control group: of version 1 in the hierarchy of a controller, else of version 2.
 struct File {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::pods::{Pods, container, phase_of, shell, staying};
-use crate::support::until;
+use support::until;
 
 pub async fn containers_go_on_while_the_agent_is_away(pods: Pods) {
     let mut names = Vec::new();

@@ -8,7 +8,7 @@ use kube::Api;
 use serde_json::json;
 
 use crate::pods::{Pods, staying};
-use crate::support::eventually;
+use support::eventually;
 
 /// The status of an answer.
 fn status(method: &str, url: &str, further: &[&str]) -> String {

@@ -5,7 +5,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 
 use crate::pods::{Pods, condition, container, staying};
-use crate::support::eventually;
+use support::eventually;
 
 pub async fn a_manifest_runs_and_is_mirrored_until_it_goes(pods: Pods) {
     let mut spec = pods.spec(json!({ "containers": [staying()], "restartPolicy": "Always" }));

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use serde_json::json;
 
 use crate::pods::{Pods, STAY, shell};
-use crate::support::eventually;
+use support::eventually;
 
 pub async fn config_maps_secrets_and_fields_are_variables_and_files(pods: Pods) {
     pods.make::<ConfigMap>(json!({ "metadata": { "name": "settings" }, "data": { "colour": "blue" } })).await;

@@ -9,10 +9,10 @@ use steersman_node::cri;
 use crate::agent::Agent;
 use crate::cgroups::Cgroups;
 use crate::left;
-use crate::support::real::{self, RealServer};
-use crate::support::{eventually, patience};
 use crate::sysctls::Sysctls;
 use crate::web::Web;
+use support::real::{self, RealServer};
+use support::{eventually, patience};
 
 /// What the tests share.
 pub struct World {

@@ -7,9 +7,9 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::support::eventually;
-use super::support::kubectl::Kubectl;
 use super::{Standalone, client, rolled_out, web};
+use support::eventually;
+use support::kubectl::Kubectl;
 
 /// Sets what each pod of the Deployment `web` uses.
 async fn set_usage(pods: &Api<Pod>, cpu_millis: u32) {

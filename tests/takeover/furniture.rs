@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::identities::ACCOUNT_NAME;
-use crate::support::user::{User, items, template, workload};
+use support::identities::ACCOUNT_NAME;
+use support::user::{User, items, template, workload};
 
 /// Creates them, and waits until the managers have done what there is to do.
 pub(super) async fn furnish(user: &User) {

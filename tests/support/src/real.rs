@@ -10,8 +10,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::OnceCell;
 
-#[path = "shipped_role.rs"]
-pub mod shipped_role;
+use super::shipped_role;
 
 /// The token of an administrator.
 pub const TOKEN: &str = "administrator";

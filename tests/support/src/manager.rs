@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::real::{self, shipped_role};
+use super::{real, shipped_role};
 
 /// The program that a test runs as its manager.
 enum Program {
@@ -14,6 +14,13 @@ enum Program {
     Steersman,
     /// The kube-controller-manager at this path.
     Upstream(PathBuf),
+}
+
+/// The program of this build. Cargo names it to the integration tests themselves only, and puts them into a folder beside it.
+fn steersman() -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its own file");
+    let folder = test.parent().and_then(Path::parent).expect("cargo puts tests into `deps`");
+    folder.join("steersman")
 }
 
 impl Program {
@@ -31,7 +38,7 @@ impl Program {
     fn command(&self, address: &str) -> Command {
         match self {
             Self::Steersman => {
-                let mut command = Command::new(env!("CARGO_BIN_EXE_steersman"));
+                let mut command = Command::new(steersman());
                 command.args(["controller-manager", "--http-address", address, "--secure-port=0"]);
                 command
             }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 /// The name of the service account in the manifests.
 const ACCOUNT: &str = "steersman-controller-manager";
-const MANIFEST: &str = include_str!("../../manifests/controller-manager/rbac.yaml");
+const MANIFEST: &str = include_str!("../../../manifests/controller-manager/rbac.yaml");
 
 /// Maximum number of values of `--controllers` in one process: the API server reads its tokens only once.
 const TOKENS: usize = 32;

@@ -14,9 +14,9 @@ pub const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 pub const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 
 /// The file with the certificate authority that managers publish.
-pub const CA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/ca.crt");
+pub const CA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/ca.crt");
 /// A file with another one.
-pub const OTHER_CA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/other-ca.crt");
+pub const OTHER_CA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/other-ca.crt");
 
 /// The service accounts and Secrets of a namespace.
 pub struct Identities {
