@@ -40,6 +40,7 @@ mod listen;
 mod origin;
 mod peer;
 mod places;
+mod shares;
 
 pub use activity::{Activity, Busy};
 pub use connection::Streams;
@@ -48,3 +49,4 @@ pub use files::FromFiles;
 pub use listen::{Serving, bind, serve};
 pub use origin::{Origin, Origins};
 pub use peer::{Peer, Service};
+pub use shares::Shares;

@@ -57,7 +57,7 @@ impl Secure {
     /// # Errors
     /// The answer that refuses the request.
     async fn admit(&self, peer: &Peer, request: &Request<Incoming>, path: &str) -> Result<(), Answer> {
-        let user = match self.authenticator.authenticate(&peer.certificates, request.headers()).await {
+        let user = match self.authenticator.authenticate(peer, request.headers()).await {
             Ok(user) => user,
             Err(Unauthenticated::Unauthorized(reason)) => {
                 tracing::debug!(peer = %peer.address, path, reason, "Unable to authenticate the request");

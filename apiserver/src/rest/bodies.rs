@@ -1,30 +1,19 @@
 //! The memory that the bodies of all requests under way take together, with a fair share for each user.
 
-use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
+use steersman_serving::Shares;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Counts the bytes of all bodies that are held. Clones count together.
-///
-/// A user may hold at most as many bytes as remain free. One user alone gets half of the limit, and `n` users that hold as much
-/// as they can get `1 / (n + 1)` of it each, so the same share remains for the next user.
+/// Counts the bytes of all bodies that are held. Clones count together. A user may hold at most as many bytes as remain free.
 #[derive(Clone)]
 pub(crate) struct Bodies {
-    limit: usize,
-    held: Arc<Mutex<HeldBytes>>,
-}
-
-#[derive(Default)]
-struct HeldBytes {
-    all: usize,
-    /// Has no entry for a user that holds nothing.
-    by_user: HashMap<Arc<str>, usize>,
+    held: Arc<Mutex<Shares<Arc<str>>>>,
 }
 
 /// The bytes of one request's body, counted until this is dropped.
@@ -42,7 +31,7 @@ pub(crate) struct Full;
 impl Bodies {
     /// Holds at most so many bytes at a time.
     pub(crate) fn limited_to(limit: usize) -> Self {
-        Self { limit, held: Arc::default() }
+        Self { held: Arc::new(Mutex::new(Shares::of(limit))) }
     }
 
     /// The account of a user's request, of whose body nothing has arrived yet.
@@ -55,17 +44,9 @@ impl Held {
     /// Counts bytes that have arrived. They are counted as they come, and not as they are announced: what a client announces
     /// and does not send keeps no other client out.
     fn add(&mut self, bytes: usize) -> Result<(), Full> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        let mut held = self.of.held.lock();
-        let all = held.all.checked_add(bytes).filter(|all| *all <= self.of.limit).ok_or(Full)?;
-        let own = held.by_user.get(&self.user).copied().unwrap_or(0) + bytes;
-        if own > self.of.limit - all {
+        if !self.of.held.lock().take(&self.user, bytes) {
             return Err(Full);
         }
-        held.all = all;
-        held.by_user.insert(Arc::clone(&self.user), own);
         self.bytes += bytes;
         Ok(())
     }
@@ -73,14 +54,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let mut held = self.of.held.lock();
-        held.all -= self.bytes;
-        if let Some(own) = held.by_user.get_mut(&self.user) {
-            *own -= self.bytes;
-            if *own == 0 {
-                held.by_user.remove(&self.user);
-            }
-        }
+        self.of.held.lock().give_back(&self.user, self.bytes);
     }
 }
 
@@ -148,23 +122,12 @@ mod tests {
     }
 
     #[test]
-    fn users_that_hold_as_much_as_they_can_leave_a_share_for_the_next_one() {
-        let bodies = Bodies::limited_to(1 << 20);
-        let mut hogs: Vec<Held> = (0..8).map(|number| bodies.begin(&format!("hog-{number}"))).collect();
-        for _ in 0..64 {
-            hogs.iter_mut().for_each(|hog| while hog.add(1 << 10).is_ok() {});
-        }
-        bodies.begin("next").add(1 << 10).unwrap();
-    }
-
-    #[test]
     fn bytes_count_until_their_request_ends() {
         let bodies = Bodies::limited_to(10);
         let mut one = bodies.begin("one");
         one.add(5).unwrap();
         assert_eq!(bodies.begin("one").add(usize::MAX), Err(Full));
         drop(one);
-        let held = bodies.held.lock();
-        assert_eq!((held.all, held.by_user.len()), (0, 0));
+        bodies.begin("other").add(5).unwrap();
     }
 }

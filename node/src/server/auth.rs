@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, Method};
+use steersman_serving::Peer;
 pub use steersman_serving::auth::{
     AccessReviewer, ApiReviewer, Attributes, Authorization, ClientCa, Decision, ResourceAttributes,
     ReviewError, TokenReviewer, Tokens, User,
 };
-use steersman_serving::auth::{
-    AuthenticationConfig, Authenticator, Authorizer, ClientCertificates, NoReview, Unauthenticated,
-};
+use steersman_serving::auth::{AuthenticationConfig, Authenticator, Authorizer, NoReview, Unauthenticated};
 
 use super::attributes::{subresources, verb};
 
@@ -71,10 +70,10 @@ impl Auth {
     /// The user who makes a request, by the certificates of its connection or by its token.
     pub(super) async fn authenticate(
         &self,
-        certificates: &ClientCertificates,
+        peer: &Peer,
         headers: &HeaderMap,
     ) -> Result<User, Unauthenticated> {
-        self.authenticator.authenticate(certificates, headers).await
+        self.authenticator.authenticate(peer, headers).await
     }
 
     /// Whether an authorized request of `user` makes its connection a known one.

@@ -127,7 +127,7 @@ impl Server {
     /// The answer that refuses the request.
     async fn admit<B>(&self, peer: &Peer, request: &Request<B>, path: &str) -> Result<(), Answer> {
         let method: &Method = request.method();
-        let user = match self.auth.authenticate(&peer.certificates, request.headers()).await {
+        let user = match self.auth.authenticate(peer, request.headers()).await {
             Ok(user) => user,
             Err(refusal) => {
                 let answer = match refusal {

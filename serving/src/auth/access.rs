@@ -56,7 +56,8 @@ pub(super) struct CachedAccess {
     allowed_ttl: Duration,
     denied_ttl: Duration,
     decisions: Cache<Decision>,
-    turns: Turns,
+    /// By the name of the user.
+    turns: Turns<String>,
 }
 
 impl CachedAccess {
@@ -74,7 +75,7 @@ impl CachedAccess {
         if let Some(decision) = self.decisions.get(&key) {
             return Ok(decision);
         }
-        let _turn = self.turns.take().await?;
+        let _turn = self.turns.take(user.name.clone()).await?;
         if let Some(decision) = self.decisions.get(&key) {
             return Ok(decision);
         }

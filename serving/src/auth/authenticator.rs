@@ -14,6 +14,8 @@ use super::request_headers::RequestHeaders;
 use super::token::{CachedTokens, TokenReviewer};
 use super::turns::NoReview;
 use super::user::User;
+use crate::origin::Origin;
+use crate::peer::Peer;
 
 /// Which credentials count.
 #[derive(Default)]
@@ -96,22 +98,15 @@ impl Authenticator {
     ///
     /// # Errors
     /// If the request has no user.
-    pub async fn authenticate(
-        &self,
-        certificates: &ClientCertificates,
-        headers: &HeaderMap,
-    ) -> Result<User, Unauthenticated> {
+    pub async fn authenticate(&self, peer: &Peer, headers: &HeaderMap) -> Result<User, Unauthenticated> {
         let began = Instant::now();
-        let result = self.find(certificates, headers).await;
+        let result = self.find(peer, headers).await;
         self.metrics.authenticated(&result, began.elapsed());
         result
     }
 
-    async fn find(
-        &self,
-        certificates: &ClientCertificates,
-        headers: &HeaderMap,
-    ) -> Result<User, Unauthenticated> {
+    async fn find(&self, peer: &Peer, headers: &HeaderMap) -> Result<User, Unauthenticated> {
+        let certificates = &peer.certificates;
         let mut refused = Vec::new();
         if let Some(proxies) = self.request_headers.as_ref().filter(|_| !certificates.is_empty()) {
             match proxies.user(certificates, headers).await {
@@ -128,7 +123,7 @@ impl Authenticator {
             }
         }
         if let (Some(tokens), Some(token)) = (&self.tokens, bearer_token(headers)) {
-            match tokens.user(token).await {
+            match tokens.user(token, Origin::of(peer.address)).await {
                 Ok(Some(user)) => return Ok(user.authenticated()),
                 Ok(None) => refused.push("invalid bearer token".to_owned()),
                 Err(NoReview::Busy) => return Err(Unauthenticated::Busy),

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use super::cache::{Cache, key};
 use super::turns::{NoReview, Turns};
 use super::{ReviewError, User};
+use crate::origin::Origin;
 
 /// Maximum number of tokens that are remembered.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("the size must not be zero");
@@ -28,7 +29,7 @@ pub(super) struct CachedTokens {
     reviewer: Arc<dyn TokenReviewer>,
     ttl: Duration,
     users: Cache<User>,
-    turns: Turns,
+    turns: Turns<Origin>,
 }
 
 impl CachedTokens {
@@ -36,13 +37,13 @@ impl CachedTokens {
         Self { reviewer, ttl, users: Cache::new(REMEMBERED), turns: Turns::new() }
     }
 
-    /// The user that the token belongs to; `None` if it is invalid.
-    pub(super) async fn user(&self, token: &str) -> Result<Option<User>, NoReview> {
+    /// The user that the token belongs to; `None` if it is invalid. The token came from this origin.
+    pub(super) async fn user(&self, token: &str, origin: Origin) -> Result<Option<User>, NoReview> {
         let key = key([token]);
         if let Some(user) = self.users.get(&key) {
             return Ok(Some(user));
         }
-        let _turn = self.turns.take().await?;
+        let _turn = self.turns.take(origin).await?;
         // Another request with the same token may have had its turn before.
         if let Some(user) = self.users.get(&key) {
             return Ok(Some(user));
