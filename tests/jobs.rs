@@ -24,7 +24,8 @@ const JOB: &[&str] = &["--controllers=job", "--kube-api-qps=1000", "--kube-api-b
 
 #[tokio::test]
 async fn a_job_of_four_completions_two_at_a_time_completes() {
-    let cluster = Cluster::start().await;
+    // On a shared server, the manager of another test might finish the Job, and be killed before it records the event.
+    let cluster = Cluster::start_own().await;
     let client = cluster.client();
     let _manager = Manager::start(&cluster.kubeconfig(), JOB);
     jobs::create(&client, &job("four", json!({ "completions": 4, "parallelism": 2 }))).await;
