@@ -56,7 +56,7 @@ pub(super) struct CachedAccess {
     allowed_ttl: Duration,
     denied_ttl: Duration,
     decisions: Cache<Decision>,
-    /// By the name of the user.
+    /// A client is a user, by name.
     turns: Turns<String>,
 }
 

@@ -37,7 +37,7 @@ impl CachedTokens {
         Self { reviewer, ttl, users: Cache::new(REMEMBERED), turns: Turns::new() }
     }
 
-    /// The user that the token belongs to; `None` if it is invalid. The token came from this origin.
+    /// The user that the token belongs to; `None` if it is invalid. `origin` is where the request comes from.
     pub(super) async fn user(&self, token: &str, origin: Origin) -> Result<Option<User>, NoReview> {
         let key = key([token]);
         if let Some(user) = self.users.get(&key) {

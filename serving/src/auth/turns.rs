@@ -19,15 +19,16 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// The turns of reviews of one kind. A request takes one for its review, after a bounded wait in a bounded queue.
 ///
-/// Clients of kind `C` share both: a client may have as many requests under way, and as many in the queue, as remain for all
-/// others. So a client that floods the server with requests to be reviewed keeps none but itself out.
+/// A client, which `C` identifies, may hold at most as many turns, and as many places in the queue, as remain free for all others.
+/// So a client that floods the server with requests keeps out only itself.
 pub(super) struct Turns<C: Clone + Eq + Hash> {
-    shares: Mutex<Both<C>>,
+    taken: Mutex<Taken<C>>,
     /// Notified when a review ends.
     ended: Notify,
 }
 
-struct Both<C> {
+/// What all clients have taken.
+struct Taken<C> {
     under_way: Shares<C>,
     /// One for each review under way and each request that waits.
     places: Shares<C>,
@@ -37,7 +38,7 @@ struct Both<C> {
 pub(super) struct Turn<'a, C: Clone + Eq + Hash> {
     turns: &'a Turns<C>,
     client: C,
-    /// Whether the review is under way; it waits otherwise.
+    /// `false` while the request waits.
     is_under_way: bool,
 }
 
@@ -54,9 +55,10 @@ pub enum NoReview {
 
 impl<C: Clone + Eq + Hash> Turns<C> {
     pub(super) fn new() -> Self {
-        // One more of each, since the last one is never taken.
-        let both = Both { under_way: Shares::of(AT_A_TIME + 1), places: Shares::of(AT_A_TIME + WAITING + 1) };
-        Self { shares: Mutex::new(both), ended: Notify::new() }
+        // `Shares` never gives away the last one.
+        let taken =
+            Taken { under_way: Shares::of(AT_A_TIME + 1), places: Shares::of(AT_A_TIME + WAITING + 1) };
+        Self { taken: Mutex::new(taken), ended: Notify::new() }
     }
 
     /// Waits for a turn of a client.
@@ -64,7 +66,7 @@ impl<C: Clone + Eq + Hash> Turns<C> {
     /// # Errors
     /// [`NoReview::Busy`]: at once if the queue has no place for the client, and once the wait has been too long.
     pub(super) async fn take(&self, client: C) -> Result<Turn<'_, C>, NoReview> {
-        if !self.shares.lock().places.take(&client, 1) {
+        if !self.taken.lock().places.take(&client, 1) {
             return Err(NoReview::Busy);
         }
         let mut turn = Turn { turns: self, client, is_under_way: false };
@@ -78,9 +80,9 @@ impl<C: Clone + Eq + Hash> Turn<'_, C> {
     async fn begin(&mut self) {
         loop {
             let mut ended = std::pin::pin!(self.turns.ended.notified());
-            // Before the look, so that no end between the two is missed.
+            // Notices also a review that ends between the next line and the wait.
             ended.as_mut().enable();
-            if self.turns.shares.lock().under_way.take(&self.client, 1) {
+            if self.turns.taken.lock().under_way.take(&self.client, 1) {
                 self.is_under_way = true;
                 return;
             }
@@ -91,11 +93,11 @@ impl<C: Clone + Eq + Hash> Turn<'_, C> {
 
 impl<C: Clone + Eq + Hash> Drop for Turn<'_, C> {
     fn drop(&mut self) {
-        let mut both = self.turns.shares.lock();
-        both.places.give_back(&self.client, 1);
+        let mut taken = self.turns.taken.lock();
+        taken.places.give_back(&self.client, 1);
         if self.is_under_way {
-            both.under_way.give_back(&self.client, 1);
-            drop(both);
+            taken.under_way.give_back(&self.client, 1);
+            drop(taken);
             self.turns.ended.notify_waiters();
         }
     }
@@ -140,13 +142,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_whose_reviews_take_long_keeps_no_other_out() {
         let turns = Turns::new();
-        // Polled once: those that get no turn wait.
+        // One poll takes all turns that the client may have. Its other requests wait or are refused.
         let mut flood = std::pin::pin!(take(&turns, std::iter::repeat_n(0, AT_A_TIME + WAITING)));
         assert!(flood.as_mut().now_or_never().is_none());
         let others = take(&turns, 1..5).now_or_never().expect("they do not wait");
         assert!(others.iter().all(Result::is_ok));
         drop(others);
-        // It has half of the turns, and of its other requests some waited in vain, and the rest were refused at once.
+        // Half of the turns.
         let got = flood.await.iter().filter(|turn| turn.is_ok()).count();
         assert_eq!(got, AT_A_TIME / 2);
     }

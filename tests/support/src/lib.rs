@@ -3,13 +3,13 @@
 //! Each test has a namespace of its own. By default it also has a server of its own, in its process. Where
 //! `KUBEBUILDER_ASSETS` names a folder with `etcd` and `kube-apiserver`, the tests of one file share a real one.
 //!
-//! It is a crate, so that it is compiled once and not with each test file.
+//! This is a crate, so that cargo compiles it once and not with each test file.
 #![allow(
-    missing_docs,
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "only tests use it, which may fail in this way, and say what they skip"
+    reason = "a test may fail in this way, and say what it skips"
 )]
+#![allow(missing_docs, reason = "the tests of this repository are the only users")]
 
 pub mod attachments;
 pub mod audit;
@@ -239,7 +239,7 @@ impl Cluster {
 /// When it does not, with `what` was waited for.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut condition: impl FnMut() -> F) -> T {
     let wait = async {
-        // Many conditions list objects. Asked for without end, those take more of the processors than what is tested.
+        // Many conditions list objects. At one list every few milliseconds, a test needs more processor time than the manager.
         let mut pause = Duration::from_millis(10);
         loop {
             if let Some(found) = condition().await {

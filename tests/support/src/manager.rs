@@ -16,10 +16,11 @@ enum Program {
     Upstream(PathBuf),
 }
 
-/// The program of this build. Cargo names it to the integration tests themselves only, and puts them into a folder beside it.
+/// The program `steersman` of the same build as the running test. Cargo sets `CARGO_BIN_EXE_steersman` only for the test files, not
+/// for this crate. It puts their programs into the folder `deps` beside `steersman`.
 fn steersman() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own file");
-    let folder = test.parent().and_then(Path::parent).expect("cargo puts tests into `deps`");
+    let folder = test.parent().and_then(Path::parent).expect("cargo puts tests into the folder `deps`");
     folder.join("steersman")
 }
 
