@@ -22,7 +22,7 @@ mod progress;
 #[cfg(test)]
 mod tests;
 pub use outage::Outage;
-use outage::{Ended, Pause, Symptom};
+use outage::Pause;
 pub use policy::ListMode;
 use policy::{After, Lists, Phase, after};
 pub(crate) use progress::Pulse;
@@ -134,7 +134,9 @@ impl<K: Object> Reflector<K> {
     pub async fn list_and_watch(self, log: Producer<K>) {
         let backoff = Backoff::new(self.config.backoff.clone());
         let mode = self.config.mode;
-        let run = Run { reflector: self, log, backoff, mode, usual: mode, seen: ResourceVersion::ANY };
+        let returns = self.config.outage.returns();
+        let run =
+            Run { reflector: self, log, backoff, returns, mode, usual: mode, seen: ResourceVersion::ANY };
         let Err(Closed) = run.run().await;
     }
 }
@@ -144,6 +146,8 @@ struct Run<K> {
     reflector: Reflector<K>,
     log: Producer<K>,
     backoff: Backoff,
+    /// How often the server had come back when the reflector last failed.
+    returns: u64,
     /// How to ask for the next list. Steps down from `usual` when a list fails, and back when one is complete.
     mode: ListMode,
     /// How to ask for lists normally. Steps down only if the server does not support streamed lists.
@@ -161,10 +165,7 @@ impl<K: Object> Run<K> {
                 State::Watching { from, open } => self.watch(from, open).await?,
                 State::Waiting { pause, then } => {
                     self.turns_to(WatchState::BackingOff);
-                    if self.reflector.config.outage.wait(pause).await == Ended::Back {
-                        // The failures were those of an absent server. They tell nothing about the one that is back.
-                        self.backoff.reset();
-                    }
+                    self.reflector.config.outage.wait(pause).await;
                     match then {
                         Resume::List(freshness) => State::Listing(freshness),
                         Resume::Watch(from) => State::Watching { from, open: None },
@@ -344,8 +345,9 @@ impl<K: Object> Run<K> {
             Lists::WholeForGood => (self.mode, self.usual) = (ListMode::Whole, ListMode::Whole),
         }
         self.reflector.pulse.failed(error);
-        let (symptom, resource) = (Symptom::of(error), &self.reflector.resource);
-        match self.reflector.config.outage.failed(symptom) {
+        let resource = &self.reflector.resource;
+        let (symptom, may_log) = self.reflector.config.outage.failed(error);
+        match may_log {
             Some(line) => {
                 let others = line.kept_back;
                 tracing::warn!(%resource, %error, ?phase, ?resume, ?lists, others, "Failed to list or watch");
@@ -360,6 +362,11 @@ impl<K: Object> Run<K> {
         // The API server was healthy until now. An API server that restarts several times in two minutes would otherwise leave
         // the cache behind for up to a minute, as in client-go.
         if let (Phase::Watched, Resume::Watch(_)) = (phase, resume) {
+            self.backoff.reset();
+        }
+        // The failures before were those of an absent server. They tell nothing about the one that is back.
+        let returns = self.reflector.config.outage.returns();
+        if returns != std::mem::replace(&mut self.returns, returns) {
             self.backoff.reset();
         }
         let at_least = match wait {
