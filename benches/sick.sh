@@ -7,8 +7,9 @@
 #
 # FAULT is one of those in benches/faults/src/fault.rs. Each lasts SICK_SECONDS (60), `absent` twice as long. At the beginning
 # of each, PODS/50 Deployments of three pods are created behind the manager's back, and one in every second of it. When it is
-# over, one more is created: "acts after" is the time until that one has its pod, "caught up" until all of them have theirs;
-# both are given up after RECOVERY_SECONDS (300). A manager that ends is started again at once, as a kubelet would.
+# over, one more is created. "Recovers" is the time until any pod is created. The backlog of the fault follows, at the manager's
+# limit of 20 calls a second: "acts after" is the time until the last Deployment has its pod, "caught up" until all of them have
+# theirs. All are given up after RECOVERY_SECONDS (300). A manager that ends is started again at once, as a kubelet would.
 #
 # The table: requests that reached the proxy, processor time, and lines of the log, all per minute of fault; by how much
 # resident memory exceeded, at its peak, what it was before; how often the process ended. For steersman, the counters of its
@@ -129,7 +130,7 @@ messages() {
 # suffer NAME FAULT: one fault and the recovery. Appends a line to $state/NAME.table.
 suffer() {
   local name=$1 fault=$2 lasts=$seconds burst=$((pods / 50)) number=0 wanted before_lines before_requests before_spent
-  local before_memory peak lives end over acts caught pid
+  local before_memory peak lives end over recovers acts caught pid
   if [ "$fault" = absent ]; then lasts=$((seconds * 2)); fi
   say "$name: $fault for $lasts s"
   pid=$(<"$state/$name.pid")
@@ -148,21 +149,24 @@ suffer() {
   done
   wanted=$((number * 3))
   if [ "$name" = steersman ]; then counters | sort >"$state/after"; fi
+  local had
+  had=$(have "")
   switch none
   over=$(now)
   local spent_now lines requests
   spent_now=$(spent "$name") lines=$(wc -l <"$state/$name.log") requests=$(count requests)
   create "$fault-last" 1
+  recovers=$(until_pods "$over" $((had + 1)) "")
   acts=$(until_pods "$over" 1 "app=$fault-last")
   caught=$(until_pods "$over" $((wanted + 1)) "")
   pid=$(<"$state/$name.pid")
   peak=$(memory "$pid" VmHWM)
   if [ "$pid" = "$lives" ]; then lives=lived; else lives=ended; fi
   awk -v fault="$fault" -v s="$lasts" -v requests=$((requests - before_requests)) -v ms=$((spent_now - before_spent)) \
-    -v lines=$((lines - before_lines)) -v growth=$((peak - before_memory)) -v acts="$acts" -v caught="$caught" \
+    -v lines=$((lines - before_lines)) -v growth=$((peak - before_memory)) -v recovers="$recovers" -v acts="$acts" -v caught="$caught" \
     -v lives="$lives" 'function seconds(ms) { return ms == "never" ? ms : sprintf("%.1f", ms / 1000) }
-    BEGIN { printf "%s\t%.0f\t%.0f\t%.0f\t%.1f\t%s\t%s\t%s\n", fault, requests * 60 / s, ms * 60 / s, lines * 60 / s,
-      growth / 1000, seconds(acts), seconds(caught), lives }' | tee -a "$state/$name.table" >&2
+    BEGIN { printf "%s\t%.0f\t%.0f\t%.0f\t%.1f\t%s\t%s\t%s\t%s\n", fault, requests * 60 / s, ms * 60 / s, lines * 60 / s,
+      growth / 1000, seconds(recovers), seconds(acts), seconds(caught), lives }' | tee -a "$state/$name.table" >&2
   if [ "$name" = steersman ]; then
     { printf '\n%s\n' "$fault"; messages "$before_lines"
       join -j 1 -a 2 -e 0 -o 0,1.2,2.2 "$state/before" "$state/after" | awk '$3 > $2 {print "  " $1, "+" $3 - $2}' |
@@ -189,8 +193,9 @@ done
 
 for name in "${managers[@]}"; do
   printf '\n%s\n' "$name"
-  printf '%-20s %14s %14s %14s %12s %12s %12s %8s\n' fault requests/min "cpu ms/min" lines/min "growth MB" "acts after s" \
-    "caught up s" process
-  awk -F '\t' '{printf "%-20s %14s %14s %14s %12s %12s %12s %8s\n", $1, $2, $3, $4, $5, $6, $7, $8}' "$state/$name.table"
+  printf '%-20s %12s %12s %12s %12s %12s %12s %12s %8s\n' fault requests/min "cpu ms/min" lines/min "growth MB" "recovers s" \
+    "acts after s" "caught up s" process
+  awk -F '\t' '{printf "%-20s %12s %12s %12s %12s %12s %12s %12s %8s\n", $1, $2, $3, $4, $5, $6, $7, $8, $9}' \
+    "$state/$name.table"
 done
 if [ -f "$state/seen" ]; then printf '\nWhat steersman tells of each fault: its lines, and its counters\n'; cat "$state/seen"; fi
