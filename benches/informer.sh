@@ -5,13 +5,13 @@
 #
 # Ours keeps of a pod what the job, endpoints and podgc controllers read; client-go and kube-runtime keep the whole pod.
 # Memory is that of a whole process from its cold start. POD_INFORMER and KUBE_RUNTIME_INFORMER name other builds of the
-# examples.
+# programs.
 # shellcheck source=benches/common.sh
 . "$(dirname "$0")/common.sh"
 pods=${1:-20000} rounds=${2:-3}
 
-ours=${POD_INFORMER:-$(build example pod_informer)}
-kube_runtime=${KUBE_RUNTIME_INFORMER:-$(build example kube_runtime_informer)}
+ours=${POD_INFORMER:-$(build bin pod_informer steersman-informers)}
+kube_runtime=${KUBE_RUNTIME_INFORMER:-$(build bin kube_runtime_informer steersman-informers)}
 build_peers
 cluster_with "$pods"
 

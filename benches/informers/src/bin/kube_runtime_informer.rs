@@ -1,7 +1,7 @@
 //! Caches all pods of a cluster with kube-runtime's watcher and reflector, and prints the time and the memory that takes.
 //! `benches/informer.sh` runs it beside `pod_informer`.
 //!
-//!     cargo run --release --example kube_runtime_informer -- KUBECONFIG
+//!     cargo run --release --package steersman-informers --bin kube_runtime_informer -- KUBECONFIG
 
 use std::error::Error;
 use std::io::Write;
@@ -13,13 +13,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use kube_runtime::{WatchStreamExt, reflector, watcher};
+use steersman_informers::memory;
 use tokio::time::Instant;
-
-// Both programs are measured with the same allocator.
-#[path = "../src/alloc.rs"]
-mod alloc;
-#[path = "support/memory.rs"]
-mod memory;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -1,7 +1,7 @@
 //! Caches all pods of a cluster with the fields that the controllers read, and prints the time and the memory that takes.
 //! `benches/informer.sh` runs it.
 //!
-//!     cargo run --release --example pod_informer -- KUBECONFIG
+//!     cargo run --release --package steersman-informers --bin pod_informer -- KUBECONFIG
 
 use std::error::Error;
 use std::io::Write;
@@ -12,16 +12,11 @@ use steersman_client::config_from;
 use steersman_informer::factory::Options;
 use steersman_informer::index::{BY_NAMESPACE, by_namespace};
 use steersman_informer::{SharedInformerFactory, keep};
+use steersman_informers::memory;
 use steersman_kinds::pod::{
     Addresses, Completion, Containers, Disruption, Offer, Phase, Placement, Pod, Readiness, Sidecars,
 };
 use tokio::time::Instant;
-
-// The measurement includes the binary's allocator.
-#[path = "../src/alloc.rs"]
-mod alloc;
-#[path = "support/memory.rs"]
-mod memory;
 
 keep! {
     /// Every group of fields that the job, endpoints and podgc controllers read.

@@ -3,7 +3,10 @@
 use std::error::Error;
 
 /// The highest resident memory since the start, and that of now, as the kernel prints them.
-pub(crate) fn of_this_process() -> Result<(String, String), Box<dyn Error>> {
+///
+/// # Errors
+/// If `/proc/self/status` can not be read or lacks them.
+pub fn of_this_process() -> Result<(String, String), Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = |name: &str| {
         let found = status.lines().find(|line| line.starts_with(name));
