@@ -7,6 +7,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use crate::guests::{Guest, Standing};
+
 /// How long a connection may be idle before the first authorized request on it, the handshake included.
 const STRANGER: Duration = Duration::from_secs(10);
 /// How long such a connection may last in all, whatever it asks: the server answers such requests at once.
@@ -24,19 +26,6 @@ pub struct Activity {
     idle: Arc<Notify>,
 }
 
-/// Whether a connection can make room for a new one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// No request was authorized yet.
-    Stranger,
-    /// The client is known, and no request has been under way since then.
-    Idle(Instant),
-    /// The client is known, and a request is under way.
-    Busy,
-    /// It must end already.
-    Ending,
-}
-
 struct State {
     opened: Instant,
     /// Requests under way, until the last byte of their answers.
@@ -45,8 +34,6 @@ struct State {
     since: Instant,
     /// A request on it was authorized.
     known: bool,
-    /// The connection must end at once. Set only while the connection is a stranger's or idle.
-    turned_away: bool,
 }
 
 /// A request under way, until this is dropped.
@@ -56,7 +43,7 @@ impl Activity {
     /// The activity on a new connection. Notifies `idle` whenever the connection becomes idle.
     pub(crate) fn new(idle: Arc<Notify>) -> Arc<Self> {
         let now = Instant::now();
-        let state = State { opened: now, requests: 0, since: now, known: false, turned_away: false };
+        let state = State { opened: now, requests: 0, since: now, known: false };
         Arc::new(Self { state: Mutex::new(state), changed: Notify::new(), idle })
     }
 
@@ -76,28 +63,6 @@ impl Activity {
         self.state.lock().known = true;
     }
 
-    /// Whether the connection can make room for a new one.
-    pub(crate) fn standing(&self) -> Standing {
-        self.state.lock().standing()
-    }
-
-    /// Ends the connection now if its standing is still `standing`, which lets it make room. Returns whether it ends.
-    pub(crate) fn turn_away(&self, standing: Standing) -> bool {
-        let mut state = self.state.lock();
-        let may_go =
-            matches!(standing, Standing::Stranger | Standing::Idle(_)) && state.standing() == standing;
-        if may_go {
-            state.turned_away = true;
-            self.changed.notify_one();
-        }
-        may_go
-    }
-
-    /// Whether the connection was turned away. A stranger's request under way gets no answer then.
-    pub(crate) fn was_turned_away(&self) -> bool {
-        self.state.lock().turned_away
-    }
-
     /// Returns once the connection has been idle, or busy, for too long. Only one task may wait.
     pub(super) async fn over(&self) {
         loop {
@@ -113,19 +78,7 @@ impl Activity {
 }
 
 impl State {
-    fn standing(&self) -> Standing {
-        match (self.known, self.requests) {
-            _ if self.turned_away => Standing::Ending,
-            (false, _) => Standing::Stranger,
-            (true, 0) => Standing::Idle(self.since),
-            (true, _) => Standing::Busy,
-        }
-    }
-
     fn end(&self) -> Instant {
-        if self.turned_away {
-            return self.opened;
-        }
         let end = self.since
             + match self.requests {
                 0 if self.known => KNOWN,
@@ -133,6 +86,17 @@ impl State {
                 _ => BUSY,
             };
         if self.known { end } else { end.min(self.opened + STRANGER_LIFE) }
+    }
+}
+
+impl Guest for Activity {
+    fn standing(&self) -> Standing {
+        let state = self.state.lock();
+        match state.requests {
+            _ if !state.known => Standing::Stranger(state.opened),
+            0 => Standing::Idle(state.since),
+            _ => Standing::Busy,
+        }
     }
 }
 
@@ -224,21 +188,13 @@ mod tests {
         let activity = fresh();
         let _busy = activity.begin();
         assert!(about(lasts(&activity).await, STRANGER_LIFE));
-        // Nor to be busy when there is no room.
-        let activity = fresh();
-        let _busy = activity.begin();
-        let (lasted, ()) = tokio::join!(lasts(&activity), async {
-            tokio::time::sleep(STRANGER_LIFE / 2).await;
-            assert!(activity.turn_away(Standing::Stranger));
-        });
-        assert!(about(lasted, STRANGER_LIFE / 2));
         // A client that was let in meanwhile is no stranger.
         let activity = fresh();
         let busy = activity.begin();
         let (lasted, ()) = tokio::join!(lasts(&activity), async {
             tokio::time::sleep(STRANGER_LIFE / 2).await;
             activity.admitted();
-            assert!(!activity.turn_away(Standing::Stranger) && !activity.turn_away(Standing::Busy));
+            assert_eq!(activity.standing(), Standing::Busy);
             tokio::time::sleep(STRANGER_LIFE).await;
             drop(busy);
         });

@@ -21,7 +21,6 @@ use tokio_util::sync::CancellationToken;
 use crate::activity::Activity;
 use crate::auth::{Authenticator, ClientCertificates};
 use crate::peer::{Peer, Service};
-use crate::socket;
 
 /// How long answers under way may take when the connection must end.
 const GRACE: Duration = Duration::from_secs(1);
@@ -71,10 +70,6 @@ pub(crate) async fn serve_connection<S: Service>(
     stop: CancellationToken,
 ) {
     let Connection { service: server, authenticator, acceptor, streams, address, activity } = connection;
-    if let Err(error) = socket::prepare(&stream) {
-        tracing::debug!(peer = %address, %error, "Connection is gone");
-        return;
-    }
     let stream = tokio::select! {
         shaken = acceptor.accept(stream) => match shaken {
             Ok(stream) => stream,
@@ -155,10 +150,6 @@ where
         }
         () = peer.activity.over() => {}
         () = stop.cancelled() => {}
-    }
-    if peer.activity.was_turned_away() {
-        tracing::debug!(peer = %peer.address, "Connection is closed to make room");
-        return;
     }
     finish(connection.as_mut());
     if timeout(GRACE, connection).await.is_err() {

@@ -5,7 +5,8 @@
 //! What every HTTPS server of Steersman stands on: a listener with limits, TLS, authentication and authorization.
 //!
 //! ```text
-//! listen       accepts connections, at most so many; closes one to make room for a new one
+//! guests       accepts connections, at most so many; closes one to make room for a new one
+//! listen       a server over TLS
 //!   ─▶ connection   handshake, HTTP/1.1 or HTTP/2, limits of heads, streams and time
 //!        ─▶ Service    the server itself: authenticates, authorizes and answers each request
 //! tunnel       carries the bytes of two upgraded connections
@@ -15,9 +16,8 @@
 //!
 //! Any client that reaches the port may open connections, so a client that is not known costs little. A *stranger* is a
 //! connection on which no request of a user (other than the anonymous one) was authorized yet. It is closed after 10 idle
-//! seconds, after 60 seconds in all, and at once if there is no room for a new connection. If there is no stranger to close,
-//! the connection goes that has had no request under way for the longest time, from the address with the most connections:
-//! any user with a token can have known connections, and must not keep the others out. The size of heads and the number
+//! seconds, after 60 seconds in all, and at once if there is no room for a new connection ([`guests::accept`] has the rule, which
+//! holds for every port of Steersman). The size of heads and the number
 //! of concurrent requests are bounded, more tightly without a verified client certificate. Reviews are bounded in number,
 //! both those under way and those that wait.
 //!
@@ -28,6 +28,7 @@
 pub mod answers;
 pub mod auth;
 pub mod blocking;
+pub mod guests;
 pub mod socket;
 pub mod tls;
 pub mod tunnel;
@@ -39,7 +40,6 @@ mod files;
 mod listen;
 mod origin;
 mod peer;
-mod places;
 mod shares;
 
 pub use activity::{Activity, Busy};

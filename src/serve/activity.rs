@@ -1,6 +1,7 @@
 //! How long a connection has been idle.
 
 use parking_lot::Mutex;
+use steersman_serving::guests::{Guest, Standing};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -45,13 +46,6 @@ impl Activity {
         self.asked.notify_one();
     }
 
-    /// When the connection was accepted, or its last request came.
-    pub(super) fn idle_since(&self) -> Instant {
-        match *self.last.lock() {
-            Last::Accepted(at) | Last::Asked(at) => at,
-        }
-    }
-
     /// Returns once the connection has been idle for longer than `limits` allow.
     pub(super) async fn expired(&self, limits: &Limits) {
         loop {
@@ -63,6 +57,15 @@ impl Activity {
                 () = sleep_until(expiry) => {}
                 () = self.asked.notified() => {}
             }
+        }
+    }
+}
+
+/// The port authenticates nobody.
+impl Guest for Activity {
+    fn standing(&self) -> Standing {
+        match *self.last.lock() {
+            Last::Accepted(at) | Last::Asked(at) => Standing::Stranger(at),
         }
     }
 }

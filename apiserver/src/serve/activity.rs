@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::Limits;
@@ -15,7 +16,13 @@ use super::Limits;
 /// A request is under way from its last header until its answer is sent, or given up. Cheap to clone; all clones are the
 /// same.
 #[derive(Clone)]
-pub(super) struct Activity(Arc<Mutex<State>>);
+pub(super) struct Activity(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// Notified when the last request under way ends.
+    idle: Arc<Notify>,
+}
 
 struct State {
     /// How many are under way; those of `unread` are among them.
@@ -65,22 +72,23 @@ impl fmt::Display for Overdue {
 }
 
 impl Activity {
-    /// Of a connection that begins.
-    pub(super) fn begin() -> Self {
+    /// Of a connection that begins. Notifies `idle` whenever it has no more requests under way.
+    pub(super) fn begin(idle: Arc<Notify>) -> Self {
         let idle_since = Instant::now();
         let (unread, watches) = (BTreeMap::new(), BTreeMap::new());
-        Self(Arc::new(Mutex::new(State { under_way: 0, idle_since, unread, watches, next: 0 })))
+        let state = Mutex::new(State { under_way: 0, idle_since, unread, watches, next: 0 });
+        Self(Arc::new(Shared { state, idle }))
     }
 
     /// Since when no request is under way; `None` if there is one.
     pub(super) fn idle_since(&self) -> Option<Instant> {
-        let state = self.0.lock();
+        let state = self.0.state.lock();
         (state.under_way == 0).then_some(state.idle_since)
     }
 
     /// A request has come.
     pub(super) fn request(&self) -> UnderWay {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.under_way += 1;
         state.next += 1;
         UnderWay { number: state.next, activity: self.clone() }
@@ -88,7 +96,7 @@ impl Activity {
 
     /// If nothing is under way, its time begins anew.
     pub(super) fn stir(&self) {
-        self.0.lock().idle_since = Instant::now();
+        self.0.state.lock().idle_since = Instant::now();
     }
 
     /// Resolves once the connection exceeds a limit. Ends the watches that the client does not read, meanwhile.
@@ -96,10 +104,10 @@ impl Activity {
         loop {
             let now = Instant::now();
             // Not under the lock: an answer that is given up takes it when it goes.
-            let watches: Vec<_> = self.0.lock().watches.values().filter_map(Weak::upgrade).collect();
+            let watches: Vec<_> = self.0.state.lock().watches.values().filter_map(Weak::upgrade).collect();
             let of_watches = watches.iter().filter_map(|watch| watch.give_up_after(limits.unread, now)).min();
             drop(watches);
-            let verdict = self.0.lock().verdict(limits, now);
+            let verdict = self.0.state.lock().verdict(limits, now);
             match verdict {
                 Verdict::Fine(until) => {
                     sleep_until(of_watches.map_or(until, |sooner| sooner.min(until))).await
@@ -134,23 +142,24 @@ pub(super) struct UnderWay {
 impl UnderWay {
     /// The answer is there, and it has an end: its client has to read it.
     pub(super) fn answered(&self) {
-        self.activity.0.lock().unread.insert(self.number, Instant::now());
+        self.activity.0.state.lock().unread.insert(self.number, Instant::now());
     }
 
     /// The answer is there, and it is a watch.
     pub(super) fn watched(&self, watch: Weak<dyn Watched>) {
-        self.activity.0.lock().watches.insert(self.number, watch);
+        self.activity.0.state.lock().watches.insert(self.number, watch);
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let mut state = self.activity.0.lock();
+        let mut state = self.activity.0.state.lock();
         state.unread.remove(&self.number);
         state.watches.remove(&self.number);
         state.under_way -= 1;
         if state.under_way == 0 {
             state.idle_since = Instant::now();
+            self.activity.0.idle.notify_one();
         }
     }
 }
@@ -170,13 +179,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_without_a_request_ends_on_time() {
         let began = Instant::now();
-        assert_eq!(Activity::begin().overdue(&limits()).await, Overdue::Idle);
+        assert_eq!(Activity::begin(Arc::default()).overdue(&limits()).await, Overdue::Idle);
         assert_eq!(began.elapsed(), SECOND * 90);
     }
 
     #[tokio::test(start_paused = true)]
     async fn its_time_begins_anew_when_the_last_request_ends() {
-        let (activity, limits, began) = (Activity::begin(), limits(), Instant::now());
+        let (activity, limits, began) = (Activity::begin(Arc::default()), limits(), Instant::now());
         let one = activity.request();
         let other = activity.request();
         one.answered();
@@ -189,7 +198,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_goes_on_and_an_answer_that_nobody_reads_does_not() {
-        let (activity, limits) = (Activity::begin(), limits());
+        let (activity, limits) = (Activity::begin(Arc::default()), limits());
         let _watch = activity.request();
         let hour = tokio::time::timeout(SECOND * 3600, activity.overdue(&limits));
         hour.await.expect_err("a watch is no reason to end");

@@ -1,8 +1,8 @@
 //! The server behind a socket.
 //!
 //! ```text
-//! accept (a limited number: guests) ─> TLS handshake (with a deadline) ─> HTTP, until
-//!     the client ends the connection · it exceeds a limit (activity) · a new connection needs its place (guests) ·
+//! accept (a limited number) ─> TLS handshake (with a deadline) ─> HTTP, until
+//!     the client ends the connection · it exceeds a limit (activity) · a new connection needs its place ·
 //!     the server stops (after the answers under way)
 //! each request: its user by the client certificate, verified anew once it may have expired (client) ─> answer
 //! ```
@@ -10,7 +10,7 @@
 mod activity;
 mod answering;
 mod client;
-mod guests;
+mod guest;
 mod limits;
 
 use std::io;
@@ -22,11 +22,12 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use socket2::{SockRef, TcpKeepalive};
+use steersman_serving::guests;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +37,7 @@ pub use self::limits::Limits;
 use self::activity::Overdue;
 use self::answering::Answering;
 use self::client::Client;
-use self::guests::{Guest, Guests};
+use self::guest::Guest;
 use crate::in_memory::read_and_answer;
 use crate::rest::{ApiServer, Endless, Reset};
 
@@ -45,14 +46,8 @@ const STREAMS: u32 = 100;
 /// Maximum size of a request's head over HTTP/1, in bytes. The server buffers it before it authenticates the client. The query
 /// of `kubectl exec` has the whole command, so 16 KiB, hyper's limit over HTTP/2, would be too little; hyper's own is 408 KiB.
 const HEAD: usize = 64 * 1024;
-/// Minimum time between two log lines about connections that can't be accepted.
-const BETWEEN_LINES: Duration = Duration::from_secs(60);
-/// After how long without a packet the system probes a peer, and how often. Upstream's figures.
-const KEEPALIVE: Duration = Duration::from_secs(15);
 /// How long a connection stays open after its client was told that it ends because it was idle for too long.
 const LEAVING: Duration = Duration::from_secs(5);
-/// How long to wait after a connection could not be accepted, such as for want of descriptors.
-const AFTER_FAILURE: Duration = Duration::from_millis(10);
 
 /// How a socket is served.
 #[derive(Clone, Default)]
@@ -74,12 +69,19 @@ pub(crate) struct Listening {
 }
 
 /// Ends a socket.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Ends {
     /// Accept no more connections, and end each connection once its requests under way are answered.
     drain: CancellationToken,
-    /// Break off all connections.
+    /// Break off all connections. Cancels `drain`, too.
     close: CancellationToken,
+}
+
+impl Default for Ends {
+    fn default() -> Self {
+        let close = CancellationToken::new();
+        Self { drain: close.child_token(), close }
+    }
 }
 
 impl Listening {
@@ -117,66 +119,18 @@ impl Listening {
 
 /// Accepts connections until `ends` says so, or it is dropped. The connections end with it.
 async fn accept(serving: Serving, listener: TcpListener, ends: Ends) {
-    let mut guests = Guests::default();
     let most = serving.limits.map_or(usize::MAX, |limits| limits.connections);
-    let (mut refusing, mut failing) = (Complaint::default(), Complaint::default());
-    loop {
-        tokio::select! {
-            () = ends.close.cancelled() => break,
-            () = ends.drain.cancelled() => break,
-            () = guests.one_left() => {}
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => {
-                    if guests.len() >= most {
-                        if refusing.is_due() {
-                            tracing::warn!(limit = most, %peer, "Too many connections are open");
-                        }
-                        if !guests.turn_one_away().await {
-                            continue;
-                        }
-                    }
-                    let _ = stream.set_nodelay(true);
-                    // The connection is served even if the system refuses.
-                    let _ = keep_alive(&stream);
-                    let guest = Guest::at(peer.ip());
-                    guests.take_in(guest.clone(), serving.clone().connected(stream, guest));
-                }
-                Err(error) => {
-                    if failing.is_due() {
-                        tracing::warn!(%error, "Connections can't be accepted");
-                    }
-                    sleep(AFTER_FAILURE).await;
-                }
-            },
-        }
-    }
-    drop(listener);
+    let welcome = |stream, peer: SocketAddr, idle: &Arc<Notify>| {
+        let guest = Guest::at(peer.ip(), Arc::clone(idle));
+        let served = serving.clone().connected(stream, guest.clone());
+        (Arc::new(guest) as Arc<dyn guests::Guest>, served)
+    };
+    let mut guests = guests::accept(listener, most, &ends.drain, welcome).await;
     tokio::select! {
         () = ends.close.cancelled() => {}
         () = guests.all_left() => {}
     }
     guests.shut_out().await;
-}
-
-/// Makes the system notice that a peer is gone.
-fn keep_alive(stream: &TcpStream) -> io::Result<()> {
-    let often = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
-    SockRef::from(stream).set_tcp_keepalive(&often)
-}
-
-/// A warning that is logged once in [`BETWEEN_LINES`], however often its cause occurs.
-#[derive(Default)]
-struct Complaint(Option<Instant>);
-
-impl Complaint {
-    fn is_due(&mut self) -> bool {
-        let now = Instant::now();
-        let due = self.0.is_none_or(|told| now >= told + BETWEEN_LINES);
-        if due {
-            self.0 = Some(now);
-        }
-        due
-    }
 }
 
 /// A connection's bytes.
@@ -217,7 +171,7 @@ impl Serving {
     /// Answers the requests of a connection. `client` is `None` without TLS. After an upgrade, waits for the tunnel.
     async fn serve(self, stream: impl Stream, guest: Guest, client: Option<Client>) {
         let Self { server, mut limits, drain, .. } = self;
-        let Guest { connection, activity } = guest;
+        let Guest { connection, activity, .. } = guest;
         let client = client.map(Arc::new);
         // A request that ends with `Reset` takes its connection with it over HTTP/1.1, and its stream over HTTP/2.
         let service = service_fn(|mut request| {

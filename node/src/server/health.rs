@@ -9,10 +9,10 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-use tokio::time::sleep;
+use steersman_serving::guests::{self, Guest, Standing};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::answers::{Answer, error, not_found, text};
@@ -22,7 +22,6 @@ use super::query::Query;
 const CONNECTIONS: usize = 64;
 /// How long one may take to ask.
 const PATIENCE: Duration = Duration::from_secs(10);
-const RETRY: Duration = Duration::from_millis(100);
 
 /// What a check found.
 pub(super) type Found = Result<(), String>;
@@ -70,34 +69,31 @@ pub(super) fn check(found: Found) -> Answer {
 /// Serves `/healthz` and `/healthz/ping` over plain HTTP, until `stop`: that of `healthzBindAddress` and `healthzPort`, by
 /// default 127.0.0.1:10248. It says that the process answers, no more; [`serve`](super::serve) says how the sync loop is.
 pub async fn serve_healthz(listener: TcpListener, stop: CancellationToken) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = JoinSet::new();
-    let accept = async {
-        loop {
-            let slot = slots.clone().acquire_owned().await.expect("the semaphore must stay open");
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "Failed to accept a connection");
-                    sleep(RETRY).await;
-                    continue;
-                }
-            };
-            while connections.try_join_next().is_some() {}
-            connections.spawn(async move {
-                let served = http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(PATIENCE)
-                    .serve_connection(TokioIo::new(stream), service_fn(answer))
-                    .await;
-                if let Err(error) = served {
-                    tracing::debug!(%error, "Connection for healthz failed");
-                }
-                drop(slot);
-            });
-        }
+    let welcome = |stream, _, _: &Arc<Notify>| {
+        let guest: Arc<dyn Guest> = Arc::new(Anybody(Instant::now()));
+        (guest, serve_connection(stream))
     };
-    let _: Option<Infallible> = stop.run_until_cancelled(accept).await;
+    guests::accept(listener, CONNECTIONS, &stop, welcome).await.shut_out().await;
+}
+
+/// The client of a connection that was accepted at this time. The port authenticates nobody.
+struct Anybody(Instant);
+
+impl Guest for Anybody {
+    fn standing(&self) -> Standing {
+        Standing::Stranger(self.0)
+    }
+}
+
+async fn serve_connection(stream: TcpStream) {
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .serve_connection(TokioIo::new(stream), service_fn(answer))
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "Connection for healthz failed");
+    }
 }
 
 async fn answer(request: Request<Incoming>) -> Result<Answer, Infallible> {
@@ -112,7 +108,6 @@ async fn answer(request: Request<Incoming>) -> Result<Answer, Infallible> {
 mod tests {
     use http_body_util::BodyExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
 
     use super::*;
 

@@ -1,0 +1,341 @@
+//! The open connections of a server, and which of them is closed when there is no room for a new one.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::origin::{Origin, Origins};
+use crate::socket;
+
+/// How long to wait after a connection could not be accepted, such as for want of file descriptors.
+const RETRY: Duration = Duration::from_millis(100);
+/// Minimum time between two log lines of one kind about connections.
+const BETWEEN_LINES: Duration = Duration::from_secs(60);
+
+/// One connection, as far as it decides whether it must make room for a new one.
+pub trait Guest: Send + Sync + 'static {
+    /// The property that decides. Called for all connections when there is no room.
+    fn standing(&self) -> Standing;
+}
+
+/// The property of a connection that decides whether it must make room for a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Its client has not authenticated itself since the connection was accepted, at this time. On a port that authenticates
+    /// nobody, it is the time of the last request, if there was one.
+    Stranger(Instant),
+    /// Its client has authenticated itself, and has had no request under way since this time.
+    Idle(Instant),
+    /// Its client has authenticated itself, and has a request under way.
+    Busy,
+}
+
+/// The tasks that serve connections. Dropping it ends all of them.
+#[derive(Default)]
+pub struct Guests {
+    tasks: JoinSet<()>,
+    /// One entry for each of `tasks`, without those that have been turned away.
+    open: HashMap<Id, Open>,
+    idle: Arc<Notify>,
+}
+
+struct Open {
+    guest: Arc<dyn Guest>,
+    origin: Origin,
+    /// Ends the task.
+    leave: CancellationToken,
+}
+
+/// Accepts connections until `stop` is cancelled, and returns those that are open then. The port is free again.
+///
+/// At most `most` are open at a time. Beyond that, a new connection closes one of the others:
+///
+/// - a stranger's, if there is any: the oldest from the origin that has the most strangers. The oldest has had the most time to
+///   authenticate itself, and no request of a stranger puts that off;
+/// - otherwise the one that has been idle longest, from the origin that has the most connections of those with an idle one. Any
+///   user with a token can have known connections, and must not lock out the others.
+///
+/// So a flood from one address displaces only itself.
+///
+/// If all are of known clients with requests under way, the new connection waits until one ends or becomes idle.
+///
+/// `welcome` returns the guest of a new connection and the future that serves it, which is dropped if the connection must make
+/// room. The [`Notify`] is to be notified whenever a connection becomes idle.
+pub async fn accept<F: Future<Output = ()> + Send + 'static>(
+    listener: TcpListener,
+    most: usize,
+    stop: &CancellationToken,
+    mut welcome: impl FnMut(TcpStream, SocketAddr, &Arc<Notify>) -> (Arc<dyn Guest>, F),
+) -> Guests {
+    let mut guests = Guests::default();
+    let (mut crowded, mut failing) = (Complaint::default(), Complaint::default());
+    let accepting = async {
+        loop {
+            let accepted = tokio::select! {
+                () = guests.one_left() => continue,
+                accepted = listener.accept() => accepted,
+            };
+            let (stream, address) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    if failing.is_due() {
+                        tracing::warn!(%error, "Failed to accept connections");
+                    }
+                    sleep(RETRY).await;
+                    continue;
+                }
+            };
+            if guests.tasks.len() >= most {
+                if crowded.is_due() {
+                    tracing::warn!(limit = most, peer = %address, "Too many connections are open, closing one for each new one");
+                }
+                guests.make_room(most).await;
+            }
+            if let Err(error) = socket::prepare(&stream) {
+                tracing::debug!(peer = %address, %error, "Connection is gone");
+                continue;
+            }
+            let (guest, served) = welcome(stream, address, &guests.idle);
+            guests.take_in(guest, Origin::of(address.ip()), served);
+        }
+    };
+    let _: Option<std::convert::Infallible> = stop.run_until_cancelled(accepting).await;
+    guests
+}
+
+impl Guests {
+    /// Waits until all connections have ended.
+    pub async fn all_left(&mut self) {
+        while let Some(ended) = self.tasks.join_next_with_id().await {
+            self.forget(ended);
+        }
+    }
+
+    /// Ends all connections, and waits until they are closed.
+    pub async fn shut_out(&mut self) {
+        self.open.clear();
+        self.tasks.shutdown().await;
+    }
+
+    /// Serves a connection in a task of its own.
+    fn take_in(
+        &mut self,
+        guest: Arc<dyn Guest>,
+        origin: Origin,
+        served: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let leave = CancellationToken::new();
+        let left = leave.clone();
+        let task = self.tasks.spawn(async move {
+            let _ = left.run_until_cancelled(served).await;
+        });
+        self.open.insert(task.id(), Open { guest, origin, leave });
+    }
+
+    /// Waits until less than `most` are open. Closes one for that, if [`first_to_go`] chooses one.
+    async fn make_room(&mut self, most: usize) {
+        let mut has_turned_away = false;
+        while self.tasks.len() >= most {
+            has_turned_away = has_turned_away || self.turn_one_away();
+            let idle = Arc::clone(&self.idle);
+            tokio::select! {
+                () = self.one_left() => {}
+                () = idle.notified(), if !has_turned_away => {}
+            }
+        }
+    }
+
+    /// Closes the connection that [`first_to_go`] chooses. Returns `false` if it chooses none.
+    fn turn_one_away(&mut self) -> bool {
+        let all = self.open.iter().map(|(id, open)| (*id, open.origin, open.guest.standing()));
+        let Some(one) = first_to_go(all).and_then(|id| self.open.remove(&id)) else { return false };
+        one.leave.cancel();
+        true
+    }
+
+    /// Resolves when a connection has ended; never if there is none.
+    async fn one_left(&mut self) {
+        match self.tasks.join_next_with_id().await {
+            Some(ended) => self.forget(ended),
+            None => std::future::pending().await,
+        }
+    }
+
+    fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => id,
+            Err(error) => {
+                tracing::error!(%error, "The task of a connection failed");
+                error.id()
+            }
+        };
+        self.open.remove(&id);
+    }
+}
+
+/// Chooses the connection that must make room: [`accept`] has the rule.
+fn first_to_go<T>(all: impl Iterator<Item = (T, Origin, Standing)>) -> Option<T> {
+    let all: Vec<_> = all.collect();
+    let is_stranger = |standing: Standing| matches!(standing, Standing::Stranger(_));
+    let has_strangers = all.iter().any(|(_, _, standing)| is_stranger(*standing));
+    let counted = all.iter().filter(|(_, _, standing)| is_stranger(*standing) == has_strangers);
+    let origins: Origins = counted.map(|(_, origin, _)| *origin).collect();
+    let candidates = all.into_iter().filter_map(|(guest, origin, standing)| match standing {
+        Standing::Stranger(since) => Some((Reverse(origins.count(origin)), since, guest)),
+        Standing::Idle(since) if !has_strangers => Some((Reverse(origins.count(origin)), since, guest)),
+        Standing::Idle(_) | Standing::Busy => None,
+    });
+    candidates.min_by_key(|(count, since, _)| (*count, *since)).map(|(_, _, guest)| guest)
+}
+
+/// A warning that is logged once in [`BETWEEN_LINES`], however often its cause occurs.
+#[derive(Default)]
+struct Complaint(Option<Instant>);
+
+impl Complaint {
+    fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        let due = self.0.is_none_or(|told| now >= told + BETWEEN_LINES);
+        if due {
+            self.0 = Some(now);
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use futures::FutureExt;
+    use parking_lot::Mutex;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[test]
+    fn strangers_make_room_first_then_the_connection_that_has_been_idle_longest() {
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        let origin = |last| Origin::of([10, 0, 0, last].into());
+        let stranger = |last, seconds| (origin(last), Standing::Stranger(at(seconds)));
+        let idle = |last, seconds| (origin(last), Standing::Idle(at(seconds)));
+        let busy = |last| (origin(last), Standing::Busy);
+        for (all, expected) in [
+            (vec![], None),
+            (vec![busy(1), busy(1)], None),
+            (vec![busy(1), idle(1, 1), idle(1, 0)], Some(2)),
+            (vec![idle(2, 0), idle(1, 2), idle(1, 1)], Some(2)),
+            // Busy connections count, too.
+            (vec![idle(2, 0), busy(1), idle(1, 1)], Some(2)),
+            (vec![idle(2, 0), busy(1), busy(1)], Some(0)),
+            (vec![idle(1, 0), stranger(1, 2), stranger(1, 1)], Some(2)),
+            (vec![busy(1), stranger(1, 2)], Some(1)),
+            (vec![stranger(2, 0), stranger(1, 2), stranger(1, 1)], Some(2)),
+            (vec![stranger(2, 0), stranger(1, 1)], Some(0)),
+            // Known connections do not count where there are strangers.
+            (vec![stranger(2, 0), stranger(1, 1), idle(1, 1), busy(1)], Some(0)),
+        ] {
+            let numbered = all.iter().enumerate().map(|(n, (origin, standing))| (n, *origin, *standing));
+            assert_eq!(first_to_go(numbered), expected, "{all:?}");
+        }
+    }
+
+    impl Guest for Mutex<Standing> {
+        fn standing(&self) -> Standing {
+            *self.lock()
+        }
+    }
+
+    /// A stranger from that address. The receiver ends with the connection.
+    fn stranger(guests: &mut Guests, from: &str) -> (Arc<Mutex<Standing>>, oneshot::Receiver<()>) {
+        let standing = Arc::new(Mutex::new(Standing::Stranger(Instant::now())));
+        let (open, closed) = oneshot::channel();
+        let origin = Origin::of(from.parse::<IpAddr>().unwrap());
+        guests.take_in(Arc::clone(&standing) as Arc<dyn Guest>, origin, async move {
+            let _open = open;
+            std::future::pending::<()>().await;
+        });
+        (standing, closed)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_from_one_address_displaces_only_itself() {
+        for (few, flood) in [
+            ("10.0.0.2", ["10.0.0.1", "10.0.0.1", "::ffff:10.0.0.1"]),
+            ("2001:db8:1::1", ["2001:db8::1", "2001:db8::2", "2001:db8::3:4:5:6"]),
+        ] {
+            let mut guests = Guests::default();
+            let (_, mut newcomer) = stranger(&mut guests, few);
+            let mut closed = Vec::new();
+            for from in flood {
+                tokio::time::advance(Duration::from_secs(1)).await;
+                closed.push(stranger(&mut guests, from).1);
+            }
+            for n in [0, 1] {
+                guests.make_room(4 - n).await;
+                assert!((&mut closed[n]).now_or_never().is_some(), "{few}: the oldest of the flood must go");
+                assert!((&mut closed[n + 1]).now_or_never().is_none());
+                assert!((&mut newcomer).now_or_never().is_none(), "{few}");
+            }
+            guests.make_room(2).await;
+            assert!(newcomer.now_or_never().is_some(), "{few}: among equals, the oldest must go");
+            guests.make_room(1).await;
+            assert!((&mut closed[2]).now_or_never().is_some());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_of_a_known_client_makes_room_once_no_request_is_under_way() {
+        let mut guests = Guests::default();
+        let (standing, mut closed) = stranger(&mut guests, "10.0.0.1");
+        *standing.lock() = Standing::Busy;
+        let idle = Arc::clone(&guests.idle);
+        let mut room = std::pin::pin!(guests.make_room(1));
+        assert!(room.as_mut().now_or_never().is_none());
+        idle.notify_one();
+        assert!(room.as_mut().now_or_never().is_none(), "it was idle, and is busy again");
+        assert!((&mut closed).now_or_never().is_none());
+        *standing.lock() = Standing::Idle(Instant::now());
+        idle.notify_one();
+        room.await;
+        assert!(closed.now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn the_port_is_free_when_no_more_connections_are_accepted() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let client = async {
+            let client = TcpStream::connect(address).await.unwrap();
+            // The guest holds the stream.
+            client.readable().await.unwrap();
+            stop.cancel();
+            client
+        };
+        let welcome = |stream: TcpStream, peer: SocketAddr, _: &Arc<Notify>| {
+            assert!(peer.ip().is_loopback());
+            let guest: Arc<dyn Guest> = Arc::new(Mutex::new(Standing::Stranger(Instant::now())));
+            (guest, async move {
+                stream.try_write(b"welcome").unwrap();
+                std::future::pending::<()>().await;
+            })
+        };
+        let (mut guests, client) = tokio::join!(accept(listener, 1, &stop, welcome), client);
+        TcpListener::bind(address).await.unwrap();
+        assert_eq!(guests.tasks.len(), 1);
+        guests.shut_out().await;
+        assert_eq!(client.try_read(&mut [0; 8]).unwrap(), 7);
+        client.readable().await.unwrap();
+        assert_eq!(client.try_read(&mut [0; 8]).unwrap(), 0, "the connection must be closed");
+    }
+}
