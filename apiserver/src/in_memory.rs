@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Collected, Limited};
 use kube::client::Body;
@@ -11,9 +12,10 @@ use tower::Service;
 
 use crate::access::Identity;
 use crate::codec::Format;
+use crate::monitoring::Entry;
 use crate::refusal::Refusal;
 use crate::rest::{
-    ApiServer, Counted, Deadline, Endless, Full, Reset, ResponseBody, Warned, refuse, takes_body,
+    ApiServer, Connection, Counted, Deadline, Endless, Full, Reset, ResponseBody, Warned, refuse, takes_body,
     with_warnings,
 };
 
@@ -56,9 +58,27 @@ where
     B: http_body::Body + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
+    let peer = parts.extensions.get::<Connection>().map(Connection::peer);
+    let mut entry = server.monitoring().begin(&parts, peer, server.clock());
+    let answer = admit_and_answer(server, parts, body, &mut entry).await?;
+    let endless = answer.extensions().get::<Endless>().copied();
+    Ok(entry.answered(answer, endless))
+}
+
+/// Answers. `entry` gets what there is to tell of the request until its answer begins.
+async fn admit_and_answer<B>(
+    server: &ApiServer,
+    mut parts: Parts,
+    body: B,
+    entry: &mut Entry,
+) -> Result<Response<ResponseBody>, Reset>
+where
+    B: http_body::Body + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     // Nothing is read of clients that may not send it.
-    if let Err(refusal) = server.let_in(&mut parts) {
+    if let Err(refusal) = server.let_in(&mut parts, entry) {
         return Ok(refuse(&refusal, Format::Json));
     }
     let limit = server.settings().body_limit;

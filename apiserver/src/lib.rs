@@ -52,7 +52,9 @@
 //! | Pages of a selection | The last one says so; upstream may offer an empty one after it |
 //! | Refusals | Bring no warnings along |
 //! | Space | Bounded by [`Settings::quota_backend_bytes`], as etcd's is, and by the disk; then deletes and all writes that need no more space go on, and there is nothing to disarm once there is space again |
-//! | Connections | Bounded in number, and by what [`Limits`] says; upstream bounds requests under way instead, and their share by flow schemas |
+//! | Connections | Bounded in number, and by what [`Limits`] says; upstream does not bound them |
+//! | Requests under way | A user may have at most as many as remain free; upstream divides them by flow schemas, and lets them wait |
+//! | Audit log | Level `Metadata` for all requests; no policy, no webhook; `ResponseComplete` of an upgraded connection comes with the upgrade; without the names of new objects |
 //! | Quantities | Have one canonical form, also those written as `1e3` |
 //!
 //! `tests/parity` sends the same requests to both servers; its table `meant.rs` lists, request by request, what of this shows.
@@ -69,6 +71,7 @@ mod field;
 mod in_memory;
 mod managed_fields;
 mod meta;
+mod monitoring;
 mod names;
 mod object;
 mod openapi;
@@ -93,6 +96,7 @@ pub use calls::Calls;
 pub use clock::Clock;
 pub use faults::{Failure, Faults};
 pub use in_memory::InMemory;
+pub use monitoring::{AuditError, AuditOptions};
 pub use recorder::{Recorded, Recording};
 pub use rest::{OutboundError, Reset, ResponseBody, Settings, Verb};
 pub use serve::Limits;

@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::faults::Faults;
 use crate::in_memory::InMemory;
 use crate::managed_fields;
+use crate::monitoring::Monitoring;
 use crate::recorder::Recording;
 use crate::rest::{ApiServer, Outbound, Settings};
 use crate::serve::{Listening, Manner};
@@ -128,7 +129,15 @@ impl Builder {
         let server = match self.folder {
             Some(folder) => {
                 let opened = ApiServer::opening(&folder)?;
-                ApiServer::open(self.settings, &folder, opened, Access::Open, signer, outbound)?
+                ApiServer::open(
+                    self.settings,
+                    &folder,
+                    opened,
+                    Access::Open,
+                    signer,
+                    outbound,
+                    Monitoring::without_audit(),
+                )?
             }
             None => ApiServer::signing(self.settings, signer, outbound),
         };

@@ -214,6 +214,7 @@ async fn start(folder: &std::path::Path, settings: Settings) -> (Server, Client)
         address: (Ipv4Addr::LOCALHOST, 0).into(),
         names: Vec::new(),
         limits: Default::default(),
+        audit: None,
     };
     let server = Server::start(options).await.unwrap();
     let config = Config::from_custom_kubeconfig(server.kubeconfig(), &KubeConfigOptions::default()).await;

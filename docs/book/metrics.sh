@@ -40,7 +40,7 @@ cut -f1 "$state/rows" | uniq -d >"$state/twice"
 while IFS= read -r name; do fault "$page: two rows for $name"; done <"$state/twice"
 
 # Strings with underscores in the files that describe metrics, without their tests.
-find client informer controller controllers serving node src -name '*.rs' -not -path '*/tests/*' -not -name 'test*' \
+find client informer controller controllers serving node apiserver src -name '*.rs' -not -path '*/tests/*' -not -name 'test*' \
   -exec grep -lE '(Opts|Gauge|Counter|Family|HistogramOpts)(::new\(| = *$)|^type Family' {} + | sort >"$state/files"
 # shellcheck disable=SC2016 # awk's own fields
 untested='/^#\[cfg\(test\)\]/ { getline; if (/\{$/) exit } { print }'

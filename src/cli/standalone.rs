@@ -3,9 +3,11 @@
 use std::env;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{ArgAction, Args, Command};
 use steersman_api::names;
+use steersman_apiserver::AuditOptions;
 use steersman_controller::registry::{ByDefault, Registry, Selection};
 use steersman_node::configuration::CgroupDriver;
 
@@ -22,6 +24,8 @@ const BELOW_HOME: &str = ".local/share/steersman";
 /// Maximum size of all objects in bytes: etcd's default for its flag of the same name.
 const QUOTA: u64 = 2 << 30;
 
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The checked settings of `steersman standalone`.
 #[derive(Debug)]
 pub(crate) struct Standalone {
@@ -35,6 +39,10 @@ pub(crate) struct Standalone {
     pub https_address: SocketAddr,
     /// Maximum size of all objects, in bytes.
     pub quota_backend_bytes: u64,
+    /// Maximum number of requests under way that only read, and of those that write; 0 for no limit.
+    pub requests_in_flight: (usize, usize),
+    /// The API server's audit log.
+    pub audit: Option<AuditOptions>,
     /// The address of plain HTTP for metrics and health.
     pub http_address: Option<Address>,
     /// The controllers to run.
@@ -64,6 +72,24 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "int", default_value_t = QUOTA, value_parser = clap::value_parser!(u64).range(1..))]
     #[arg(help_heading = "API server")]
     pub quota_backend_bytes: u64,
+    /// Maximum number of requests under way that only read; 0 for no limit. A user gets at most as many as remain free
+    #[arg(long, value_name = "int", default_value_t = 400, help_heading = "API server")]
+    pub max_requests_inflight: usize,
+    /// Maximum number of requests under way that write; 0 for no limit. A user gets at most as many as remain free
+    #[arg(long, value_name = "int", default_value_t = 200, help_heading = "API server")]
+    pub max_mutating_requests_inflight: usize,
+    /// File to log all requests to, without the contents of objects; '-' is standard output; without it, none are logged
+    #[arg(long, value_name = "file", help_heading = "API server")]
+    pub audit_log_path: Option<PathBuf>,
+    /// Maximum size of that file in megabytes before it is renamed and another begins; 0 for no limit
+    #[arg(long, value_name = "int", default_value_t = 100, help_heading = "API server")]
+    pub audit_log_maxsize: u32,
+    /// Maximum number of old audit logs to keep; 0 for no limit
+    #[arg(long, value_name = "int", default_value_t = 100, help_heading = "API server")]
+    pub audit_log_maxbackup: usize,
+    /// Maximum age in days of old audit logs to keep; 0 for no limit
+    #[arg(long, value_name = "int", default_value_t = 366, help_heading = "API server")]
+    pub audit_log_maxage: u32,
 
     /// Address of plain HTTP for metrics and health, such as 127.0.0.1:10252 or :10252; without it, there is none
     #[arg(long, value_name = "host:port", value_parser = Address::parse, help_heading = "Serving")]
@@ -138,12 +164,26 @@ impl Flags {
             Some(path) => absolute("--write-kubeconfig", path)?,
             None => data_dir.join("kubeconfig"),
         };
+        let audit = match named(self.audit_log_path) {
+            Some(path) if path == Path::new("-") => Some(path),
+            Some(path) => Some(absolute("--audit-log-path", path)?),
+            None => None,
+        };
+        let days = |days: u32| (days > 0).then(|| DAY * days);
+        let audit = audit.map(|path| AuditOptions {
+            path,
+            max_size: u64::from(self.audit_log_maxsize) << 20,
+            max_backups: self.audit_log_maxbackup,
+            max_age: days(self.audit_log_maxage),
+        });
         Ok(Standalone {
             logging: Logging { verbosity: self.v, vmodule: VModule::default(), format: self.logging_format },
             data_dir,
             kubeconfig,
             https_address: self.https_address,
             quota_backend_bytes: self.quota_backend_bytes,
+            requests_in_flight: (self.max_requests_inflight, self.max_mutating_requests_inflight),
+            audit,
             http_address: self.http_address,
             selection,
             node_name,

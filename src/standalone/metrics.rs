@@ -1,14 +1,14 @@
-//! The metrics of the node, among those of the controllers.
+//! The metrics of the node and of the API server, among those of the controllers.
 
 use prometheus::Registry;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 
-/// All that the node has registered. The node and the controllers both have `storage_operation_duration_seconds`, and one
+/// All that a part of the process has registered. The node and the controllers both have `storage_operation_duration_seconds`, and one
 /// registry takes a family once: a registry in another one brings its series into families of the same name.
-pub(super) struct OfNode(pub(super) Registry);
+pub(super) struct OfPart(pub(super) Registry);
 
-impl Collector for OfNode {
+impl Collector for OfPart {
     fn desc(&self) -> Vec<&Desc> {
         Vec::new()
     }
@@ -34,7 +34,7 @@ mod tests {
             registry
         };
         let all = registry("controllers");
-        all.register(Box::new(OfNode(registry("node")))).unwrap();
+        all.register(Box::new(OfPart(registry("node")))).unwrap();
         assert_eq!(
             TextEncoder::new().encode_to_string(&all.gather()).unwrap(),
             "# HELP operations Operations\n# TYPE operations counter\n\

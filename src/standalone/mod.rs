@@ -43,7 +43,7 @@ use crate::version;
 
 use greeting::Greeting;
 pub(crate) use kubeconfig::KubeconfigError;
-use metrics::OfNode;
+use metrics::OfPart;
 use provisioner::{PROVISIONER, Provisioner};
 use scheduler::Scheduler;
 
@@ -109,6 +109,8 @@ pub(crate) async fn run(options: Standalone) -> Result<(), Error> {
     let server = Server::start(steersman_apiserver::Options {
         settings: Settings {
             quota_backend_bytes: options.quota_backend_bytes,
+            max_requests_in_flight: options.requests_in_flight.0,
+            max_mutating_requests_in_flight: options.requests_in_flight.1,
             usage: Some(Arc::new(usage::OfSimulated)),
             ..Settings::default()
         },
@@ -116,6 +118,7 @@ pub(crate) async fn run(options: Standalone) -> Result<(), Error> {
         address: options.https_address,
         names: Vec::new(),
         limits: Default::default(),
+        audit: options.audit.clone(),
     })
     .await?;
     let stop = CancellationToken::new();
@@ -158,7 +161,8 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     };
     let name = plan.name();
     let metrics_of_node = Registry::new();
-    metrics.register(Box::new(OfNode(metrics_of_node.clone())))?;
+    metrics.register(Box::new(OfPart(metrics_of_node.clone())))?;
+    metrics.register(Box::new(OfPart(server.metrics().clone())))?;
     let (agent, port) =
         plan.agent(as_user(&format!("system:node:{name}")), event_metrics.clone(), metrics_of_node)?;
     let clients = as_user("system:kube-controller-manager");

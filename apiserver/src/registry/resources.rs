@@ -1,6 +1,6 @@
 //! All resources that are served.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arcstr::ArcStr;
@@ -81,6 +81,14 @@ impl Resources {
         let versions = self.groups.iter().flat_map(|group| &group.versions);
         let mut resources = versions.flat_map(|version| version.resources.values());
         resources.find(|resource| resource.table == table).map(|found| self.storage(found))
+    }
+
+    /// Of each table, the resource in whose form its objects are kept.
+    pub(crate) fn stored(&self) -> Vec<&Arc<Resource>> {
+        let mut tables = HashSet::new();
+        let versions = self.groups.iter().flat_map(|group| &group.versions);
+        let resources = versions.flat_map(|version| version.resources.values());
+        resources.filter(|resource| resource.allows("get") && tables.insert(&resource.table)).collect()
     }
 
     /// Adds a resource, or puts another in its place.

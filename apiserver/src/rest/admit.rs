@@ -8,7 +8,11 @@ use super::request::{Call, Query, Request, Verb};
 use super::route::{Route, route};
 use super::server::ApiServer;
 use crate::access::{self, ANONYMOUS, Access, Attributes, Identity, Impersonation, InvalidCertificate};
+use crate::monitoring::Entry;
 use crate::refusal::{Refusal, Result};
+
+/// When a client should try again that has too many requests under way, in seconds. Upstream's figure.
+const AFTER_TOO_MANY: i32 = 1;
 
 /// The route of a request, as it was when the request was authorized: it reaches nothing that is served only later.
 #[derive(Clone)]
@@ -28,21 +32,31 @@ pub(crate) fn takes_body(parts: &Parts) -> bool {
 }
 
 impl ApiServer {
-    /// Authenticates and authorizes a request before its body is read, and notes the client's identity.
+    /// Authenticates and authorizes a request before its body is read, and notes the client's identity. `entry` gets what there
+    /// is to tell of the request, and its place among those under way.
     ///
     /// # Errors
-    /// The client can't be identified, or may not do that.
-    pub(crate) fn let_in(&self, parts: &mut Parts) -> Result<()> {
+    /// The client can't be identified, may not do that, or has too many requests under way.
+    pub(crate) fn let_in(&self, parts: &mut Parts, entry: &mut Entry) -> Result<()> {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let route = route(&self.resources(), &parts.method, parts.uri.path(), &query);
         let longest = self.settings().request_timeout;
+        entry.routed(&parts.method, &route, query.all("dryRun").any(|value| value == "All"));
         if let Some(endless) = Endless::of(&route) {
             parts.extensions.insert(endless);
         } else if let Some(deadline) = Deadline::of(&query, longest).map_err(Refusal::bad_request)? {
             parts.extensions.insert(deadline);
         }
         let mut warned = None;
-        let who = self.admit(parts, &route, &query, &mut warned)?;
+        let who = self.admit(parts, &route, &query, &mut warned, entry)?;
+        if parts.extensions.get::<Endless>().is_none() && !self.is_open() {
+            let is_write = match &route {
+                Ok(Route::Resource(call)) => call.verb.is_write(),
+                Ok(Route::Other | Route::Unknown) | Err(_) => false,
+            };
+            let turn = self.in_flight().begin(&who, is_write);
+            entry.takes(turn.ok_or_else(|| Refusal::too_many_requests(Some(AFTER_TOO_MANY)))?);
+        }
         if let Some(warning) = warned {
             parts.extensions.insert(Warned(warning));
         }
@@ -51,13 +65,14 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Authenticates and authorizes. `warned` becomes what the client should be warned of.
+    /// Authenticates and authorizes. `warned` becomes what the client should be warned of. `entry` gets the decision.
     fn admit(
         &self,
         parts: &Parts,
         route: &Result<Route>,
         query: &Query,
         warned: &mut Option<&'static str>,
+        entry: &mut Entry,
     ) -> Result<Identity> {
         let now = self.clock().now().as_second();
         let with_connection = parts.extensions.get::<Identity>();
@@ -82,7 +97,9 @@ impl ApiServer {
             return Err(Refusal::unauthorized());
         }
         if self.is_open() {
-            return Ok(Impersonation::of(&parts.headers)?.map_or(who, |other| other.identity()));
+            let who = Impersonation::of(&parts.headers)?.map_or(who, |other| other.identity());
+            entry.decided(Some(&who), None, true);
+            return Ok(who);
         }
         let path = parts.uri.path();
         // A path that makes no sense is told so by who answers; only who may see paths learns it.
@@ -92,22 +109,24 @@ impl ApiServer {
             }
             Ok(Route::Other | Route::Unknown) | Err(_) => (Attributes::of_path(&parts.method, path), false),
         };
-        let who = match Impersonation::of(&parts.headers)? {
-            None => who,
+        let (who, by) = match Impersonation::of(&parts.headers)? {
+            None => (who, None),
             Some(other) => {
                 for right in other.rights() {
                     if !access::is_allowed(self.store(), &who, &right) {
+                        entry.decided(Some(&who), None, false);
                         return Err(other.refused(&right, &wanted).refusal(&who));
                     }
                 }
-                other.identity()
+                (other.identity(), Some(who))
             }
         };
-        self.check(&who, &wanted)?;
-        if streams {
-            self.check(&who, &Attributes { verb: Verb::Create.as_str().to_owned(), ..wanted })?;
+        let mut checked = self.check(&who, &wanted);
+        if checked.is_ok() && streams {
+            checked = self.check(&who, &Attributes { verb: Verb::Create.as_str().to_owned(), ..wanted });
         }
-        Ok(who)
+        entry.decided(Some(&who), by.as_ref(), checked.is_ok());
+        checked.map(|()| who)
     }
 
     /// Whether everybody may do everything.

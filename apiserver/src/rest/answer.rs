@@ -1,5 +1,7 @@
 //! Answers, as HTTP.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::Value;
@@ -62,6 +64,8 @@ pub(crate) fn refuse(refusal: &Refusal, format: Format) -> Response<ResponseBody
     if let Some(after) = status.retry_after() {
         answer.headers_mut().insert(header::RETRY_AFTER, after.as_secs().into());
     }
+    // For the audit log.
+    answer.extensions_mut().insert(Arc::new(steersman_api::Status::clone(status)));
     answer
 }
 

@@ -1,5 +1,6 @@
 //! Bodies of answers.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -24,6 +25,8 @@ pub struct ResponseBody {
     /// What is sent before anything more is asked of `more`.
     ready: VecDeque<Bytes>,
     more: Option<BoxStream<'static, Result<Piece, Reset>>>,
+    /// What is to last for as long as the body.
+    kept: Option<Box<dyn Any + Send>>,
 }
 
 impl ResponseBody {
@@ -31,17 +34,23 @@ impl ResponseBody {
     pub(crate) fn full(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         let ready = if bytes.is_empty() { VecDeque::new() } else { VecDeque::from([bytes]) };
-        Self { ready, more: None }
+        Self { ready, more: None, kept: None }
     }
 
     /// One piece.
     pub(crate) fn pieces(pieces: Piece) -> Self {
-        Self { ready: pieces.into(), more: None }
+        Self { ready: pieces.into(), more: None, kept: None }
     }
 
     /// Piece by piece.
     pub(crate) fn stream(more: impl Stream<Item = Result<Piece, Reset>> + Send + 'static) -> Self {
-        Self { ready: VecDeque::new(), more: Some(Box::pin(more)) }
+        Self { ready: VecDeque::new(), more: Some(Box::pin(more)), kept: None }
+    }
+
+    /// Keeps something until the body has been sent, or is given up.
+    pub(crate) fn keeping(mut self, kept: impl Send + 'static) -> Self {
+        self.kept = Some(Box::new(kept));
+        self
     }
 }
 

@@ -4,17 +4,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 use parking_lot::{Mutex, RwLock};
+use prometheus::{TEXT_FORMAT, TextEncoder};
 use tokio_util::sync::CancellationToken;
 
 use super::admit::Routed;
-use super::answer::{refuse, status_format, unknown_path};
+use super::answer::{answer, refuse, status_format, unknown_path};
 use super::bodies::Bodies;
 use super::body::{Reset, ResponseBody};
 use super::connect::{self, Outbound};
 use super::deadline::Deadline;
 use super::decoding::Decoding;
+use super::in_flight::InFlight;
 use super::negotiate::{self};
 use super::request::{Call, Query, Request, Verb};
 use super::review::Review;
@@ -26,6 +28,7 @@ use crate::clock::Clock;
 use crate::codec::{self, Format};
 use crate::discovery;
 use crate::faults::{Failure, Faults};
+use crate::monitoring::{Monitoring, Stored};
 use crate::object;
 use crate::openapi;
 use crate::recorder::Recorder;
@@ -61,6 +64,10 @@ struct Shared {
     turn: Mutex<()>,
     /// What the bodies of requests take.
     bodies: Bodies,
+    /// How many requests are under way.
+    in_flight: InFlight,
+    /// What is told of requests.
+    monitoring: Arc<Monitoring>,
     /// Bounds the memory of writes under way.
     decoding: Decoding,
     /// Another takes its place when the server starts again.
@@ -92,7 +99,8 @@ impl ApiServer {
     /// As `new`, with this key for tokens.
     pub(crate) fn signing(settings: Settings, signer: Signer, outbound: Outbound) -> Self {
         let store = Store::new(settings.history);
-        let server = Self::with_store(settings, store, Access::Open, signer, outbound);
+        let monitoring = Monitoring::without_audit();
+        let server = Self::with_store(settings, store, Access::Open, signer, outbound, monitoring);
         server.bootstrap();
         server
     }
@@ -116,9 +124,10 @@ impl ApiServer {
         access: Access,
         signer: Signer,
         outbound: Outbound,
+        monitoring: Monitoring,
     ) -> std::result::Result<Self, OpenError> {
         let store = Store::from_revision(settings.history, loaded.revision);
-        let server = Self::with_store(settings, store, access, signer, outbound);
+        let server = Self::with_store(settings, store, access, signer, outbound, monitoring);
         server.restore(loaded, folder)?;
         let weak = Arc::downgrade(&server.shared);
         server.store().keep_in(journal, move || {
@@ -136,17 +145,25 @@ impl ApiServer {
         access: Access,
         signer: Signer,
         outbound: Outbound,
+        monitoring: Monitoring,
     ) -> Self {
         let store = Arc::new(store.limited_to(settings.quota_backend_bytes));
         let mut resources = Resources::built_in();
         if settings.usage.is_some() {
             usage_resources().map(Arc::new).into_iter().for_each(|resource| resources.insert(resource));
         }
-        Self {
+        let metrics = monitoring.metrics();
+        let in_flight = InFlight::limited_to(
+            (settings.max_requests_in_flight, metrics.in_flight(false)),
+            (settings.max_mutating_requests_in_flight, metrics.in_flight(true)),
+        );
+        let server = Self {
             shared: Arc::new(Shared {
                 store,
                 resources: RwLock::new(Arc::new(resources)),
                 bodies: Bodies::limited_to(settings.bodies_limit),
+                in_flight,
+                monitoring: Arc::new(monitoring),
                 decoding: Decoding::new(),
                 clock: settings.clock.clone().unwrap_or_else(Clock::system),
                 settings,
@@ -158,7 +175,25 @@ impl ApiServer {
                 turn: Mutex::new(()),
                 running: Mutex::new(Running::begin()),
             }),
-        }
+        };
+        let weak = Arc::downgrade(&server.shared);
+        let count = move || weak.upgrade().map(|shared| Self { shared }.stored()).unwrap_or_default();
+        let registry = server.monitoring().metrics().registry();
+        registry
+            .register(Box::new(Stored::new(count)))
+            .expect("the names must be those of this collector alone");
+        server
+    }
+
+    /// The bytes that all objects take, and the number of objects of each resource with its group and name.
+    fn stored(&self) -> (u64, Vec<(String, String, usize)>) {
+        let resources = self.resources();
+        let stored = resources.stored();
+        let counts = stored.into_iter().map(|resource| {
+            let (group, name) = (resource.group.to_string(), resource.plural.to_string());
+            (group, name, self.store().len(&resource.table))
+        });
+        (self.store().used(), counts.collect())
     }
 
     pub(crate) fn store(&self) -> &Arc<Store> {
@@ -199,6 +234,14 @@ impl ApiServer {
 
     pub(crate) fn bodies(&self) -> &Bodies {
         &self.shared.bodies
+    }
+
+    pub(super) fn in_flight(&self) -> &InFlight {
+        &self.shared.in_flight
+    }
+
+    pub(crate) fn monitoring(&self) -> &Arc<Monitoring> {
+        &self.shared.monitoring
     }
 
     pub(super) fn decoding(&self) -> &Decoding {
@@ -281,6 +324,9 @@ impl ApiServer {
                     openapi::Server { resources: &resources, store: self.store(), now: self.clock().now() };
                 return Ok(openapi.answer(&parts.method, path, &parts.headers, &query));
             }
+            Ok(Route::Other) if path == "/metrics" && parts.method == Method::GET => {
+                return Ok(self.metrics_answer());
+            }
             Ok(Route::Other) => {
                 return Ok(discovery::answer_other(&resources, &parts.method, path, &parts.headers, &query));
             }
@@ -318,6 +364,14 @@ impl ApiServer {
         };
         self.recorder().record(&request, &name, answer.status().as_u16());
         Ok(if head { answer.map(|_| ResponseBody::full(Bytes::new())) } else { answer })
+    }
+
+    fn metrics_answer(&self) -> Response<ResponseBody> {
+        let families = self.monitoring().metrics().registry().gather();
+        match TextEncoder::new().encode_to_string(&families) {
+            Ok(text) => answer(StatusCode::OK, TEXT_FORMAT, ResponseBody::full(text)),
+            Err(error) => refuse(&Refusal::internal(error), Format::Json),
+        }
     }
 
     /// Carries a request out. All that the answer tells is safe: what was written, and what was only read.

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::access::{Access, Guard, Signer};
+use crate::monitoring::Monitoring;
 use crate::rest::{Outbound, Settings};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -267,7 +268,16 @@ fn guarded(folder: &std::path::Path) -> ApiServer {
     let opened = ApiServer::opening(folder).unwrap();
     let access = Access::Guarded(Arc::new(Guard::new("secret")));
     let outbound = Outbound::new(None, None).unwrap();
-    ApiServer::open(Settings::default(), folder, opened, access, Signer::fleeting(), outbound).unwrap()
+    ApiServer::open(
+        Settings::default(),
+        folder,
+        opened,
+        access,
+        Signer::fleeting(),
+        outbound,
+        Monitoring::without_audit(),
+    )
+    .unwrap()
 }
 
 /// Serves at most so many connections.

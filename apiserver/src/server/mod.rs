@@ -22,6 +22,7 @@ pub use pki::{Pair, PkiError};
 use self::pki::Pki;
 use crate::access::{Access, Guard, Identity, MASTERS, Signer};
 use crate::in_memory::InMemory;
+use crate::monitoring::{AuditError, AuditOptions, Monitoring};
 use crate::rest::{ApiServer, Outbound, OutboundError, Settings};
 use crate::serve::{Limits, Listening, Manner};
 use crate::store::OpenError;
@@ -48,6 +49,8 @@ pub struct Options {
     pub address: SocketAddr,
     /// What clients may take of it, and for how long.
     pub limits: Limits,
+    /// The audit log. `None` for none.
+    pub audit: Option<AuditOptions>,
     /// Names and addresses under which clients may reach it, beside the one it listens at and the loopback.
     pub names: Vec<String>,
 }
@@ -61,6 +64,9 @@ pub enum StartError {
     /// Keys and certificates can't be had.
     #[error(transparent)]
     Pki(#[from] PkiError),
+    /// The audit log can't be had.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// They are not good for TLS.
     #[error("setting up TLS: {0}")]
     Tls(String),
@@ -100,7 +106,7 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let Options { settings, data_folder, address, limits, names } = options;
+        let Options { settings, data_folder, address, limits, audit, names } = options;
         // The folder's own lock first: a second server must not touch anything.
         let opened = ApiServer::opening(&data_folder)?;
         let pki = Pki::open(&data_folder)?;
@@ -109,7 +115,8 @@ impl Server {
         let for_nodes =
             pki.client("apiserver-kubelet-client", "kube-apiserver-kubelet-client", &[MASTERS])?;
         let outbound = Outbound::new(Some(&for_nodes), settings.kubelet_certificate_authority.as_deref())?;
-        let server = ApiServer::open(settings, &data_folder, opened, access, signer, outbound)?;
+        let monitoring = Monitoring::new(audit)?;
+        let server = ApiServer::open(settings, &data_folder, opened, access, signer, outbound, monitoring)?;
         first_objects::make(&server).await;
         server.say_since_when_uses_are_tracked();
         let tls = tls::tls(&pki, names_of(address.ip(), names.clone()))?;
@@ -182,6 +189,11 @@ impl Server {
             current_context: Some(name),
             ..Kubeconfig::default()
         }
+    }
+
+    /// Its metrics, which `/metrics` serves as well.
+    pub fn metrics(&self) -> &prometheus::Registry {
+        self.server.monitoring().metrics().registry()
     }
 
     /// The server as a service without sockets, on behalf of that user: for parts of the same process.

@@ -66,7 +66,6 @@ impl Budget {
         Ok(())
     }
 
-    #[cfg(test)]
     pub(super) fn used(&self) -> u64 {
         self.used
     }

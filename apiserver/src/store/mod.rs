@@ -422,7 +422,6 @@ impl Store {
     }
 
     /// How many bytes the objects take, their keys included.
-    #[cfg(test)]
     pub(crate) fn used(&self) -> u64 {
         self.shared.state.read().budget.used()
     }

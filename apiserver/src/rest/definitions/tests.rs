@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::access::{Access, Signer};
+use crate::monitoring::Monitoring;
 use crate::rest::options::Commit;
 use crate::rest::{Outbound, Settings};
 
@@ -23,7 +24,16 @@ fn definition(served: bool) -> Value {
 fn open(folder: &Path) -> ApiServer {
     let opened = ApiServer::opening(folder).unwrap();
     let outbound = Outbound::new(None, None).unwrap();
-    ApiServer::open(Settings::default(), folder, opened, Access::Open, Signer::fleeting(), outbound).unwrap()
+    ApiServer::open(
+        Settings::default(),
+        folder,
+        opened,
+        Access::Open,
+        Signer::fleeting(),
+        outbound,
+        Monitoring::without_audit(),
+    )
+    .unwrap()
 }
 
 fn in_memory() -> ApiServer {
@@ -181,7 +191,8 @@ async fn a_request_goes_where_it_was_let_in() {
     let server = in_memory();
     let request = http::Request::get("/apis/example.com/v1/namespaces/default/knobs").body(()).unwrap();
     let (mut parts, ()) = request.into_parts();
-    server.let_in(&mut parts).unwrap();
+    let mut entry = server.monitoring().begin(&parts, None, server.clock());
+    server.let_in(&mut parts, &mut entry).unwrap();
     // While its body is on the way.
     server.define(definition(true));
     let answer = server.answer(http::Request::from_parts(parts, bytes::Bytes::new())).await.unwrap();
