@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Collected, Limited};
 use kube::client::Body;
 use tower::Service;
@@ -59,11 +59,20 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (parts, body) = request.into_parts();
-    let peer = parts.extensions.get::<Connection>().map(Connection::peer);
+    let connection = parts.extensions.get::<Connection>().cloned();
+    let peer = connection.as_ref().map(Connection::peer);
     let mut entry = server.monitoring().begin(&parts, peer, server.clock());
-    let answer = admit_and_answer(server, parts, body, &mut entry).await?;
+    let mut answer = admit_and_answer(server, parts, body, &mut entry).await?;
     let endless = answer.extensions().get::<Endless>().copied();
-    Ok(entry.answered(answer, endless))
+    entry.answered(&mut answer, endless);
+    Ok(match connection {
+        // The body has ended, and the tunnel goes on.
+        Some(connection) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            connection.keep_with_tunnel(entry);
+            answer
+        }
+        _ => answer.map(|body| body.keeping(entry)),
+    })
 }
 
 /// Answers. `entry` gets what there is to tell of the request until its answer begins.
@@ -111,7 +120,9 @@ where
     let endless = parts.extensions.get::<Endless>().copied();
     let warned = parts.extensions.get::<Warned>().copied();
     let mut answer = server.answer(Request::from_parts(parts, body)).await?;
-    if let Some(endless) = endless.filter(|_| answer.status().is_success()) {
+    let status = answer.status();
+    let goes_on = status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS;
+    if let Some(endless) = endless.filter(|_| goes_on) {
         answer.extensions_mut().insert(endless);
     }
     if let Some(Warned(warning)) = warned {

@@ -54,7 +54,7 @@
 //! | Space | Bounded by [`Settings::quota_backend_bytes`], as etcd's is, and by the disk; then deletes and all writes that need no more space go on, and there is nothing to disarm once there is space again |
 //! | Connections | Bounded in number, and by what [`Limits`] says; upstream does not bound them |
 //! | Requests under way | A user may have at most as many as remain free; upstream divides them by flow schemas, and lets them wait |
-//! | Audit log | Level `Metadata` for all requests; no policy, no webhook; `ResponseComplete` of an upgraded connection comes with the upgrade; without the names of new objects |
+//! | Audit log | Level `Metadata` for all requests of clients; no policy, no webhook, no stage `RequestReceived`; the names of new objects, reasons of the authorizer, `details` of a Status, ids and versions of objects are left out; a client's own `Audit-ID` is not heeded |
 //! | Quantities | Have one canonical form, also those written as `1e3` |
 //!
 //! `tests/parity` sends the same requests to both servers; its table `meant.rs` lists, request by request, what of this shows.

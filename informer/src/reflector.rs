@@ -207,7 +207,7 @@ impl<K: Object> Run<K> {
             Ok(events) => events,
             Err(error) => return Ok(Err(error)),
         };
-        self.reflector.config.outage.answered();
+        self.answered();
         let deadline = Instant::now() + timeout;
         loop {
             let Ok(event) = tokio::time::timeout_at(deadline, events.next()).await else {
@@ -240,7 +240,7 @@ impl<K: Object> Run<K> {
             Ok(events) => events,
             Err(error) => return Ok(Err(error)),
         };
-        self.reflector.config.outage.answered();
+        self.answered();
         loop {
             match events.next().await {
                 Some(Ok(ListEvent::Item(object))) => self.push(Delta::Replaced(object)).await?,
@@ -264,7 +264,7 @@ impl<K: Object> Run<K> {
                 let request = WatchRequest { from, initial_events: false, timeout: self.watch_timeout() };
                 match self.reflector.source.watch(request).await {
                     Ok(events) => {
-                        self.reflector.config.outage.answered();
+                        self.answered();
                         events
                     }
                     Err(error) => return Ok(self.failed(Phase::OpeningWatch, &error)),
@@ -318,6 +318,12 @@ impl<K: Object> Run<K> {
             self.report_damage(object);
         }
         self.log.push(delta).await
+    }
+
+    /// The server has answered. Its return that this may be says nothing about failures that are still to come.
+    fn answered(&mut self) {
+        self.reflector.config.outage.answered();
+        self.returns = self.reflector.config.outage.returns();
     }
 
     fn turns_to(&self, state: WatchState) {

@@ -95,7 +95,7 @@ impl Guest for Activity {
         match state.requests {
             _ if !state.known => Standing::Stranger(state.opened),
             0 => Standing::Idle(state.since),
-            _ => Standing::Busy,
+            _ => Standing::Busy(state.opened),
         }
     }
 }
@@ -194,7 +194,7 @@ mod tests {
         let (lasted, ()) = tokio::join!(lasts(&activity), async {
             tokio::time::sleep(STRANGER_LIFE / 2).await;
             activity.admitted();
-            assert_eq!(activity.standing(), Standing::Busy);
+            assert!(matches!(activity.standing(), Standing::Busy(_)));
             tokio::time::sleep(STRANGER_LIFE).await;
             drop(busy);
         });

@@ -35,8 +35,8 @@ pub enum Standing {
     Stranger(Instant),
     /// Its client has authenticated itself, and has had no request under way since this time.
     Idle(Instant),
-    /// Its client has authenticated itself, and has a request under way.
-    Busy,
+    /// Its client has authenticated itself since the connection was accepted, at this time, and has a request under way.
+    Busy(Instant),
 }
 
 /// The tasks that serve connections. Dropping it ends all of them.
@@ -60,13 +60,14 @@ struct Open {
 /// At most `most` are open at a time. Beyond that, a new connection closes one of the others:
 ///
 /// - a stranger's, if there is any: the oldest from the origin that has the most strangers. The oldest has had the most time to
-///   authenticate itself, and no request of a stranger puts that off;
-/// - otherwise the one that has been idle longest, from the origin that has the most connections of those with an idle one. Any
-///   user with a token can have known connections, and must not lock out the others.
+///   authenticate itself;
+/// - otherwise, if any is idle, the one that has been idle longest. It is one of the origin that has the most connections, of all
+///   origins with an idle one;
+/// - otherwise the oldest one, if it comes from an origin that has more than half of all connections. Any user with a token can
+///   have connections with requests under way, and must not lock out the others.
 ///
-/// So a flood from one address displaces only itself.
-///
-/// If all are of known clients with requests under way, the new connection waits until one ends or becomes idle.
+/// So a flood from one address displaces only itself. If no connection can go by this rule, the new one waits until one ends or
+/// becomes idle.
 ///
 /// `welcome` returns the guest of a new connection and the future that serves it, which is dropped if the connection must make
 /// room. The [`Notify`] is to be notified whenever a connection becomes idle.
@@ -156,10 +157,18 @@ impl Guests {
 
     /// Closes the connection that [`first_to_go`] chooses. Returns `false` if it chooses none.
     fn turn_one_away(&mut self) -> bool {
-        let all = self.open.iter().map(|(id, open)| (*id, open.origin, open.guest.standing()));
-        let Some(one) = first_to_go(all).and_then(|id| self.open.remove(&id)) else { return false };
-        one.leave.cancel();
-        true
+        loop {
+            let all = self.open.iter().map(|(id, open)| (*id, open.origin, open.guest.standing()));
+            let Some((id, seen)) = first_to_go(all) else { return false };
+            // A request may have begun since.
+            if self.open.get(&id).is_some_and(|open| open.guest.standing() != seen) {
+                continue;
+            }
+            if let Some(one) = self.open.remove(&id) {
+                one.leave.cancel();
+            }
+            return true;
+        }
     }
 
     /// Resolves when a connection has ended; never if there is none.
@@ -183,18 +192,24 @@ impl Guests {
 }
 
 /// Chooses the connection that must make room: [`accept`] has the rule.
-fn first_to_go<T>(all: impl Iterator<Item = (T, Origin, Standing)>) -> Option<T> {
+fn first_to_go<T>(all: impl Iterator<Item = (T, Origin, Standing)>) -> Option<(T, Standing)> {
     let all: Vec<_> = all.collect();
     let is_stranger = |standing: Standing| matches!(standing, Standing::Stranger(_));
     let has_strangers = all.iter().any(|(_, _, standing)| is_stranger(*standing));
     let counted = all.iter().filter(|(_, _, standing)| is_stranger(*standing) == has_strangers);
     let origins: Origins = counted.map(|(_, origin, _)| *origin).collect();
-    let candidates = all.into_iter().filter_map(|(guest, origin, standing)| match standing {
-        Standing::Stranger(since) => Some((Reverse(origins.count(origin)), since, guest)),
-        Standing::Idle(since) if !has_strangers => Some((Reverse(origins.count(origin)), since, guest)),
-        Standing::Idle(_) | Standing::Busy => None,
+    let half = all.len() / 2;
+    let candidates = all.into_iter().filter_map(|(guest, origin, standing)| {
+        let count = origins.count(origin);
+        let (rank, since) = match standing {
+            Standing::Stranger(since) => (0, since),
+            Standing::Idle(since) => (1, since),
+            Standing::Busy(since) if count > half => (2, since),
+            Standing::Busy(_) => return None,
+        };
+        Some(((rank, Reverse(count), since), guest, standing))
     });
-    candidates.min_by_key(|(count, since, _)| (*count, *since)).map(|(_, _, guest)| guest)
+    candidates.min_by_key(|(key, _, _)| *key).map(|(_, guest, standing)| (guest, standing))
 }
 
 /// A warning that is logged once in [`BETWEEN_LINES`], however often its cause occurs.
@@ -229,10 +244,13 @@ mod tests {
         let origin = |last| Origin::of([10, 0, 0, last].into());
         let stranger = |last, seconds| (origin(last), Standing::Stranger(at(seconds)));
         let idle = |last, seconds| (origin(last), Standing::Idle(at(seconds)));
-        let busy = |last| (origin(last), Standing::Busy);
+        let busy_since = |last, seconds| (origin(last), Standing::Busy(at(seconds)));
+        let busy = |last| busy_since(last, 0);
         for (all, expected) in [
             (vec![], None),
-            (vec![busy(1), busy(1)], None),
+            (vec![busy(1), busy(2)], None),
+            (vec![busy_since(1, 0), busy_since(2, 3), busy_since(2, 2)], Some(2)),
+            (vec![busy(1), busy(2), busy(2), busy(3)], None),
             (vec![busy(1), idle(1, 1), idle(1, 0)], Some(2)),
             (vec![idle(2, 0), idle(1, 2), idle(1, 1)], Some(2)),
             // Busy connections count, too.
@@ -246,7 +264,7 @@ mod tests {
             (vec![stranger(2, 0), stranger(1, 1), idle(1, 1), busy(1)], Some(0)),
         ] {
             let numbered = all.iter().enumerate().map(|(n, (origin, standing))| (n, *origin, *standing));
-            assert_eq!(first_to_go(numbered), expected, "{all:?}");
+            assert_eq!(first_to_go(numbered).map(|(n, _)| n), expected, "{all:?}");
         }
     }
 
@@ -298,9 +316,11 @@ mod tests {
     async fn a_connection_of_a_known_client_makes_room_once_no_request_is_under_way() {
         let mut guests = Guests::default();
         let (standing, mut closed) = stranger(&mut guests, "10.0.0.1");
-        *standing.lock() = Standing::Busy;
+        let (other, mut stays) = stranger(&mut guests, "10.0.0.2");
+        let busy = Standing::Busy(Instant::now());
+        (*standing.lock(), *other.lock()) = (busy, busy);
         let idle = Arc::clone(&guests.idle);
-        let mut room = std::pin::pin!(guests.make_room(1));
+        let mut room = std::pin::pin!(guests.make_room(2));
         assert!(room.as_mut().now_or_never().is_none());
         idle.notify_one();
         assert!(room.as_mut().now_or_never().is_none(), "it was idle, and is busy again");
@@ -308,7 +328,7 @@ mod tests {
         *standing.lock() = Standing::Idle(Instant::now());
         idle.notify_one();
         room.await;
-        assert!(closed.now_or_never().is_some());
+        assert!(closed.now_or_never().is_some() && (&mut stays).now_or_never().is_none());
     }
 
     #[tokio::test]

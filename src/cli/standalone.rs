@@ -72,13 +72,13 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "int", default_value_t = QUOTA, value_parser = clap::value_parser!(u64).range(1..))]
     #[arg(help_heading = "API server")]
     pub quota_backend_bytes: u64,
-    /// Maximum number of requests under way that only read; 0 for no limit. A user gets at most as many as remain free
-    #[arg(long, value_name = "int", default_value_t = 400, help_heading = "API server")]
+    /// Maximum number of requests under way that only read; 0 for no limit. One user alone gets half of it, several users share
+    #[arg(long, value_name = "int", default_value_t = 400, value_parser = limit, help_heading = "API server")]
     pub max_requests_inflight: usize,
-    /// Maximum number of requests under way that write; 0 for no limit. A user gets at most as many as remain free
-    #[arg(long, value_name = "int", default_value_t = 200, help_heading = "API server")]
+    /// Maximum number of requests under way that write; 0 for no limit. One user alone gets half of it, several users share
+    #[arg(long, value_name = "int", default_value_t = 200, value_parser = limit, help_heading = "API server")]
     pub max_mutating_requests_inflight: usize,
-    /// File to log all requests to, without the contents of objects; '-' is standard output; without it, none are logged
+    /// Regular file to log all requests to, without the contents of objects; without it, none are logged
     #[arg(long, value_name = "file", help_heading = "API server")]
     pub audit_log_path: Option<PathBuf>,
     /// Maximum size of that file in megabytes before it is renamed and another begins; 0 for no limit
@@ -135,6 +135,15 @@ fn cgroup_driver(text: &str) -> Result<CgroupDriver, String> {
     }
 }
 
+/// A limit that leaves a place for each of two users.
+fn limit(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(1) => Err("must be 0, or 2 and more: one user alone gets half of it".to_owned()),
+        Ok(limit) => Ok(limit),
+        Err(_) => Err("must be a number that is not negative".to_owned()),
+    }
+}
+
 fn https_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "must be ip:port, such as 127.0.0.1:6443".to_owned())
 }
@@ -164,11 +173,7 @@ impl Flags {
             Some(path) => absolute("--write-kubeconfig", path)?,
             None => data_dir.join("kubeconfig"),
         };
-        let audit = match named(self.audit_log_path) {
-            Some(path) if path == Path::new("-") => Some(path),
-            Some(path) => Some(absolute("--audit-log-path", path)?),
-            None => None,
-        };
+        let audit = named(self.audit_log_path).map(|path| absolute("--audit-log-path", path)).transpose()?;
         let days = |days: u32| (days > 0).then(|| DAY * days);
         let audit = audit.map(|path| AuditOptions {
             path,
@@ -242,6 +247,15 @@ mod tests {
         assert_eq!(enabled(&["bootstrapsigner"]), [("bootstrap-signer-controller", true)]);
         let missing = "validatingadmissionpolicy-status-controller";
         assert_eq!(enabled(&[missing]), [(missing, false)]);
+    }
+
+    #[test]
+    fn limits_are_checked() {
+        for (text, expected) in
+            [("0", Some(0)), ("2", Some(2)), ("400", Some(400)), ("1", None), ("-1", None), ("", None)]
+        {
+            assert_eq!(limit(text).ok(), expected, "{text}");
+        }
     }
 
     #[test]

@@ -4,17 +4,19 @@ use prometheus::Registry;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 
-/// All that a part of the process has registered. The node and the controllers both have `storage_operation_duration_seconds`, and one
-/// registry takes a family once: a registry in another one brings its series into families of the same name.
-pub(super) struct OfPart(pub(super) Registry);
+/// All that parts of the process have registered. The node and the controllers both have `storage_operation_duration_seconds`, and
+/// one registry takes a family once: a registry in another one brings its series into families of the same name.
+///
+/// A registry takes one of these, which has no names of its own to tell it from another.
+pub(super) struct OfParts(pub(super) Vec<Registry>);
 
-impl Collector for OfPart {
+impl Collector for OfParts {
     fn desc(&self) -> Vec<&Desc> {
         Vec::new()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        self.0.gather()
+        self.0.iter().flat_map(Registry::gather).collect()
     }
 }
 
@@ -25,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_family_that_both_have_holds_the_series_of_both() {
+    fn a_family_that_several_have_holds_the_series_of_all() {
         let registry = |part: &str| {
             let registry = Registry::new();
             let family = IntCounterVec::new(Opts::new("operations", "Operations"), &["part"]).unwrap();
@@ -34,11 +36,11 @@ mod tests {
             registry
         };
         let all = registry("controllers");
-        all.register(Box::new(OfPart(registry("node")))).unwrap();
+        all.register(Box::new(OfParts(vec![registry("node"), registry("server")]))).unwrap();
         assert_eq!(
             TextEncoder::new().encode_to_string(&all.gather()).unwrap(),
             "# HELP operations Operations\n# TYPE operations counter\n\
-             operations{part=\"controllers\"} 1\noperations{part=\"node\"} 1\n"
+             operations{part=\"controllers\"} 1\noperations{part=\"node\"} 1\noperations{part=\"server\"} 1\n"
         );
     }
 }

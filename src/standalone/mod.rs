@@ -43,7 +43,7 @@ use crate::version;
 
 use greeting::Greeting;
 pub(crate) use kubeconfig::KubeconfigError;
-use metrics::OfPart;
+use metrics::OfParts;
 use provisioner::{PROVISIONER, Provisioner};
 use scheduler::Scheduler;
 
@@ -161,8 +161,7 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     };
     let name = plan.name();
     let metrics_of_node = Registry::new();
-    metrics.register(Box::new(OfPart(metrics_of_node.clone())))?;
-    metrics.register(Box::new(OfPart(server.metrics().clone())))?;
+    metrics.register(Box::new(OfParts(vec![metrics_of_node.clone(), server.metrics().clone()])))?;
     let (agent, port) =
         plan.agent(as_user(&format!("system:node:{name}")), event_metrics.clone(), metrics_of_node)?;
     let clients = as_user("system:kube-controller-manager");

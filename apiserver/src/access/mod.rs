@@ -66,6 +66,11 @@ fn hash(token: &str) -> Vec<u8> {
 /// What anybody may ask for, whatever the rules: the default of upstream's `--authorization-always-allow-paths`.
 const ALWAYS_ALLOWED: [&str; 3] = ["/healthz", "/readyz", "/livez"];
 
+/// Whether anybody may ask for this path.
+pub(crate) fn is_always_allowed(path: &str) -> bool {
+    ALWAYS_ALLOWED.contains(&path)
+}
+
 /// Identifies the client: by what came with the connection, else by its token; without either it is anonymous. Calls `note`
 /// with a token that a Secret keeps, whether or not it is still valid.
 ///
@@ -154,7 +159,7 @@ pub(crate) fn is_allowed(store: &Store, who: &Identity, wanted: &Attributes) -> 
     if who.is_in(MASTERS) {
         return true;
     }
-    if matches!(&wanted.target, Target::Path(path) if ALWAYS_ALLOWED.contains(&path.as_str())) {
+    if matches!(&wanted.target, Target::Path(path) if is_always_allowed(path)) {
         return true;
     }
     let namespace = match &wanted.target {

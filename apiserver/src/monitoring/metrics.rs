@@ -48,7 +48,7 @@ impl Metrics {
             durations: HistogramVec::new(
                 HistogramOpts::new(
                     "apiserver_request_duration_seconds",
-                    "Time from the head of a request until its answer was sent",
+                    "Time from the head of a request until its answer was handed to the connection",
                 )
                 .buckets(BUCKETS.to_vec()),
                 &with(&[]),
@@ -132,38 +132,40 @@ impl Metrics {
 pub(crate) struct Stored<F> {
     /// Returns the number of bytes, and of each resource its group, its name and the number of objects.
     count: F,
-    objects: IntGaugeVec,
-    bytes: IntGaugeVec,
+    /// What the families are, without a series.
+    families: [IntGaugeVec; 2],
+}
+
+/// The families for the number of objects, and for their bytes.
+fn stored() -> [IntGaugeVec; 2] {
+    let objects = Opts::new("apiserver_resource_objects", "Stored objects");
+    let bytes = Opts::new("apiserver_storage_size_bytes", "Bytes that all objects take as they are stored");
+    [(objects, &["group", "resource"][..]), (bytes, &["storage_cluster_id"])]
+        .map(|(options, labels)| IntGaugeVec::new(options, labels).expect(WELL_FORMED))
 }
 
 impl<F: Fn() -> (u64, Vec<(String, String, usize)>)> Stored<F> {
     /// Counted by this function.
     pub(crate) fn new(count: F) -> Self {
-        let objects = Opts::new("apiserver_resource_objects", "Stored objects");
-        let bytes =
-            Opts::new("apiserver_storage_size_bytes", "Bytes that all objects take as they are stored");
-        Self {
-            count,
-            objects: IntGaugeVec::new(objects, &["group", "resource"]).expect(WELL_FORMED),
-            bytes: IntGaugeVec::new(bytes, &["storage_cluster_id"]).expect(WELL_FORMED),
-        }
+        Self { count, families: stored() }
     }
 }
 
 impl<F: Fn() -> (u64, Vec<(String, String, usize)>) + Send + Sync> Collector for Stored<F> {
     fn desc(&self) -> Vec<&Desc> {
-        self.objects.desc().into_iter().chain(self.bytes.desc()).collect()
+        self.families.iter().flat_map(Collector::desc).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let (bytes, resources) = (self.count)();
+        let (used, resources) = (self.count)();
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        self.bytes.with_label_values(&["embedded"]).set(signed(bytes));
-        self.objects.reset();
+        // Two who ask at once do not share them.
+        let [objects, bytes] = stored();
+        bytes.with_label_values(&["embedded"]).set(signed(used));
         for (group, resource, count) in resources {
-            self.objects.with_label_values(&[&group, &resource]).set(signed(count as u64));
+            objects.with_label_values(&[&group, &resource]).set(signed(count as u64));
         }
-        self.objects.collect().into_iter().chain(self.bytes.collect()).collect()
+        objects.collect().into_iter().chain(bytes.collect()).collect()
     }
 }
 

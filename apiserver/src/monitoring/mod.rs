@@ -1,6 +1,7 @@
 //! What a server tells of the requests that it answers: metrics, and the audit log.
 //!
-//! An [`Entry`] goes along with a request, from its head until the last byte of its answer is sent or its connection ends:
+//! An [`Entry`] goes along with a request, from its head until the last byte of its answer is handed to the connection, or the
+//! connection ends:
 //!
 //! ```text
 //! begin ─▶ routed (what it asks for) ─▶ decided (who asks, and may they) ─▶ answered (which code) ─▶ dropped (the end)
@@ -14,7 +15,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::{Method, Response, header};
+use http::{Response, header};
 use tokio::time::Instant;
 
 pub use self::audit::{AuditError, AuditOptions};
@@ -63,6 +64,7 @@ impl Monitoring {
             let agent =
                 parts.headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()));
             let agent = agent.map(|agent| shortened(&agent)).unwrap_or_default();
+            let peer = peer.map(|peer| peer.to_canonical());
             Box::new(Event::received(&parts.method, &parts.uri, agent, peer, clock.now()))
         });
         Entry {
@@ -104,16 +106,23 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The request asks for this.
-    pub(crate) fn routed(&mut self, method: &Method, route: &crate::refusal::Result<Route>, is_dry: bool) {
-        self.labels = Labels::of(method, route, is_dry);
+    /// The request asks for this. With `is_dry`, nothing is to be stored.
+    pub(crate) fn routed(&mut self, parts: &Parts, route: &crate::refusal::Result<Route>, is_dry: bool) {
+        self.labels = Labels::of(parts, route, is_dry);
         if let (Some(event), Ok(Route::Resource(call))) = (&mut self.event, route) {
             event.about(call);
         }
     }
 
-    /// The client is this user, or acts as it. `by` is the user who impersonates it. `None` if it could not be identified.
-    pub(crate) fn decided(&mut self, who: Option<&Identity>, by: Option<&Identity>, is_allowed: bool) {
+    /// The client is this user.
+    pub(crate) fn identified(&mut self, who: &Identity) {
+        if let Some(event) = &mut self.event {
+            event.identified(who);
+        }
+    }
+
+    /// Whether this user may do that, or the user as whom `by` acts.
+    pub(crate) fn decided(&mut self, who: &Identity, by: Option<&Identity>, is_allowed: bool) {
         if let Some(event) = &mut self.event {
             event.decided(who, by, is_allowed);
         }
@@ -124,12 +133,8 @@ impl Entry {
         self.turn = Some(turn);
     }
 
-    /// The answer begins. The entry ends with the body.
-    pub(crate) fn answered(
-        mut self,
-        mut answer: Response<ResponseBody>,
-        endless: Option<Endless>,
-    ) -> Response<ResponseBody> {
+    /// The answer begins. The entry is to be dropped when it ends. `endless` says why it has no end of its own.
+    pub(crate) fn answered(&mut self, answer: &mut Response<ResponseBody>, endless: Option<Endless>) {
         self.code = Some(answer.status().as_u16());
         let status = answer.extensions_mut().remove();
         self.endless = endless;
@@ -145,7 +150,6 @@ impl Entry {
                 self.of.metrics.audited(audit.write(event, Stage::ResponseStarted, self.clock.now()));
             }
         }
-        answer.map(|body| body.keeping(self))
     }
 }
 

@@ -41,7 +41,7 @@ impl ApiServer {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let route = route(&self.resources(), &parts.method, parts.uri.path(), &query);
         let longest = self.settings().request_timeout;
-        entry.routed(&parts.method, &route, query.all("dryRun").any(|value| value == "All"));
+        entry.routed(parts, &route, query.all("dryRun").any(|value| value == "All"));
         if let Some(endless) = Endless::of(&route) {
             parts.extensions.insert(endless);
         } else if let Some(deadline) = Deadline::of(&query, longest).map_err(Refusal::bad_request)? {
@@ -49,7 +49,8 @@ impl ApiServer {
         }
         let mut warned = None;
         let who = self.admit(parts, &route, &query, &mut warned, entry)?;
-        if parts.extensions.get::<Endless>().is_none() && !self.is_open() {
+        let is_probe = access::is_always_allowed(parts.uri.path());
+        if parts.extensions.get::<Endless>().is_none() && !is_probe && !self.is_open() {
             let is_write = match &route {
                 Ok(Route::Resource(call)) => call.verb.is_write(),
                 Ok(Route::Other | Route::Unknown) | Err(_) => false,
@@ -89,6 +90,7 @@ impl ApiServer {
                 *warned = warns.then_some(access::GENERATED);
             },
         )?;
+        entry.identified(&who);
         if who.user != ANONYMOUS {
             if let Some(connection) = parts.extensions.get::<Connection>() {
                 connection.authenticated();
@@ -98,7 +100,7 @@ impl ApiServer {
         }
         if self.is_open() {
             let who = Impersonation::of(&parts.headers)?.map_or(who, |other| other.identity());
-            entry.decided(Some(&who), None, true);
+            entry.decided(&who, None, true);
             return Ok(who);
         }
         let path = parts.uri.path();
@@ -114,7 +116,7 @@ impl ApiServer {
             Some(other) => {
                 for right in other.rights() {
                     if !access::is_allowed(self.store(), &who, &right) {
-                        entry.decided(Some(&who), None, false);
+                        entry.decided(&who, None, false);
                         return Err(other.refused(&right, &wanted).refusal(&who));
                     }
                 }
@@ -125,7 +127,7 @@ impl ApiServer {
         if checked.is_ok() && streams {
             checked = self.check(&who, &Attributes { verb: Verb::Create.as_str().to_owned(), ..wanted });
         }
-        entry.decided(Some(&who), by.as_ref(), checked.is_ok());
+        entry.decided(&who, by.as_ref(), checked.is_ok());
         checked.map(|()| who)
     }
 

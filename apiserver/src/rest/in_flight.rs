@@ -10,9 +10,9 @@ use crate::access::{Identity, MASTERS};
 
 /// Limits the requests under way: those that write, and those that only read.
 ///
-/// A user may have at most as many under way as remain free. Members of `system:masters` are not limited, as upstream's priority
-/// level `exempt` has it: the cluster's own parts must get through when users are too many. Watches, logs and streams do not
-/// count, nor does anything where everybody may do everything.
+/// A user may have at most as many under way as remain free: one user alone gets half of the limit. Members of `system:masters` are not limited, as upstream's priority
+/// level `exempt` has it: the cluster's own parts must get through when users are too many. Watches, logs, streams and health do
+/// not count, nor does anything where everybody may do everything.
 pub(crate) struct InFlight {
     reads: Arc<Gate>,
     writes: Arc<Gate>,

@@ -311,11 +311,15 @@ impl ApiServer {
         });
         let until = parts.extensions.remove::<Deadline>();
         let Routed { route: routed, query } = routed;
-        // What is served may follow from a write that is not safe yet.
+        // What is served may follow from a write that is not safe yet. Health, version and metrics do not.
         if matches!(routed, Ok(Route::Other))
-            && let Err(failed) = self.store().settled().await
+            && ["/api", "/openapi"].iter().any(|tells| path.starts_with(tells))
         {
-            return Ok(refuse(&Refusal::internal(failed), Format::Json));
+            match Deadline::met(until, self.store().settled()).await {
+                Some(Ok(_)) => {}
+                Some(Err(failed)) => return Ok(refuse(&Refusal::internal(failed), Format::Json)),
+                None => return Ok(refuse(&Refusal::timed_out(), Format::Json)),
+            }
         }
         let call = match routed {
             Ok(Route::Resource(call)) => call,

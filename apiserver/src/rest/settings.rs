@@ -26,7 +26,8 @@ pub struct Settings {
     /// request that would exceed either limit gets 429. Default: 64 MiB.
     pub bodies_limit: usize,
     /// Maximum number of requests under way that only read, without watches, logs and streams; 0 for no limit. A user may have
-    /// at most as many as remain free; more get 429. Members of `system:masters` are not limited. Default: 400, as upstream.
+    /// at most as many as remain free, so one user alone gets half; more get 429. Members of `system:masters` are not limited,
+    /// and health is not counted. Default: 400, as upstream.
     pub max_requests_in_flight: usize,
     /// The same of requests that write. Default: 200, as upstream.
     pub max_mutating_requests_in_flight: usize,

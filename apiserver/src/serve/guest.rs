@@ -32,7 +32,7 @@ impl guests::Guest for Guest {
         match self.activity.idle_since() {
             _ if !self.connection.is_known() => Standing::Stranger(self.since),
             Some(since) => Standing::Idle(since),
-            None => Standing::Busy,
+            None => Standing::Busy(self.since),
         }
     }
 }

@@ -233,6 +233,8 @@ impl Serving {
             tracing::debug!(%error, "a connection ended early");
         }
         if let Some(tunnel) = connection.take_tunnel() {
+            // The request that asked for the upgrade goes on.
+            let _under_way = activity.request();
             tunnel.await;
         }
     }

@@ -369,21 +369,39 @@ async fn one_connection_too_many_closes_the_one_that_has_been_idle_longest() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_waits_while_all_others_have_requests() {
-    let listening = limited(serving().server, 1).await;
-    let connect = || TcpStream::connect(listening.address());
-    let mut watching = connect().await.unwrap();
-    let watch = b"GET /api/v1/namespaces?watch=true HTTP/1.1\r\nhost: a\r\n\r\n";
-    watching.write_all(watch).await.unwrap();
-    let mut head = [0; 12];
-    watching.read_exact(&mut head).await.unwrap();
-    assert_eq!(&head, b"HTTP/1.1 200");
-    let mut next = connect().await.unwrap();
-    let mut answer = pin!(ask(&mut next));
-    timeout(SECOND / 2, answer.as_mut()).await.expect_err("there is no room");
-    drop(watching);
-    // The server notices the end of the watch a little later.
-    let answer = timeout(SECOND * 10, answer).await.expect("there must be room again");
-    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+async fn one_connection_too_many_waits_while_all_others_have_requests_unless_half_are_of_one_origin() {
+    let listening = limited(serving().server, 2).await;
+    let connect = async |from: [u8; 4]| {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        socket.connect(listening.address()).await.unwrap()
+    };
+    let watch = async |from| {
+        let mut watching = connect(from).await;
+        let watch = b"GET /api/v1/namespaces?watch=true HTTP/1.1\r\nhost: a\r\n\r\n";
+        watching.write_all(watch).await.unwrap();
+        let mut head = [0; 12];
+        watching.read_exact(&mut head).await.unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200");
+        watching
+    };
+    let (one, mut other) = (watch([127, 0, 0, 1]).await, watch([127, 0, 0, 2]).await);
+    let mut next = connect([127, 0, 0, 2]).await;
+    {
+        let mut answer = pin!(ask(&mut next));
+        timeout(SECOND / 2, answer.as_mut()).await.expect_err("there is no room");
+        drop(one);
+        // The server notices the end of the watch a little later.
+        let answer = timeout(SECOND * 10, answer).await.expect("there must be room again");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    drop(next);
+    // Both are from one address now.
+    let _watching = watch([127, 0, 0, 2]).await;
+    let mut last = connect([127, 0, 0, 3]).await;
+    assert!(ask(&mut last).await.starts_with("HTTP/1.1 200 "));
+    // The rest of its first events, then the end.
+    let mut rest = Vec::new();
+    timeout(SECOND * 10, other.read_to_end(&mut rest)).await.expect("the oldest must be closed").ok();
     listening.close().await;
 }

@@ -23,8 +23,8 @@ use crate::wire::frames::FrameError;
 ///   (429). They come within a second, not all at once, and not before the time that the server asked for;
 /// - they log their broken connections together: a few lines a minute, however many caches there are.
 ///
-/// A server that refuses the credentials (401) refuses every kind, so that counts as absence. So does any refusal by a server
-/// that was absent until a moment ago: while it starts, it forbids what it will allow once it has read its roles.
+/// A server that refuses the credentials (401) refuses every kind, so that counts as absence. Any refusal by a server that was
+/// absent until a moment ago is treated alike: while it starts, it forbids what it will allow once it has read its roles.
 ///
 /// Under overload, answers and refusals alternate. So reflectors are woken no more often than every five seconds, and
 /// the back-off of one that was refused with 429 goes on.
@@ -144,7 +144,7 @@ impl Outage {
         }
         drop(state);
         if let Some(absence) = since.map(|since| now - since).filter(|absence| *absence >= WORTH_A_LINE) {
-            tracing::info!(?absence, "API server can be reached again");
+            tracing::info!(?absence, "API server answers again");
         }
     }
 
@@ -159,7 +159,9 @@ impl Outage {
             return sleep_until(pause.until).await;
         }
         let mut back = self.shared.back.subscribe();
-        let scout = (pause.symptom == Symptom::Absent).then(|| Scout::of(self)).flatten();
+        // One that must wait for long is no scout.
+        let may_scout = pause.symptom == Symptom::Absent && pause.earliest <= Instant::now() + SCOUT_WAIT;
+        let scout = may_scout.then(|| Scout::of(self)).flatten();
         let until = match &scout {
             Some(_) => {
                 let wait = SCOUT_WAIT.mul_f64(0.5 + rand::rng().random::<f64>() / 2.0);

@@ -141,7 +141,9 @@ impl Event {
         self.verb = call.verb.as_str().to_owned();
         self.object_ref = Some(ObjectRef {
             resource: call.resource.plural.to_string(),
-            namespace: call.namespace.clone(),
+            // Upstream takes a namespace to be in itself.
+            namespace: if call.resource.plural == "namespaces" { &call.name } else { &call.namespace }
+                .clone(),
             name: call.name.clone(),
             api_group: call.resource.group.to_string(),
             api_version: call.resource.version.to_string(),
@@ -149,14 +151,13 @@ impl Event {
         });
     }
 
-    /// Who asks, if that is known, and whether they may. `by` asks as `who`.
-    pub(in crate::monitoring) fn decided(
-        &mut self,
-        who: Option<&Identity>,
-        by: Option<&Identity>,
-        is_allowed: bool,
-    ) {
-        let Some(who) = who else { return };
+    /// Who asks.
+    pub(in crate::monitoring) fn identified(&mut self, who: &Identity) {
+        self.user = who.into();
+    }
+
+    /// Whether `who` may do that. `by` asks as `who`.
+    pub(in crate::monitoring) fn decided(&mut self, who: &Identity, by: Option<&Identity>, is_allowed: bool) {
         match by {
             Some(by) => (self.user, self.impersonated_user) = (by.into(), Some(who.into())),
             None => self.user = who.into(),

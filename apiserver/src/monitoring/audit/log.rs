@@ -20,7 +20,8 @@ const BETWEEN_LINES: Duration = Duration::from_secs(60);
 /// Where the audit log is, and how much of it is kept.
 #[derive(Debug, Clone)]
 pub struct AuditOptions {
-    /// The file; `-` is standard output. A new file has mode 0600, since addresses and names may be secret.
+    /// The file. It must be a regular one: a pipe that nobody reads would hold up all answers. A new file has mode 0600, since
+    /// addresses and names may be secret.
     pub path: PathBuf,
     /// Maximum size of the file in bytes. A fuller one is renamed, and another begins. 0: no limit.
     pub max_size: u64,
@@ -49,15 +50,14 @@ pub struct AuditError {
 /// The audit log.
 ///
 /// An event is written before its answer ends, by who answers. So the log has all that clients know to be done, unless the
-/// machine dies: events are not synced to disk.
+/// machine dies: events are not synced to disk. A disk that stalls holds up answers, as it holds up writes anyway.
 pub(in crate::monitoring) struct AuditLog {
     options: AuditOptions,
     state: Mutex<State>,
 }
 
 struct State {
-    /// `None` for standard output.
-    file: Option<File>,
+    file: File,
     /// The size of the file.
     size: u64,
     /// A write failed before the end of its line.
@@ -72,9 +72,7 @@ impl AuditLog {
     /// # Errors
     /// The file can't be opened.
     pub(in crate::monitoring) fn open(options: AuditOptions) -> Result<Self, AuditError> {
-        let is_stdout = options.path == Path::new("-");
-        let opened = if is_stdout { Ok((None, 0, false)) } else { open(&options.path) };
-        match opened {
+        match open(&options.path) {
             Ok((file, size, is_torn)) => {
                 let state = Mutex::new(State { file, size, is_torn, told: None });
                 let log = Self { options, state };
@@ -89,33 +87,32 @@ impl AuditLog {
     pub(in crate::monitoring) fn write(&self, event: &Event, stage: Stage, now: Timestamp) -> bool {
         let line = event.line(stage, now);
         let mut state = self.state.lock();
-        let written = self.append(&mut state, &line, now);
-        if let Err(error) = &written
+        let limit = self.options.max_size;
+        let is_full = limit > 0 && state.size > 0 && state.size + line.len() as u64 > limit;
+        // If there can be no new file, the events are in the old one.
+        let rotated = if is_full { self.rotate(&mut state, now) } else { Ok(()) };
+        let written = state.append(&line);
+        let is_written = written.is_ok();
+        if let Err(error) = rotated.and(written)
             && state.told.is_none_or(|told| told.elapsed() >= BETWEEN_LINES)
         {
             state.told = Some(Instant::now());
             tracing::error!(path = %self.options.path.display(), %error, "Failed to write to the audit log");
         }
-        written.is_ok()
+        is_written
     }
 
-    fn append(&self, state: &mut State, line: &[u8], now: Timestamp) -> io::Result<()> {
-        let limit = self.options.max_size;
-        if state.file.is_some() && limit > 0 && state.size > 0 && state.size + line.len() as u64 > limit {
-            fs::rename(&self.options.path, self.old_path(now))?;
-            (state.file, state.size, state.is_torn) = open(&self.options.path)?;
-            self.prune(now);
+    /// Renames the file and begins another.
+    fn rotate(&self, state: &mut State, now: Timestamp) -> io::Result<()> {
+        match fs::rename(&self.options.path, self.old_path(now)) {
+            Ok(()) => {}
+            // Somebody has moved it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
-        let Some(file) = &mut state.file else { return io::stdout().lock().write_all(line) };
-        if state.is_torn {
-            file.write_all(b"\n")?;
-            state.size += 1;
-            state.is_torn = false;
-        }
-        let written = file.write_all(line);
-        state.is_torn = written.is_err();
-        state.size += line.len() as u64;
-        written
+        (state.file, state.size, state.is_torn) = open(&self.options.path)?;
+        self.prune(now);
+        Ok(())
     }
 
     /// The name of the file and its extension with the dot.
@@ -135,9 +132,7 @@ impl AuditLog {
 
     /// Removes old files that are too many or too old. What can't be removed stays.
     fn prune(&self, now: Timestamp) {
-        let Some(folder) = self.options.path.parent().filter(|_| self.options.path != Path::new("-")) else {
-            return;
-        };
+        let Some(folder) = self.options.path.parent() else { return };
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let Ok(entries) = fs::read_dir(folder) else { return };
         let (stem, extension) = self.names();
@@ -164,15 +159,33 @@ impl AuditLog {
     }
 }
 
+impl State {
+    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        if self.is_torn {
+            self.file.write_all(b"\n")?;
+            self.size += 1;
+            self.is_torn = false;
+        }
+        let written = self.file.write_all(line);
+        self.is_torn = written.is_err();
+        self.size += line.len() as u64;
+        written
+    }
+}
+
 /// The file, its size, and whether its last line has no end: its writer was killed.
-fn open(path: &Path) -> io::Result<(Option<File>, u64, bool)> {
+fn open(path: &Path) -> io::Result<(File, u64, bool)> {
+    // Opening a pipe would wait for its reader.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
     let mut file = OpenOptions::new().append(true).create(true).read(true).mode(0o600).open(path)?;
     let size = file.seek(SeekFrom::End(0))?;
     let mut last = [b'\n'];
     if size > 0 && file.seek(SeekFrom::End(-1)).is_ok() {
         file.read_exact(&mut last)?;
     }
-    Ok((Some(file), size, last != *b"\n"))
+    Ok((file, size, last != *b"\n"))
 }
 
 #[cfg(test)]
@@ -271,10 +284,37 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_can_not_be_renamed_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("logs").join("audit.log");
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        let log = AuditLog::open(AuditOptions { max_size: 10, ..AuditOptions::at(&path) }).unwrap();
+        let write = || log.write(&event("/version"), Stage::ResponseComplete, now());
+        assert!(write());
+        fs::remove_file(&path).unwrap();
+        assert!(write());
+        assert_eq!(
+            fs::read_to_string(&path).unwrap().lines().count(),
+            1,
+            "somebody removed the file: a new one begins"
+        );
+        fs::rename(path.parent().unwrap(), folder.path().join("moved")).unwrap();
+        assert!(write(), "there is no folder: the open file gets the event");
+        fs::rename(folder.path().join("moved"), path.parent().unwrap()).unwrap();
+        assert!(write());
+        assert_eq!(files(path.parent().unwrap()).len(), 2);
+    }
+
+    #[test]
     fn what_can_not_be_written_is_told() {
-        let error = AuditLog::open(AuditOptions::at("/nowhere/audit.log")).err().unwrap();
-        assert!(error.to_string().starts_with("opening the audit log /nowhere/audit.log: "), "{error}");
-        let log = AuditLog::open(AuditOptions { max_size: 0, ..AuditOptions::at("/dev/full") }).unwrap();
+        let refused = |path: &str| AuditLog::open(AuditOptions::at(path)).err().unwrap().to_string();
+        assert!(refused("/nowhere/audit.log").starts_with("opening the audit log /nowhere/audit.log: "));
+        for path in ["/dev/full", "/"] {
+            assert_eq!(refused(path), format!("opening the audit log {path}: it is no regular file"));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let log = AuditLog::open(AuditOptions::at(folder.path().join("audit.log"))).unwrap();
+        log.state.lock().file = OpenOptions::new().append(true).open("/dev/full").unwrap();
         assert!(!log.write(&event("/version"), Stage::ResponseComplete, now()));
     }
 }

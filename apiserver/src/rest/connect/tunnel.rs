@@ -49,6 +49,17 @@ impl Connection {
         self.peer
     }
 
+    /// Keeps something until the tunnel ends.
+    pub(crate) fn keep_with_tunnel(&self, kept: impl Send + 'static) {
+        let mut tunnel = self.tunnel.lock();
+        if let Some(carried) = tunnel.take() {
+            *tunnel = Some(Box::pin(async move {
+                carried.await;
+                drop(kept);
+            }));
+        }
+    }
+
     /// Takes the future that carries bytes after an upgrade. The task that serves the connection runs it.
     pub(crate) fn take_tunnel(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
         self.tunnel.lock().take()
