@@ -63,8 +63,8 @@ struct Open {
 ///   authenticate itself;
 /// - otherwise, if any is idle, the one that has been idle longest. It is one of the origin that has the most connections, of all
 ///   origins with an idle one;
-/// - otherwise the oldest one, if it comes from an origin that has more than half of all connections. Any user with a token can
-///   have connections with requests under way, and must not lock out the others.
+/// - otherwise, if one origin has more than half of all connections, its oldest one. But if the new connection is from there, that
+///   one is closed. Any user with a token can have connections with requests under way, and must not lock out the others.
 ///
 /// So a flood from one address displaces only itself. If no connection can go by this rule, the new one waits until one ends or
 /// becomes idle.
@@ -95,18 +95,21 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
                     continue;
                 }
             };
+            let origin = Origin::of(address.ip());
             if guests.tasks.len() >= most {
                 if crowded.is_due() {
                     tracing::warn!(limit = most, peer = %address, "Too many connections are open, closing one for each new one");
                 }
-                guests.make_room(most).await;
+                if !guests.make_room(most, origin).await {
+                    continue;
+                }
             }
             if let Err(error) = socket::prepare(&stream) {
                 tracing::debug!(peer = %address, %error, "Connection is gone");
                 continue;
             }
             let (guest, served) = welcome(stream, address, &guests.idle);
-            guests.take_in(guest, Origin::of(address.ip()), served);
+            guests.take_in(guest, origin, served);
         }
     };
     let _: Option<std::convert::Infallible> = stop.run_until_cancelled(accepting).await;
@@ -142,24 +145,36 @@ impl Guests {
         self.open.insert(task.id(), Open { guest, origin, leave });
     }
 
-    /// Waits until less than `most` are open. Closes one for that, if [`first_to_go`] chooses one.
-    async fn make_room(&mut self, most: usize) {
+    /// Waits until less than `most` are open, for a new connection from `newcomer`. Closes one for that, if [`first_to_go`] chooses
+    /// one. Returns `false` if it is the new connection that must go.
+    async fn make_room(&mut self, most: usize, newcomer: Origin) -> bool {
         let mut has_turned_away = false;
         while self.tasks.len() >= most {
-            has_turned_away = has_turned_away || self.turn_one_away();
+            if !has_turned_away {
+                match self.turn_one_away(newcomer) {
+                    Who::Newcomer => return false,
+                    Who::One(()) => has_turned_away = true,
+                    Who::Nobody => {}
+                }
+            }
             let idle = Arc::clone(&self.idle);
             tokio::select! {
                 () = self.one_left() => {}
                 () = idle.notified(), if !has_turned_away => {}
             }
         }
+        true
     }
 
-    /// Closes the connection that [`first_to_go`] chooses. Returns `false` if it chooses none.
-    fn turn_one_away(&mut self) -> bool {
+    /// Closes the connection that [`first_to_go`] chooses, unless it is the new one.
+    fn turn_one_away(&mut self, newcomer: Origin) -> Who<()> {
         loop {
             let all = self.open.iter().map(|(id, open)| (*id, open.origin, open.guest.standing()));
-            let Some((id, seen)) = first_to_go(all) else { return false };
+            let (id, seen) = match first_to_go(all, newcomer) {
+                Who::One(chosen) => chosen,
+                Who::Newcomer => return Who::Newcomer,
+                Who::Nobody => return Who::Nobody,
+            };
             // A request may have begun since.
             if self.open.get(&id).is_some_and(|open| open.guest.standing() != seen) {
                 continue;
@@ -167,7 +182,7 @@ impl Guests {
             if let Some(one) = self.open.remove(&id) {
                 one.leave.cancel();
             }
-            return true;
+            return Who::One(());
         }
     }
 
@@ -191,8 +206,19 @@ impl Guests {
     }
 }
 
-/// Chooses the connection that must make room: [`accept`] has the rule.
-fn first_to_go<T>(all: impl Iterator<Item = (T, Origin, Standing)>) -> Option<(T, Standing)> {
+/// Who must go if there is no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who<T> {
+    /// An open connection.
+    One(T),
+    /// The new connection.
+    Newcomer,
+    /// Nobody: the new connection waits.
+    Nobody,
+}
+
+/// Chooses who must go for a new connection from `newcomer`: [`accept`] has the rule.
+fn first_to_go<T>(all: impl Iterator<Item = (T, Origin, Standing)>, newcomer: Origin) -> Who<(T, Standing)> {
     let all: Vec<_> = all.collect();
     let is_stranger = |standing: Standing| matches!(standing, Standing::Stranger(_));
     let has_strangers = all.iter().any(|(_, _, standing)| is_stranger(*standing));
@@ -204,12 +230,16 @@ fn first_to_go<T>(all: impl Iterator<Item = (T, Origin, Standing)>) -> Option<(T
         let (rank, since) = match standing {
             Standing::Stranger(since) => (0, since),
             Standing::Idle(since) => (1, since),
-            Standing::Busy(since) if count > half => (2, since),
+            Standing::Busy(since) if count > half && origin != newcomer => (2, since),
             Standing::Busy(_) => return None,
         };
         Some(((rank, Reverse(count), since), guest, standing))
     });
-    candidates.min_by_key(|(key, _, _)| *key).map(|(_, guest, standing)| (guest, standing))
+    match candidates.min_by_key(|(key, _, _)| *key) {
+        Some((_, guest, standing)) => Who::One((guest, standing)),
+        None if origins.count(newcomer) > half => Who::Newcomer,
+        None => Who::Nobody,
+    }
 }
 
 /// A warning that is logged once in [`BETWEEN_LINES`], however often its cause occurs.
@@ -247,24 +277,31 @@ mod tests {
         let busy_since = |last, seconds| (origin(last), Standing::Busy(at(seconds)));
         let busy = |last| busy_since(last, 0);
         for (all, expected) in [
-            (vec![], None),
-            (vec![busy(1), busy(2)], None),
-            (vec![busy_since(1, 0), busy_since(2, 3), busy_since(2, 2)], Some(2)),
-            (vec![busy(1), busy(2), busy(2), busy(3)], None),
-            (vec![busy(1), idle(1, 1), idle(1, 0)], Some(2)),
-            (vec![idle(2, 0), idle(1, 2), idle(1, 1)], Some(2)),
+            (vec![], Who::Nobody),
+            (vec![busy(1), busy(2)], Who::Nobody),
+            (vec![busy_since(1, 0), busy_since(2, 3), busy_since(2, 2)], Who::One(2)),
+            (vec![busy(1), busy(2), busy(2), busy(3)], Who::Nobody),
+            (vec![busy(9), busy(9), busy(2)], Who::Newcomer),
+            (vec![busy(9), busy(9), idle(2, 0)], Who::One(2)),
+            (vec![busy(1), idle(1, 1), idle(1, 0)], Who::One(2)),
+            (vec![idle(2, 0), idle(1, 2), idle(1, 1)], Who::One(2)),
             // Busy connections count, too.
-            (vec![idle(2, 0), busy(1), idle(1, 1)], Some(2)),
-            (vec![idle(2, 0), busy(1), busy(1)], Some(0)),
-            (vec![idle(1, 0), stranger(1, 2), stranger(1, 1)], Some(2)),
-            (vec![busy(1), stranger(1, 2)], Some(1)),
-            (vec![stranger(2, 0), stranger(1, 2), stranger(1, 1)], Some(2)),
-            (vec![stranger(2, 0), stranger(1, 1)], Some(0)),
+            (vec![idle(2, 0), busy(1), idle(1, 1)], Who::One(2)),
+            (vec![idle(2, 0), busy(1), busy(1)], Who::One(0)),
+            (vec![idle(1, 0), stranger(1, 2), stranger(1, 1)], Who::One(2)),
+            (vec![busy(1), stranger(1, 2)], Who::One(1)),
+            (vec![stranger(2, 0), stranger(1, 2), stranger(1, 1)], Who::One(2)),
+            (vec![stranger(2, 0), stranger(1, 1)], Who::One(0)),
             // Known connections do not count where there are strangers.
-            (vec![stranger(2, 0), stranger(1, 1), idle(1, 1), busy(1)], Some(0)),
+            (vec![stranger(2, 0), stranger(1, 1), idle(1, 1), busy(1)], Who::One(0)),
         ] {
             let numbered = all.iter().enumerate().map(|(n, (origin, standing))| (n, *origin, *standing));
-            assert_eq!(first_to_go(numbered).map(|(n, _)| n), expected, "{all:?}");
+            let found = match first_to_go(numbered, origin(9)) {
+                Who::One((n, _)) => Who::One(n),
+                Who::Newcomer => Who::Newcomer,
+                Who::Nobody => Who::Nobody,
+            };
+            assert_eq!(found, expected, "{all:?}");
         }
     }
 
@@ -274,11 +311,15 @@ mod tests {
         }
     }
 
+    fn origin(address: &str) -> Origin {
+        Origin::of(address.parse::<IpAddr>().unwrap())
+    }
+
     /// A stranger from that address. The receiver ends with the connection.
     fn stranger(guests: &mut Guests, from: &str) -> (Arc<Mutex<Standing>>, oneshot::Receiver<()>) {
         let standing = Arc::new(Mutex::new(Standing::Stranger(Instant::now())));
         let (open, closed) = oneshot::channel();
-        let origin = Origin::of(from.parse::<IpAddr>().unwrap());
+        let origin = origin(from);
         guests.take_in(Arc::clone(&standing) as Arc<dyn Guest>, origin, async move {
             let _open = open;
             std::future::pending::<()>().await;
@@ -300,14 +341,14 @@ mod tests {
                 closed.push(stranger(&mut guests, from).1);
             }
             for n in [0, 1] {
-                guests.make_room(4 - n).await;
+                assert!(guests.make_room(4 - n, origin("10.0.0.3")).await);
                 assert!((&mut closed[n]).now_or_never().is_some(), "{few}: the oldest of the flood must go");
                 assert!((&mut closed[n + 1]).now_or_never().is_none());
                 assert!((&mut newcomer).now_or_never().is_none(), "{few}");
             }
-            guests.make_room(2).await;
+            guests.make_room(2, origin("10.0.0.3")).await;
             assert!(newcomer.now_or_never().is_some(), "{few}: among equals, the oldest must go");
-            guests.make_room(1).await;
+            guests.make_room(1, origin("10.0.0.3")).await;
             assert!((&mut closed[2]).now_or_never().is_some());
         }
     }
@@ -320,14 +361,14 @@ mod tests {
         let busy = Standing::Busy(Instant::now());
         (*standing.lock(), *other.lock()) = (busy, busy);
         let idle = Arc::clone(&guests.idle);
-        let mut room = std::pin::pin!(guests.make_room(2));
+        let mut room = std::pin::pin!(guests.make_room(2, origin("10.0.0.3")));
         assert!(room.as_mut().now_or_never().is_none());
         idle.notify_one();
         assert!(room.as_mut().now_or_never().is_none(), "it was idle, and is busy again");
         assert!((&mut closed).now_or_never().is_none());
         *standing.lock() = Standing::Idle(Instant::now());
         idle.notify_one();
-        room.await;
+        assert!(room.await);
         assert!(closed.now_or_never().is_some() && (&mut stays).now_or_never().is_none());
     }
 

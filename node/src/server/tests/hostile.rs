@@ -77,24 +77,20 @@ async fn next_line(answer: &mut Response<Incoming>) {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_bound_wait_until_a_request_of_another_one_is_over() {
+async fn connections_beyond_the_bound_are_closed_while_all_of_their_address_have_requests() {
     let node = Node::start_with(|parts, _| parts.max_connections = 2).await;
     log(&node, 1, "one");
     let mut busy = [following(&node).await, following(&node).await];
-    let mut third = std::pin::pin!(healthy(&node));
-    let meanwhile = async {
-        log(&node, 2, "two");
-        for (_, answer) in &mut busy {
-            next_line(answer).await;
-        }
-    };
-    tokio::select! {
-        biased;
-        () = &mut third => panic!("there was no room"),
-        () = meanwhile => {}
+    node.connect(client_config(None)).await.map(drop).expect_err("there must be no room");
+    log(&node, 2, "two");
+    for (_, answer) in &mut busy {
+        next_line(answer).await;
     }
     node.runtime.exit_container(&node.container_id, 0, None);
-    tokio::time::timeout(PATIENCE, third).await.expect("there is room now");
+    for (_, answer) in &mut busy {
+        tokio::time::timeout(PATIENCE, answer.collect()).await.expect("the log must end").unwrap();
+    }
+    tokio::time::timeout(PATIENCE, healthy(&node)).await.expect("there is room now");
 }
 
 #[tokio::test]
