@@ -22,7 +22,7 @@ const BARRIER: &str = "barrier";
 /// Remembers every state of the pods of a namespace. It stops when this is dropped.
 ///
 /// States that follow each other quickly are all seen, in their order. Those that pods have while the API server is away, and
-/// just after, may be missing.
+/// just after, may be missing: then a list tells the states of all pods at one time.
 pub struct PodHistory {
     changes: Arc<Mutex<Vec<Change>>>,
     pods: Api<Pod>,
@@ -32,6 +32,19 @@ pub struct PodHistory {
 enum Change {
     Is(Box<Pod>),
     Gone(String),
+    /// These pods exist, and no others.
+    All(Vec<Pod>),
+}
+
+impl Change {
+    /// The pods whose states it tells.
+    fn pods(&self) -> &[Pod] {
+        match self {
+            Self::Is(pod) => std::slice::from_ref(pod),
+            Self::Gone(_) => &[],
+            Self::All(pods) => pods,
+        }
+    }
 }
 
 impl PodHistory {
@@ -57,11 +70,9 @@ impl PodHistory {
     async fn count_of(&self, counts: impl Fn(&Pod) -> bool) -> usize {
         self.catch_up().await;
         let changes = self.changes.lock();
-        let uids = changes.iter().filter_map(|change| match change {
-            Change::Is(pod) if label(pod, BARRIER).is_none() && counts(pod) => pod.metadata.uid.as_ref(),
-            Change::Is(_) | Change::Gone(_) => None,
-        });
-        uids.collect::<BTreeSet<_>>().len()
+        let pods = changes.iter().flat_map(Change::pods);
+        let counted = pods.filter(|pod| label(pod, BARRIER).is_none() && counts(pod));
+        counted.filter_map(|pod| pod.metadata.uid.as_ref()).collect::<BTreeSet<_>>().len()
     }
 
     /// Shows each state of the pods with this value of the label `app`, by name, oldest first. It waits until the history is up
@@ -81,6 +92,10 @@ impl PodHistory {
                 Change::Gone(name) => {
                     state.remove(name);
                 }
+                Change::All(pods) => {
+                    let of_app = pods.iter().filter(|pod| label(pod, "app") == Some(app));
+                    state = of_app.map(|pod| (name_of(pod), pod)).collect();
+                }
             }
             see(&state);
         }
@@ -95,7 +110,7 @@ impl PodHistory {
         let barrier = serde_json::from_value(barrier).expect("it is a pod");
         let barrier = self.pods.create(&PostParams::default(), &barrier).await.expect("a pod must be made");
         let is_it =
-            |change: &Change| matches!(change, Change::Is(pod) if pod.metadata.uid == barrier.metadata.uid);
+            |change: &Change| change.pods().iter().any(|pod| pod.metadata.uid == barrier.metadata.uid);
         until("the history is up to date", || self.changes.lock().iter().rev().any(is_it)).await;
     }
 }
@@ -107,28 +122,16 @@ fn label<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
 async fn record(pods: Api<Pod>, changes: Arc<Mutex<Vec<Change>>>) {
     let events = watcher(pods, watcher::Config::default()).default_backoff();
     let mut events = std::pin::pin!(events);
-    // The names of the pods that exist, and of those that the current list has shown.
-    let (mut known, mut listed) = (BTreeSet::new(), BTreeSet::new());
+    let mut listed = Vec::new();
     while let Some(event) = events.next().await {
         let mut changes = changes.lock();
         match event {
-            Ok(Event::Apply(pod)) => {
-                known.insert(name_of(&pod));
-                changes.push(Change::Is(Box::new(pod)));
-            }
-            Ok(Event::Delete(pod)) => {
-                known.remove(&name_of(&pod));
-                changes.push(Change::Gone(name_of(&pod)));
-            }
+            Ok(Event::Apply(pod)) => changes.push(Change::Is(Box::new(pod))),
+            Ok(Event::Delete(pod)) => changes.push(Change::Gone(name_of(&pod))),
             Ok(Event::Init) => listed.clear(),
-            Ok(Event::InitApply(pod)) => {
-                listed.insert(name_of(&pod));
-                changes.push(Change::Is(Box::new(pod)));
-            }
-            Ok(Event::InitDone) => {
-                changes.extend(known.difference(&listed).cloned().map(Change::Gone));
-                known.clone_from(&listed);
-            }
+            Ok(Event::InitApply(pod)) => listed.push(pod),
+            // Together: one after the other, they would tell of states that never were.
+            Ok(Event::InitDone) => changes.push(Change::All(std::mem::take(&mut listed))),
             // The watcher tries again.
             Err(_) => {}
         }
