@@ -101,6 +101,6 @@ pub use recorder::{Recorded, Recording};
 pub use rest::{OutboundError, Reset, ResponseBody, Settings, Verb};
 pub use serve::Limits;
 pub use server::{Options, Pair, PkiError, Server, StartError};
-pub use store::OpenError;
+pub use store::{EncryptionKeys, KeyFileError, OpenError};
 pub use test_server::{Builder, TestServer};
 pub use usage::{Amounts, RunningContainer, Usage};

@@ -20,7 +20,7 @@ use crate::monitoring::Monitoring;
 use crate::recorder::Recording;
 use crate::rest::{ApiServer, Outbound, Settings};
 use crate::serve::{Listening, Manner};
-use crate::store::OpenError;
+use crate::store::{EncryptionKeys, OpenError};
 use crate::usage::Usage;
 
 /// A Kubernetes API server in the test's own process, with all objects in memory.
@@ -128,7 +128,7 @@ impl Builder {
         let signer = Signer::new(&key.serialize_der()).expect("a key that was just made must be good");
         let server = match self.folder {
             Some(folder) => {
-                let opened = ApiServer::opening(&folder)?;
+                let opened = ApiServer::opening(&folder, EncryptionKeys::default())?;
                 ApiServer::open(
                     self.settings,
                     &folder,

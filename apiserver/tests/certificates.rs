@@ -34,6 +34,7 @@ async fn start(folder: &Path) -> Server {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         names: Vec::new(),
         limits: Default::default(),
+        encryption_keys: Default::default(),
         audit: None,
     };
     Server::start(options).await.unwrap()

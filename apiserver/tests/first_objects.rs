@@ -21,6 +21,7 @@ async fn start(folder: &Path, names: &[&str]) -> (Server, Client) {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         names: names.iter().map(|name| (*name).to_owned()).collect(),
         limits: Default::default(),
+        encryption_keys: Default::default(),
         audit: None,
     });
     let server = server.await.unwrap();

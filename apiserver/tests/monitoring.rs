@@ -24,6 +24,7 @@ fn options(folder: &Path) -> Options {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         names: Vec::new(),
         limits: Default::default(),
+        encryption_keys: Default::default(),
         audit: Some(AuditOptions::at(folder.join("audit.log"))),
     }
 }

@@ -36,6 +36,7 @@ impl Cluster {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             names: Vec::new(),
             limits: Default::default(),
+            encryption_keys: Default::default(),
             audit: None,
         });
         let server = server.await.unwrap();

@@ -29,6 +29,7 @@ fn options(folder: &Path) -> Options {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         names: Vec::new(),
         limits: Default::default(),
+        encryption_keys: Default::default(),
         audit: None,
     }
 }

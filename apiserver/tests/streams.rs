@@ -214,6 +214,7 @@ async fn start(folder: &std::path::Path, settings: Settings) -> (Server, Client)
         address: (Ipv4Addr::LOCALHOST, 0).into(),
         names: Vec::new(),
         limits: Default::default(),
+        encryption_keys: Default::default(),
         audit: None,
     };
     let server = Server::start(options).await.unwrap();

@@ -41,6 +41,8 @@ pub(crate) struct Standalone {
     pub quota_backend_bytes: u64,
     /// Maximum number of requests under way that only read, and of those that write; 0 for no limit.
     pub requests_in_flight: (usize, usize),
+    /// The file with the keys that encrypt Secrets in the data folder; `None` for no encryption.
+    pub encryption_key_file: Option<PathBuf>,
     /// The API server's audit log.
     pub audit: Option<AuditOptions>,
     /// The address of plain HTTP for metrics and health.
@@ -78,6 +80,10 @@ pub(crate) struct Flags {
     /// Maximum number of requests under way that write; 0 for no limit. One user alone gets half of it, several users share
     #[arg(long, value_name = "int", default_value_t = 200, value_parser = limit, help_heading = "API server")]
     pub max_mutating_requests_inflight: usize,
+    /// File with keys to encrypt Secrets in the data folder with, one a line: 32 random bytes in base64. The first encrypts, all
+    /// decrypt; the word identity is the key that does not encrypt
+    #[arg(long, value_name = "file", help_heading = "API server")]
+    pub encryption_key_file: Option<PathBuf>,
     /// Regular file to log all requests to, without the contents of objects; without it, none are logged
     #[arg(long, value_name = "file", help_heading = "API server")]
     pub audit_log_path: Option<PathBuf>,
@@ -188,6 +194,9 @@ impl Flags {
             https_address: self.https_address,
             quota_backend_bytes: self.quota_backend_bytes,
             requests_in_flight: (self.max_requests_inflight, self.max_mutating_requests_inflight),
+            encryption_key_file: named(self.encryption_key_file)
+                .map(|path| absolute("--encryption-key-file", path))
+                .transpose()?,
             audit,
             http_address: self.http_address,
             selection,

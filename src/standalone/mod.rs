@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use prometheus::Registry;
 use serde_json::Value;
-use steersman_apiserver::{Identity, Server, Settings, StartError};
+use steersman_apiserver::{EncryptionKeys, Identity, KeyFileError, Server, Settings, StartError};
 use steersman_client::{Clients, Limits, clients, events};
 use steersman_controller::feature_gates::FeatureGates;
 use steersman_controller::options::OptionSet;
@@ -95,6 +95,9 @@ pub(crate) enum Error {
     /// A mistake in the program.
     #[error("a part ended by itself: {0}")]
     Part(#[from] JoinError),
+    /// The keys for Secrets can't be had.
+    #[error(transparent)]
+    EncryptionKeys(#[from] KeyFileError),
     /// Syncs did not end in time.
     #[error(transparent)]
     Shutdown(#[from] ShutdownTimeout),
@@ -106,6 +109,8 @@ pub(crate) enum Error {
 /// See [`Error`].
 pub(crate) async fn run(options: Standalone) -> Result<(), Error> {
     let signals = Signals::listen().map_err(Error::Signals)?;
+    let key_file = options.encryption_key_file.as_deref();
+    let encryption_keys = key_file.map(EncryptionKeys::read).transpose()?.unwrap_or_default();
     let server = Server::start(steersman_apiserver::Options {
         settings: Settings {
             quota_backend_bytes: options.quota_backend_bytes,
@@ -118,6 +123,7 @@ pub(crate) async fn run(options: Standalone) -> Result<(), Error> {
         address: options.https_address,
         names: Vec::new(),
         limits: Default::default(),
+        encryption_keys,
         audit: options.audit.clone(),
     })
     .await?;

@@ -34,7 +34,7 @@ use crate::openapi;
 use crate::recorder::Recorder;
 use crate::refusal::Refusal;
 use crate::registry::{Context, Resource, Resources, usage_resources};
-use crate::store::{Journal, Loaded, OpenError, Store, Unsettled};
+use crate::store::{EncryptionKeys, Journal, Loaded, OpenError, Store, Unsettled};
 
 /// When a client should try again whose write was undone, in seconds.
 const AFTER_UNDONE: i32 = 1;
@@ -105,12 +105,15 @@ impl ApiServer {
         server
     }
 
-    /// Takes possession of a data folder, for [`open`](Self::open).
+    /// Takes possession of a data folder, for [`open`](Self::open). Secrets are encrypted there with `keys`.
     ///
     /// # Errors
     /// The folder can't be used; see [`OpenError`].
-    pub(crate) fn opening(folder: &Path) -> std::result::Result<(Journal, Loaded), OpenError> {
-        Journal::open(folder)
+    pub(crate) fn opening(
+        folder: &Path,
+        keys: EncryptionKeys,
+    ) -> std::result::Result<(Journal, Loaded), OpenError> {
+        Journal::open(folder, keys)
     }
 
     /// A server whose objects last: those of the data folder, and those that are always there.

@@ -18,6 +18,7 @@ use super::*;
 use crate::access::{Access, Guard, Signer};
 use crate::monitoring::Monitoring;
 use crate::rest::{Outbound, Settings};
+use crate::store::EncryptionKeys;
 
 const SECOND: Duration = Duration::from_secs(1);
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -265,7 +266,7 @@ async fn ask_with(stream: &mut TcpStream, header: &str) -> String {
 
 /// A server that lets in those only whom rules allow it, and the administrator by the token `secret`.
 fn guarded(folder: &std::path::Path) -> ApiServer {
-    let opened = ApiServer::opening(folder).unwrap();
+    let opened = ApiServer::opening(folder, EncryptionKeys::default()).unwrap();
     let access = Access::Guarded(Arc::new(Guard::new("secret")));
     let outbound = Outbound::new(None, None).unwrap();
     ApiServer::open(

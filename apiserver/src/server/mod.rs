@@ -25,7 +25,7 @@ use crate::in_memory::InMemory;
 use crate::monitoring::{AuditError, AuditOptions, Monitoring};
 use crate::rest::{ApiServer, Outbound, OutboundError, Settings};
 use crate::serve::{Limits, Listening, Manner};
-use crate::store::OpenError;
+use crate::store::{EncryptionKeys, OpenError};
 
 /// How often it is looked for what has had its time.
 const BETWEEN_EXPIRIES: Duration = Duration::from_secs(60);
@@ -49,6 +49,8 @@ pub struct Options {
     pub address: SocketAddr,
     /// What clients may take of it, and for how long.
     pub limits: Limits,
+    /// The keys that encrypt Secrets in the data folder. By default there are none, and Secrets are not encrypted.
+    pub encryption_keys: EncryptionKeys,
     /// The audit log. `None` for none.
     pub audit: Option<AuditOptions>,
     /// Names and addresses under which clients may reach it, beside the one it listens at and the loopback.
@@ -106,9 +108,9 @@ impl Server {
     /// # Errors
     /// See [`StartError`].
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let Options { settings, data_folder, address, limits, audit, names } = options;
+        let Options { settings, data_folder, address, limits, encryption_keys, audit, names } = options;
         // The folder's own lock first: a second server must not touch anything.
-        let opened = ApiServer::opening(&data_folder)?;
+        let opened = ApiServer::opening(&data_folder, encryption_keys)?;
         let pki = Pki::open(&data_folder)?;
         let signer = Signer::new(&pki.token_key()?).map_err(PkiError::from)?;
         let access = Access::Guarded(Arc::new(Guard::new(&pki.admin_token()?)));

@@ -15,11 +15,17 @@
 //! Half of the reserve is for deletes alone, so that they can go on. A write that finds no space all the same is undone, with
 //! all that were queued after it: their requests get an error at once, and reads go on.
 //!
+//! # Secrets
+//!
+//! With [`EncryptionKeys`], Secrets are encrypted on the disk. Those that are not, or with another key than the first, are written
+//! anew at the start.
+//!
 //! [`Store::settled`]: super::Store::settled
 
 mod database;
 mod error;
 mod folder;
+mod seal;
 mod volume;
 
 use std::io;
@@ -36,6 +42,7 @@ use tokio::time::Instant;
 pub(crate) use self::database::Loaded;
 use self::database::{FORMAT, check_format, load};
 pub use self::error::OpenError;
+pub use self::seal::{EncryptionKeys, KeyFileError};
 use self::volume::{FOR_DELETES, Folder, Volume, is_full};
 use super::TableId;
 
@@ -97,6 +104,7 @@ pub(crate) struct Journal {
     shortage: Option<Shortage>,
     /// Queued writes up to this version were undone.
     undone: u64,
+    keys: EncryptionKeys,
 }
 
 /// What is known of a full disk.
@@ -124,11 +132,11 @@ pub(super) struct Writer {
 }
 
 impl Journal {
-    /// Opens a data folder, made with mode 0700 where it is missing, and reads what it holds.
+    /// Opens a data folder, made with mode 0700 where it is missing, and reads what it holds. Secrets are encrypted with `keys`.
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub(crate) fn open(folder: &Path) -> Result<(Self, Loaded), OpenError> {
+    pub(crate) fn open(folder: &Path, keys: EncryptionKeys) -> Result<(Self, Loaded), OpenError> {
         let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
         folder::close(folder)?;
         let lock = folder::lock(folder)?;
@@ -140,7 +148,7 @@ impl Journal {
         if let Ok(found) = Database::builder().set_cache_size(CACHE).open_read_only(folder.join(FILE)) {
             check_format(&found, folder)?;
         }
-        let (journal, loaded) = Self::on(Box::new(Folder::locked(folder, lock)), folder)?;
+        let (journal, loaded) = Self::on(Box::new(Folder::locked(folder, lock)), folder, keys)?;
         if journal.shortage.is_some() && loaded.revision == 0 {
             return Err(failed(io::ErrorKind::StorageFull.into()));
         }
@@ -148,7 +156,7 @@ impl Journal {
     }
 
     /// Opens the database of a volume. `folder` is its name in errors.
-    fn on(volume: Box<dyn Volume>, folder: &Path) -> Result<(Self, Loaded), OpenError> {
+    fn on(volume: Box<dyn Volume>, folder: &Path, keys: EncryptionKeys) -> Result<(Self, Loaded), OpenError> {
         let read = |source| OpenError::Read { folder: folder.to_owned(), source: Box::new(source) };
         let mut opened = volume.open().map_err(redb::Error::from);
         while opened.as_ref().is_err_and(is_out_of_space)
@@ -160,13 +168,31 @@ impl Journal {
             redb::Error::DatabaseAlreadyOpen => OpenError::InUse(folder.to_owned()),
             error => read(error),
         })?;
-        let (format, loaded) = load(&database).map_err(read)?;
+        let (format, mut loaded) = load(&database).map_err(read)?;
         if format > FORMAT {
             return Err(OpenError::Newer { folder: folder.to_owned(), found: format });
         }
+        let outdated = decrypt(&mut loaded, &keys, folder)?;
         // An earlier process may have left space in the file.
         let shortage = if holds_reserve(&*volume) { None } else { Some(Shortage::begin(u64::MAX)) };
-        Ok((Self { database: Some(database), volume, shortage, undone: 0 }, loaded))
+        let mut journal = Self { database: Some(database), volume, shortage, undone: 0, keys };
+        journal.rewrite(&outdated, loaded.revision).map_err(read)?;
+        Ok((journal, loaded))
+    }
+
+    /// Writes Secrets anew that are not encrypted as they should be. If the disk is full, the next start does it.
+    fn rewrite(&mut self, outdated: &[Entry], revision: u64) -> Result<(), redb::Error> {
+        if outdated.is_empty() {
+            return Ok(());
+        }
+        match self.commit(outdated, revision) {
+            Ok(()) => tracing::info!(secrets = outdated.len(), "Encrypted Secrets with the first key"),
+            Err(error) if is_out_of_space(&error) => {
+                tracing::warn!(secrets = outdated.len(), "No space to encrypt Secrets with the first key")
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// Starts the thread that commits, and tells the store how far it is.
@@ -301,12 +327,31 @@ impl Journal {
             Some(database) => database,
             closed => closed.insert(self.volume.open()?),
         };
-        let done = database::commit(database, batch, revision);
+        let done = database::commit(database, batch, revision, &self.keys);
         if done.is_err() {
             self.database = None;
         }
         done
     }
+}
+
+/// Decrypts all Secrets. Returns those that are not encrypted as they should be.
+fn decrypt(loaded: &mut Loaded, keys: &EncryptionKeys, folder: &Path) -> Result<Vec<Entry>, OpenError> {
+    let mut outdated = Vec::new();
+    for (table, key, state) in &mut loaded.objects {
+        let opened = keys.open(table, key, std::mem::take(state)).map_err(|why| OpenError::Object {
+            folder: folder.to_owned(),
+            table: table.clone(),
+            key: key.clone(),
+            why: why.to_string(),
+        })?;
+        *state = opened.state;
+        if !opened.is_current {
+            let (table, key, state) = (table.clone(), key.clone(), Some(state.clone()));
+            outdated.push(Entry { version: loaded.revision, table, key, state, freed: 0 });
+        }
+    }
+    Ok(outdated)
 }
 
 /// Whether the reserve is held, or nothing but a full disk keeps it from being so: where a file system can't reserve space the

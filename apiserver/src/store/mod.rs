@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub(crate) use cursor::Cursor;
-pub use journal::OpenError;
+pub use journal::{EncryptionKeys, KeyFileError, OpenError};
 pub(crate) use journal::{Journal, Loaded};
 pub(crate) use object::{Form, Object, View};
 pub(crate) use table::{Change, ChangeKind, Snapshot};

@@ -95,7 +95,7 @@ proptest! {
         let resource = maps();
         let mut expected = (0, BTreeMap::new());
         for acts in lives {
-            let (journal, loaded) = Journal::open(folder.path()).unwrap();
+            let (journal, loaded) = Journal::open(folder.path(), EncryptionKeys::default()).unwrap();
             prop_assert_eq!(loaded.revision, expected.0);
             let store = Arc::new(Store::from_revision(100, loaded.revision));
             for (table, key, state) in loaded.objects {
@@ -119,7 +119,7 @@ proptest! {
 #[tokio::test]
 async fn followers_hear_of_a_write_when_it_is_settled() {
     let folder = tempfile::tempdir().unwrap();
-    let (journal, _) = Journal::open(folder.path()).unwrap();
+    let (journal, _) = Journal::open(folder.path(), EncryptionKeys::default()).unwrap();
     let store = Arc::new(Store::new(100));
     store.keep_in(journal, || {});
     let resource = maps();

@@ -7,6 +7,7 @@ use crate::access::{Access, Signer};
 use crate::monitoring::Monitoring;
 use crate::rest::options::Commit;
 use crate::rest::{Outbound, Settings};
+use crate::store::EncryptionKeys;
 
 const KNOBS: &str = "knobs.example.com";
 
@@ -22,7 +23,7 @@ fn definition(served: bool) -> Value {
 }
 
 fn open(folder: &Path) -> ApiServer {
-    let opened = ApiServer::opening(folder).unwrap();
+    let opened = ApiServer::opening(folder, EncryptionKeys::default()).unwrap();
     let outbound = Outbound::new(None, None).unwrap();
     ApiServer::open(
         Settings::default(),

@@ -6,12 +6,12 @@ use bytes::Bytes;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 use steersman_api::ObjectKey;
 
-use super::{Entry, OpenError};
+use super::{EncryptionKeys, Entry, OpenError};
 use crate::store::TableId;
 
 /// The version of the database's content. Increment it with each incompatible change.
 pub(super) const FORMAT: u64 = 1;
-/// Objects by table, namespace and name, as JSON without kind and API version.
+/// Objects by table, namespace and name, as JSON without kind and API version; Secrets may be encrypted.
 const OBJECTS: TableDefinition<'_, (&str, &str, &str), &[u8]> = TableDefinition::new("objects");
 /// Numbers about the whole.
 pub(super) const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("facts");
@@ -27,7 +27,12 @@ pub(crate) struct Loaded {
 }
 
 /// Commits writes in one transaction. `revision` is the version of the last one.
-pub(super) fn commit(database: &Database, batch: &[Entry], revision: u64) -> Result<(), redb::Error> {
+pub(super) fn commit(
+    database: &Database,
+    batch: &[Entry],
+    revision: u64,
+    keys: &EncryptionKeys,
+) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(Durability::Immediate)?;
     // Costs a little at each commit, and saves the repair at the start after a crash.
@@ -37,7 +42,10 @@ pub(super) fn commit(database: &Database, batch: &[Entry], revision: u64) -> Res
         for Entry { table, key, state, .. } in batch {
             let at = (table.as_str(), key.namespace.as_str(), key.name.as_str());
             match state {
-                Some(state) => _ = objects.insert(at, state.as_ref())?,
+                Some(state) => match keys.seal(table, key, state) {
+                    Some(sealed) => _ = objects.insert(at, sealed.as_slice())?,
+                    None => _ = objects.insert(at, state.as_ref())?,
+                },
                 None => _ = objects.remove(at)?,
             }
         }

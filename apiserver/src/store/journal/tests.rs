@@ -21,6 +21,11 @@ use crate::store::{Error, Mark, Store, Unsettled};
 /// All objects, with their versions and what they hold.
 type State = BTreeMap<ObjectKey, (u64, Value)>;
 
+/// Opens a folder whose Secrets are not encrypted.
+fn open_folder(folder: &Path) -> Result<(Journal, Loaded), OpenError> {
+    Journal::open(folder, EncryptionKeys::default())
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Put(u8, u16),
@@ -70,7 +75,7 @@ fn new_file() -> Vec<u8> {
 }
 
 fn open(disk: &Arc<Disk>) -> Result<(Journal, Loaded), OpenError> {
-    Journal::on(Box::new(Mounted(Arc::clone(disk))), Path::new("/data"))
+    Journal::on(Box::new(Mounted(Arc::clone(disk))), Path::new("/data"), EncryptionKeys::default())
 }
 
 fn found(loaded: &Loaded) -> State {
@@ -180,12 +185,12 @@ fn a_first_start_that_was_broken_off_is_none() {
     for unfinished in [&b""[..], &[0; 4096], b"half of it"] {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join(UNFINISHED), unfinished).unwrap();
-        let (journal, loaded) = Journal::open(&folder).unwrap();
+        let (journal, loaded) = open_folder(&folder).unwrap();
         assert_eq!((loaded.revision, loaded.objects.len()), (0, 0));
         assert!(!folder.join(UNFINISHED).exists());
-        assert!(matches!(Journal::open(&folder), Err(OpenError::InUse(_))), "there is one user at a time");
+        assert!(matches!(open_folder(&folder), Err(OpenError::InUse(_))), "there is one user at a time");
         drop(journal);
-        Journal::open(&folder).unwrap();
+        open_folder(&folder).unwrap();
         fs::remove_dir_all(&folder).unwrap();
     }
 }
@@ -209,7 +214,7 @@ impl Keeper for Panicking {
 #[test]
 fn who_waits_is_told_when_the_thread_panics() {
     let folder = tempfile::tempdir().unwrap();
-    let (journal, _) = Journal::open(folder.path()).unwrap();
+    let (journal, _) = open_folder(folder.path()).unwrap();
     let (told, tells) = mpsc::channel();
     let writer = journal.start(Panicking(told));
     writer.write(Entry { version: 2, table: "configmaps".into(), key: key(0), state: None, freed: 0 });
@@ -223,21 +228,21 @@ fn a_folder_of_other_things_is_refused_and_left_as_it_is() {
     let mode = || fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777;
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(folder.path().join("notes"), b"somebody's").unwrap();
-    assert!(matches!(Journal::open(folder.path()), Err(OpenError::Foreign(_))));
+    assert!(matches!(open_folder(folder.path()), Err(OpenError::Foreign(_))));
     assert_eq!(mode(), 0o755);
     // An empty one is nobody's loss.
     fs::remove_file(folder.path().join("notes")).unwrap();
-    drop(Journal::open(folder.path()).unwrap());
+    drop(open_folder(folder.path()).unwrap());
     assert_eq!(mode(), 0o700);
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o750)).unwrap();
-    drop(Journal::open(folder.path()).unwrap());
+    drop(open_folder(folder.path()).unwrap());
     assert_eq!(mode(), 0o700, "a store's is closed again");
 }
 
 #[test]
 fn what_a_newer_version_wrote_is_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
-    drop(Journal::open(folder.path()).unwrap());
+    drop(open_folder(folder.path()).unwrap());
     let file = folder.path().join(FILE);
     let database = Database::open(&file).unwrap();
     let transaction = database.begin_write().unwrap();
@@ -246,7 +251,7 @@ fn what_a_newer_version_wrote_is_left_as_it_is() {
     drop(database);
     let written = || fs::metadata(&file).unwrap().modified().unwrap();
     let (before, at) = (fs::read(&file).unwrap(), written());
-    assert!(matches!(Journal::open(folder.path()), Err(OpenError::Newer { .. })));
+    assert!(matches!(open_folder(folder.path()), Err(OpenError::Newer { .. })));
     assert!(fs::read(&file).unwrap() == before && written() == at);
 }
 
