@@ -6,7 +6,7 @@ use std::path::Path;
 
 use kube::config::KubeconfigError;
 use rustix::process::geteuid;
-use steersman_apiserver::{OpenError, StartError};
+use steersman_apiserver::{KeyFileError, OpenError, StartError};
 use steersman_client::{config, transport};
 use steersman_node::agent;
 
@@ -126,6 +126,15 @@ impl Remedy for standalone::Error {
             Self::Server(StartError::Open(OpenError::InUse(_))) => Some(
                 "stop the other `steersman standalone`, or choose another folder with --data-dir".to_owned(),
             ),
+            Self::Server(StartError::Open(OpenError::Object { why, .. }))
+                if why.starts_with("it is encrypted") =>
+            {
+                Some("name the file with its key by --encryption-key-file".to_owned())
+            }
+            Self::Server(StartError::Audit(error)) => of_folder("--audit-log-path", root_cause(error)?),
+            Self::EncryptionKeys(KeyFileError::Read { path, source }) => {
+                of_file("--encryption-key-file", path, source)
+            }
             Self::Server(error) => of_folder("--data-dir", root_cause(error)?),
             Self::Kubeconfig(error) => of_folder("--write-kubeconfig", root_cause(error)?),
             Self::Manager(error) => error.remedy(),

@@ -176,23 +176,15 @@ impl Journal {
         // An earlier process may have left space in the file.
         let shortage = if holds_reserve(&*volume) { None } else { Some(Shortage::begin(u64::MAX)) };
         let mut journal = Self { database: Some(database), volume, shortage, undone: 0, keys };
-        journal.rewrite(&outdated, loaded.revision).map_err(read)?;
+        // Whoever starts with a new key may remove the old one next: so it is this, or nothing.
+        if !outdated.is_empty() {
+            journal.commit(&outdated, loaded.revision).map_err(|error| match is_out_of_space(&error) {
+                true => OpenError::NoSpaceForSecrets(folder.to_owned()),
+                false => read(error),
+            })?;
+            tracing::info!(secrets = outdated.len(), "Wrote Secrets anew with the first key");
+        }
         Ok((journal, loaded))
-    }
-
-    /// Writes Secrets anew that are not encrypted as they should be. If the disk is full, the next start does it.
-    fn rewrite(&mut self, outdated: &[Entry], revision: u64) -> Result<(), redb::Error> {
-        if outdated.is_empty() {
-            return Ok(());
-        }
-        match self.commit(outdated, revision) {
-            Ok(()) => tracing::info!(secrets = outdated.len(), "Encrypted Secrets with the first key"),
-            Err(error) if is_out_of_space(&error) => {
-                tracing::warn!(secrets = outdated.len(), "No space to encrypt Secrets with the first key")
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
     }
 
     /// Starts the thread that commits, and tells the store how far it is.

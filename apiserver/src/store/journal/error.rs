@@ -44,6 +44,9 @@ pub enum OpenError {
         /// What the database says.
         source: Box<redb::Error>,
     },
+    /// Its Secrets are to be encrypted with another key, and the disk is full.
+    #[error("data folder {}: the disk has no space to write its Secrets anew with the first encryption key", .0.display())]
+    NoSpaceForSecrets(PathBuf),
     /// An object in it can't be read.
     #[error("data folder {}: {table} {key} is not readable: {why}", folder.display())]
     Object {
