@@ -179,8 +179,8 @@ impl SyncError {
         matches!(self, Self::Fenced { .. } | Self::Abandoned { .. })
     }
 
-    /// Whether the API server is to blame, whatever the call: it could not be reached, did not answer, is too busy (429), or its
-    /// store or a proxy before it failed. Then the failure tells nothing about the key.
+    /// Whether the API server is to blame, whatever the call: it could not be reached, did not answer, is too busy (429), does not
+    /// accept the credentials (401), or its store or a proxy before it failed. Then the failure tells nothing about the key.
     ///
     /// The API server hands on errors of etcd, such as `etcdserver: too many requests`, as 500 without a reason. A 500 with
     /// the reason `InternalError` may concern one object, for instance if a webhook fails.
@@ -188,7 +188,7 @@ impl SyncError {
         match self {
             Self::Unknown { .. } | Self::Unreachable { .. } => true,
             Self::Refused { status, .. } => match status.code {
-                429 | 502..=504 => true,
+                401 | 429 | 502..=504 => true,
                 500 => status.reason.is_empty(),
                 _ => false,
             },

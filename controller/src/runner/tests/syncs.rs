@@ -136,6 +136,7 @@ fn only_some_failures_are_the_servers_fault() {
     for (error, expected) in [
         (SyncError::Unknown { what: what.clone(), why: why.clone() }, true),
         (SyncError::Unreachable { what: what.clone(), why }, true),
+        (refused(401, "Unauthorized"), true),
         (refused(429, "TooManyRequests"), true),
         (refused(500, ""), true),
         (refused(503, "ServiceUnavailable"), true),
