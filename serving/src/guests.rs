@@ -43,7 +43,7 @@ pub enum Standing {
 #[derive(Default)]
 pub struct Guests {
     tasks: JoinSet<()>,
-    /// One entry for each of `tasks`, without those that have been turned away.
+    /// The connections in `tasks`, except those that were already told to end.
     open: HashMap<Id, Open>,
     idle: Arc<Notify>,
 }
@@ -55,16 +55,16 @@ struct Open {
     leave: CancellationToken,
 }
 
-/// Accepts connections until `stop` is cancelled, and returns those that are open then. The port is free again.
+/// Accepts connections until `stop` is cancelled. Then closes the listener, and returns the connections that are still open.
 ///
 /// At most `most` are open at a time. Beyond that, a new connection closes one of the others:
 ///
 /// - a stranger's, if there is any: the oldest from the origin that has the most strangers. The oldest has had the most time to
 ///   authenticate itself;
-/// - otherwise, if any is idle, the one that has been idle longest. It is one of the origin that has the most connections, of all
-///   origins with an idle one;
-/// - otherwise, if one origin has more than half of all connections, its oldest one. But if the new connection is from there, that
-///   one is closed. Any user with a token can have connections with requests under way, and must not lock out the others.
+/// - otherwise an idle connection, if there is any. Of the origins with idle connections, the one with the most connections loses
+///   the connection that has been idle longest;
+/// - otherwise, if one origin has more than half of all connections, its oldest connection; or the new connection, if it comes from
+///   that origin. Any user with a token can keep connections busy, and must not lock out the others.
 ///
 /// So a flood from one address displaces only itself. If no connection can go by this rule, the new one waits until one ends or
 /// becomes idle.

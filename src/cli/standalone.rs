@@ -39,7 +39,7 @@ pub(crate) struct Standalone {
     pub https_address: SocketAddr,
     /// Maximum size of all objects, in bytes.
     pub quota_backend_bytes: u64,
-    /// Maximum number of requests under way that only read, and of those that write; 0 for no limit.
+    /// Maximum numbers of concurrent reads and of concurrent writes; 0 for no limit.
     pub requests_in_flight: (usize, usize),
     /// The file with the keys that encrypt Secrets in the data folder; `None` for no encryption.
     pub encryption_key_file: Option<PathBuf>,
@@ -74,10 +74,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "int", default_value_t = QUOTA, value_parser = clap::value_parser!(u64).range(1..))]
     #[arg(help_heading = "API server")]
     pub quota_backend_bytes: u64,
-    /// Maximum number of requests under way that only read; 0 for no limit. One user alone gets half of it, several users share
+    /// Maximum number of concurrent reads, without watches, logs and streams; 0 for no limit. One user alone gets half of it
     #[arg(long, value_name = "int", default_value_t = 400, value_parser = limit, help_heading = "API server")]
     pub max_requests_inflight: usize,
-    /// Maximum number of requests under way that write; 0 for no limit. One user alone gets half of it, several users share
+    /// Maximum number of concurrent writes; 0 for no limit. One user alone gets half of it
     #[arg(long, value_name = "int", default_value_t = 200, value_parser = limit, help_heading = "API server")]
     pub max_mutating_requests_inflight: usize,
     /// File with keys to encrypt Secrets in the data folder with, one a line: 32 random bytes in base64. The first encrypts, all

@@ -8,11 +8,12 @@ use steersman_serving::Shares;
 
 use crate::access::{Identity, MASTERS};
 
-/// Limits the requests under way: those that write, and those that only read.
+/// Limits how many requests are under way. Reads and writes have separate limits.
 ///
-/// A user may have at most as many under way as remain free: one user alone gets half of the limit. Members of `system:masters` are not limited, as upstream's priority
-/// level `exempt` has it: the cluster's own parts must get through when users are too many. Watches, logs, streams and health do
-/// not count, nor does anything where everybody may do everything.
+/// A user may have at most as many requests under way as places remain free, so one user alone gets half of a limit. Members of
+/// `system:masters` are not limited, as upstream's priority level `exempt` has it: the cluster's own components must get through
+/// when users send too much. Watches, logs, streams and health checks do not count. A server that lets everybody do everything has
+/// no limits.
 pub(crate) struct InFlight {
     reads: Arc<Gate>,
     writes: Arc<Gate>,

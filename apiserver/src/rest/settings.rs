@@ -25,11 +25,11 @@ pub struct Settings {
     /// Maximum number of bytes that the bodies of all requests hold together. A user may hold at most as many as remain free. A
     /// request that would exceed either limit gets 429. Default: 64 MiB.
     pub bodies_limit: usize,
-    /// Maximum number of requests under way that only read, without watches, logs and streams; 0 for no limit. A user may have
+    /// Maximum number of concurrent reads, without watches, logs and streams; 0 for no limit. A user may have
     /// at most as many as remain free, so one user alone gets half; more get 429. Members of `system:masters` are not limited,
     /// and health is not counted. Default: 400, as upstream.
     pub max_requests_in_flight: usize,
-    /// The same of requests that write. Default: 200, as upstream.
+    /// Maximum number of concurrent writes, likewise. Default: 200, as upstream.
     pub max_mutating_requests_in_flight: usize,
     /// How long a request may take that is no watch, log or stream, with reading its body: then it is refused with 504, and may
     /// have done what it should all the same. Default: 60 seconds, as upstream; with a

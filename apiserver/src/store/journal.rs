@@ -176,7 +176,7 @@ impl Journal {
         // An earlier process may have left space in the file.
         let shortage = if holds_reserve(&*volume) { None } else { Some(Shortage::begin(u64::MAX)) };
         let mut journal = Self { database: Some(database), volume, shortage, undone: 0, keys };
-        // Whoever starts with a new key may remove the old one next: so it is this, or nothing.
+        // The user may remove the old key after this start. So the start fails if a Secret can't be written with the new key.
         if !outdated.is_empty() {
             journal.commit(&outdated, loaded.revision).map_err(|error| match is_out_of_space(&error) {
                 true => OpenError::NoSpaceForSecrets(folder.to_owned()),
@@ -327,7 +327,8 @@ impl Journal {
     }
 }
 
-/// Decrypts all Secrets. Returns those that are not encrypted as they should be.
+/// Decrypts all Secrets in `loaded`. Returns the Secrets that must be written again, since they are plain or under another key than
+/// the first.
 fn decrypt(loaded: &mut Loaded, keys: &EncryptionKeys, folder: &Path) -> Result<Vec<Entry>, OpenError> {
     let mut outdated = Vec::new();
     for (table, key, state) in &mut loaded.objects {

@@ -76,7 +76,7 @@ pub async fn serve_healthz(listener: TcpListener, stop: CancellationToken) {
     guests::accept(listener, CONNECTIONS, &stop, welcome).await.shut_out().await;
 }
 
-/// The client of a connection that was accepted at this time. The port authenticates nobody.
+/// A client of this port, which authenticates nobody, with the time when its connection was accepted.
 struct Anybody(Instant);
 
 impl Guest for Anybody {

@@ -20,8 +20,8 @@ const BETWEEN_LINES: Duration = Duration::from_secs(60);
 /// Where the audit log is, and how much of it is kept.
 #[derive(Debug, Clone)]
 pub struct AuditOptions {
-    /// The file. It must be a regular one: a pipe that nobody reads would hold up all answers. A new file has mode 0600, since
-    /// addresses and names may be secret.
+    /// The path of the log, which must be a regular file: writes to a pipe that nobody reads would block all answers. A new file
+    /// gets mode 0600, since the names in it may be confidential.
     pub path: PathBuf,
     /// Maximum size of the file in bytes. A fuller one is renamed, and another begins. 0: no limit.
     pub max_size: u64,
