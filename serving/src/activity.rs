@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::guests::{Guest, Standing};
+use crate::accept::{Evictable, Standing};
 
 /// How long a connection may be idle before the first authorized request on it, the handshake included.
 const STRANGER: Duration = Duration::from_secs(10);
@@ -89,7 +89,7 @@ impl State {
     }
 }
 
-impl Guest for Activity {
+impl Evictable for Activity {
     fn standing(&self) -> Standing {
         let state = self.state.lock();
         match state.requests {

@@ -7,12 +7,12 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use crate::accept::{Evictable, accept};
 use crate::activity::Activity;
 use crate::auth::Authenticator;
 use crate::connection::{Connection, Streams, serve_connection};
 use crate::error::Error;
 use crate::files::{Files, FromFiles};
-use crate::guests::{self, Guest};
 use crate::peer::Service;
 use crate::tls::{ServingCertificates, Spoken, server_config};
 
@@ -28,7 +28,7 @@ pub struct Serving<S> {
     pub spoken: Spoken,
     /// Maximum number of concurrent requests on a connection.
     pub streams: Streams,
-    /// Maximum number of open connections, tunnels included. [`guests::accept`] says which is closed for one more.
+    /// Maximum number of open connections, tunnels included. [`accept()`] says which is closed for one more.
     pub max_connections: usize,
 }
 
@@ -54,7 +54,7 @@ pub async fn serve<S: Service>(
     let of_clients = authenticator.client_authorities().map(|authority| authority as Arc<dyn FromFiles>);
     let of_server = certificates.all().map(|certificate| certificate as Arc<dyn FromFiles>);
     let files = Files::new(of_server.chain(of_clients));
-    let accept = guests::accept(listener, max_connections, &stop, |stream, address, idle| {
+    let accepting = accept(listener, max_connections, &stop, |stream, address, idle| {
         let activity = Activity::new(Arc::clone(idle));
         let connection = Connection {
             service: Arc::clone(&service),
@@ -64,12 +64,12 @@ pub async fn serve<S: Service>(
             address,
             activity: Arc::clone(&activity),
         };
-        (activity as Arc<dyn Guest>, serve_connection(connection, stream, stop.clone()))
+        (activity as Arc<dyn Evictable>, serve_connection(connection, stream, stop.clone()))
     });
-    let mut guests = tokio::select! {
-        guests = accept => guests,
+    let mut connections = tokio::select! {
+        connections = accepting => connections,
         never = files.watch() => match never {},
     };
-    guests.all_left().await;
+    connections.wait().await;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! How long a connection has been idle.
 
 use parking_lot::Mutex;
-use steersman_serving::guests::{Guest, Standing};
+use steersman_serving::{Evictable, Standing};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -62,7 +62,7 @@ impl Activity {
 }
 
 /// The port authenticates nobody.
-impl Guest for Activity {
+impl Evictable for Activity {
     fn standing(&self) -> Standing {
         match *self.last.lock() {
             Last::Accepted(at) | Last::Asked(at) => Standing::Stranger(at),

@@ -2,7 +2,7 @@
 //!
 //! The port asks for no credentials, so any client that reaches it may open connections. The server limits their
 //! number, well below the number of descriptors that the process may open, and the time until the next request on each.
-//! If all places are taken, a new connection gets the place of another one by the rule of [`guests::accept`]. So probes and
+//! If all places are taken, a new connection gets the place of another one by the rule of [`steersman_serving::accept()`]. So probes and
 //! scrapes get in, and have as much time to ask as others need to fill all places anew.
 
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use steersman_serving::guests::{self, Guest};
+use steersman_serving::Evictable;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -34,16 +34,16 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Serves `router` within `limits`, until `stop` is cancelled and the answers under way are sent.
 pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: CancellationToken) {
-    let welcome = |stream, peer, _: &Arc<Notify>| {
+    let start = |stream, peer, _: &Arc<Notify>| {
         let activity = Arc::new(Activity::accepted());
-        let guest = Arc::clone(&activity) as Arc<dyn Guest>;
-        (guest, serve_connection(stream, peer, router.clone(), activity, limits, stop.clone()))
+        let evictable = Arc::clone(&activity) as Arc<dyn Evictable>;
+        (evictable, serve_connection(stream, peer, router.clone(), activity, limits, stop.clone()))
     };
-    let mut connections = guests::accept(listener, limits.connections, &stop, welcome).await;
-    if timeout(GRACE, connections.all_left()).await.is_err() {
+    let mut connections = steersman_serving::accept(listener, limits.connections, &stop, start).await;
+    if timeout(GRACE, connections.wait()).await.is_err() {
         tracing::debug!("Closing connections that did not end in time");
     }
-    connections.shut_out().await;
+    connections.close().await;
 }
 
 /// Serves one connection until it ends, has been idle for too long, or `stop` is cancelled and its answer is sent.

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of open connections, never more than half of the descriptors that the process may open. Beyond it, a new
-    /// connection closes another one by the rule of [`steersman_serving::guests::accept`]. Default: 4,096.
+    /// connection closes another one by the rule of [`steersman_serving::accept()`]. Default: 4,096.
     pub connections: usize,
     /// How long a client may take for its TLS handshake. Default: 32 seconds.
     pub handshake: Duration,

@@ -7,10 +7,10 @@
 //! each request: its user by the client certificate, verified anew once it may have expired (client) ─> answer
 //! ```
 
+mod accepted;
 mod activity;
 mod answering;
 mod client;
-mod guest;
 mod limits;
 
 use std::io;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use steersman_serving::guests;
+use steersman_serving::Evictable;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -34,10 +34,10 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::client::Tls;
 pub use self::limits::Limits;
 
+use self::accepted::Accepted;
 use self::activity::Overdue;
 use self::answering::Answering;
 use self::client::Client;
-use self::guest::Guest;
 use crate::in_memory::read_and_answer;
 use crate::rest::{ApiServer, Endless, Reset};
 
@@ -120,17 +120,17 @@ impl Listening {
 /// Accepts connections until `ends` says so, or it is dropped. The connections end with it.
 async fn accept(serving: Serving, listener: TcpListener, ends: Ends) {
     let most = serving.limits.map_or(usize::MAX, |limits| limits.connections);
-    let welcome = |stream, peer: SocketAddr, idle: &Arc<Notify>| {
-        let guest = Guest::at(peer.ip(), Arc::clone(idle));
-        let served = serving.clone().connected(stream, guest.clone());
-        (Arc::new(guest) as Arc<dyn guests::Guest>, served)
+    let start = |stream, peer: SocketAddr, idle: &Arc<Notify>| {
+        let accepted = Accepted::at(peer.ip(), Arc::clone(idle));
+        let served = serving.clone().connected(stream, accepted.clone());
+        (Arc::new(accepted) as Arc<dyn Evictable>, served)
     };
-    let mut guests = guests::accept(listener, most, &ends.drain, welcome).await;
+    let mut connections = steersman_serving::accept(listener, most, &ends.drain, start).await;
     tokio::select! {
         () = ends.close.cancelled() => {}
-        () = guests.all_left() => {}
+        () = connections.wait() => {}
     }
-    guests.shut_out().await;
+    connections.close().await;
 }
 
 /// A connection's bytes.
@@ -149,19 +149,19 @@ struct Serving {
 
 impl Serving {
     /// Serves one connection, from its handshake to its end.
-    async fn connected(self, stream: impl Stream, guest: Guest) {
-        let Some(tls) = self.tls.clone() else { return self.serve(stream, guest, None).await };
+    async fn connected(self, stream: impl Stream, accepted: Accepted) {
+        let Some(tls) = self.tls.clone() else { return self.serve(stream, accepted, None).await };
         let handshake = self.limits.map_or(Duration::MAX, |limits| limits.handshake);
         let shaken = async {
             let stream = TlsAcceptor::from(tls.config).accept(stream).await?;
             let client = Client::of(stream.get_ref().1, tls.client_ca);
             if client.is_known().await {
-                guest.connection.authenticated();
+                accepted.connection.authenticated();
             }
             Ok::<_, io::Error>((stream, client))
         };
         match timeout(handshake, self.drain.run_until_cancelled(shaken)).await {
-            Ok(Some(Ok((stream, client)))) => self.serve(stream, guest, Some(client)).await,
+            Ok(Some(Ok((stream, client)))) => self.serve(stream, accepted, Some(client)).await,
             Ok(Some(Err(error))) => tracing::debug!(%error, "A TLS handshake failed"),
             Ok(None) => {}
             Err(_) => tracing::debug!("A TLS handshake took too long"),
@@ -169,9 +169,9 @@ impl Serving {
     }
 
     /// Answers the requests of a connection. `client` is `None` without TLS. After an upgrade, waits for the tunnel.
-    async fn serve(self, stream: impl Stream, guest: Guest, client: Option<Client>) {
+    async fn serve(self, stream: impl Stream, accepted: Accepted, client: Option<Client>) {
         let Self { server, mut limits, drain, .. } = self;
-        let Guest { connection, activity, .. } = guest;
+        let Accepted { connection, activity, .. } = accepted;
         let client = client.map(Arc::new);
         // A request that ends with `Reset` takes its connection with it over HTTP/1.1, and its stream over HTTP/2.
         let service = service_fn(|mut request| {

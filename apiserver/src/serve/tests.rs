@@ -34,7 +34,7 @@ fn serving() -> Serving {
 fn connect(serving: Serving, room: usize) -> (DuplexStream, JoinSet<()>) {
     let (ours, theirs) = duplex(room);
     let mut task = JoinSet::new();
-    task.spawn(serving.connected(theirs, Guest::at(LOCAL, Arc::default())));
+    task.spawn(serving.connected(theirs, Accepted::at(LOCAL, Arc::default())));
     (ours, task)
 }
 

@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use steersman_serving::guests::{self, Guest, Standing};
+use steersman_serving::{Evictable, Standing};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -69,17 +69,17 @@ pub(super) fn check(found: Found) -> Answer {
 /// Serves `/healthz` and `/healthz/ping` over plain HTTP, until `stop`: that of `healthzBindAddress` and `healthzPort`, by
 /// default 127.0.0.1:10248. It says that the process answers, no more; [`serve`](super::serve) says how the sync loop is.
 pub async fn serve_healthz(listener: TcpListener, stop: CancellationToken) {
-    let welcome = |stream, _, _: &Arc<Notify>| {
-        let guest: Arc<dyn Guest> = Arc::new(Anybody(Instant::now()));
-        (guest, serve_connection(stream))
+    let start = |stream, _, _: &Arc<Notify>| {
+        let evictable: Arc<dyn Evictable> = Arc::new(Anybody(Instant::now()));
+        (evictable, serve_connection(stream))
     };
-    guests::accept(listener, CONNECTIONS, &stop, welcome).await.shut_out().await;
+    steersman_serving::accept(listener, CONNECTIONS, &stop, start).await.close().await;
 }
 
 /// A client of this port, which authenticates nobody, with the time when its connection was accepted.
 struct Anybody(Instant);
 
-impl Guest for Anybody {
+impl Evictable for Anybody {
     fn standing(&self) -> Standing {
         Standing::Stranger(self.0)
     }

@@ -8,14 +8,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use steersman_serving::OncePerMinute;
 
 use super::event::{Event, Stage};
 
 /// The time in the name of an old file: upstream's form.
 const TIME: &str = "%Y-%m-%dT%H-%M-%S%.3f";
-/// Minimum time between two log lines about a log that can't be written.
-const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 /// Where the audit log is, and how much of it is kept.
 #[derive(Debug, Clone)]
@@ -62,8 +60,8 @@ struct State {
     size: u64,
     /// A write failed before the end of its line.
     is_torn: bool,
-    /// When a failure was logged last.
-    told: Option<Instant>,
+    /// Limits the log lines about failures.
+    failures: OncePerMinute,
 }
 
 impl AuditLog {
@@ -74,7 +72,7 @@ impl AuditLog {
     pub(in crate::monitoring) fn open(options: AuditOptions) -> Result<Self, AuditError> {
         match open(&options.path) {
             Ok((file, size, is_torn)) => {
-                let state = Mutex::new(State { file, size, is_torn, told: None });
+                let state = Mutex::new(State { file, size, is_torn, failures: OncePerMinute::default() });
                 let log = Self { options, state };
                 log.prune(Timestamp::now());
                 Ok(log)
@@ -94,9 +92,8 @@ impl AuditLog {
         let written = state.append(&line);
         let is_written = written.is_ok();
         if let Err(error) = rotated.and(written)
-            && state.told.is_none_or(|told| told.elapsed() >= BETWEEN_LINES)
+            && state.failures.is_due()
         {
-            state.told = Some(Instant::now());
             tracing::error!(path = %self.options.path.display(), %error, "Failed to write to the audit log");
         }
         is_written

@@ -4,7 +4,6 @@
 //!     cargo run --release --package steersman-informers --bin kube_runtime_informer -- KUBECONFIG
 
 use std::error::Error;
-use std::io::Write;
 use std::path::PathBuf;
 use std::pin::pin;
 
@@ -13,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use kube_runtime::{WatchStreamExt, reflector, watcher};
-use steersman_informers::memory;
+use steersman_informers::report;
 use tokio::time::Instant;
 
 #[tokio::main]
@@ -30,11 +29,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The store has synced once it has applied the event that ends the first list.
     while !matches!(events.next().await.ok_or("the watch must not end")??, watcher::Event::InitDone) {}
     let (took, count) = (start.elapsed(), reader.len());
-    let (peak, resident) = memory::of_this_process()?;
-    writeln!(
-        std::io::stdout(),
-        "kube-runtime informer: {count} pods synced in {}ms, {peak}, {resident}",
-        took.as_millis()
-    )?;
+    report("kube-runtime", count, took)?;
     Ok(())
 }

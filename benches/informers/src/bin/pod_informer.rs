@@ -4,7 +4,6 @@
 //!     cargo run --release --package steersman-informers --bin pod_informer -- KUBECONFIG
 
 use std::error::Error;
-use std::io::Write;
 use std::path::PathBuf;
 
 use steersman_client::clients::{Clients, Options as ClientOptions};
@@ -12,7 +11,7 @@ use steersman_client::config_from;
 use steersman_informer::factory::Options;
 use steersman_informer::index::{BY_NAMESPACE, by_namespace};
 use steersman_informer::{SharedInformerFactory, keep};
-use steersman_informers::memory;
+use steersman_informers::report;
 use steersman_kinds::pod::{
     Addresses, Completion, Containers, Disruption, Offer, Phase, Placement, Pod, Readiness, Sidecars,
 };
@@ -36,12 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     factory.start();
     pods.synced().await;
     let (took, count) = (start.elapsed(), pods.lister().len());
-    let (peak, resident) = memory::of_this_process()?;
-    writeln!(
-        std::io::stdout(),
-        "steersman informer: {count} pods synced in {}ms, {peak}, {resident}",
-        took.as_millis()
-    )?;
+    report("steersman", count, took)?;
     factory.shutdown().await;
     clients.close().await;
     Ok(())

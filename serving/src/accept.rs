@@ -13,16 +13,15 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::once_per_minute::OncePerMinute;
 use crate::origin::{Origin, Origins};
 use crate::socket;
 
 /// How long to wait after a connection could not be accepted, such as for want of file descriptors.
 const RETRY: Duration = Duration::from_millis(100);
-/// Minimum time between two log lines of one kind about connections.
-const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 /// One connection, as far as it decides whether it must make room for a new one.
-pub trait Guest: Send + Sync + 'static {
+pub trait Evictable: Send + Sync + 'static {
     /// The property that decides. Called for all connections when there is no room.
     fn standing(&self) -> Standing;
 }
@@ -41,7 +40,7 @@ pub enum Standing {
 
 /// The tasks that serve connections. Dropping it ends all of them.
 #[derive(Default)]
-pub struct Guests {
+pub struct Connections {
     tasks: JoinSet<()>,
     /// The connections in `tasks`, except those that were already told to end.
     open: HashMap<Id, Open>,
@@ -49,10 +48,10 @@ pub struct Guests {
 }
 
 struct Open {
-    guest: Arc<dyn Guest>,
+    connection: Arc<dyn Evictable>,
     origin: Origin,
     /// Ends the task.
-    leave: CancellationToken,
+    close: CancellationToken,
 }
 
 /// Accepts connections until `stop` is cancelled. Then closes the listener, and returns the connections that are still open.
@@ -69,20 +68,20 @@ struct Open {
 /// So a flood from one address displaces only itself. If no connection can go by this rule, the new one waits until one ends or
 /// becomes idle.
 ///
-/// `welcome` returns the guest of a new connection and the future that serves it, which is dropped if the connection must make
-/// room. The [`Notify`] is to be notified whenever a connection becomes idle.
+/// `start` returns how a new connection stands, and the future that serves it, which is dropped if the connection must make room.
+/// The [`Notify`] is to be notified whenever a connection becomes idle.
 pub async fn accept<F: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
     most: usize,
     stop: &CancellationToken,
-    mut welcome: impl FnMut(TcpStream, SocketAddr, &Arc<Notify>) -> (Arc<dyn Guest>, F),
-) -> Guests {
-    let mut guests = Guests::default();
-    let (mut crowded, mut failing) = (Complaint::default(), Complaint::default());
+    mut start: impl FnMut(TcpStream, SocketAddr, &Arc<Notify>) -> (Arc<dyn Evictable>, F),
+) -> Connections {
+    let mut connections = Connections::default();
+    let (mut full, mut failing) = (OncePerMinute::default(), OncePerMinute::default());
     let accepting = async {
         loop {
             let accepted = tokio::select! {
-                () = guests.one_left() => continue,
+                () = connections.one_ended() => continue,
                 accepted = listener.accept() => accepted,
             };
             let (stream, address) = match accepted {
@@ -96,11 +95,11 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
                 }
             };
             let origin = Origin::of(address.ip());
-            if guests.tasks.len() >= most {
-                if crowded.is_due() {
+            if connections.tasks.len() >= most {
+                if full.is_due() {
                     tracing::warn!(limit = most, peer = %address, "Too many connections are open, closing one for each new one");
                 }
-                if !guests.make_room(most, origin).await {
+                if !connections.make_room(most, origin).await {
                     continue;
                 }
             }
@@ -108,86 +107,86 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
                 tracing::debug!(peer = %address, %error, "Connection is gone");
                 continue;
             }
-            let (guest, served) = welcome(stream, address, &guests.idle);
-            guests.take_in(guest, origin, served);
+            let (connection, served) = start(stream, address, &connections.idle);
+            connections.spawn(connection, origin, served);
         }
     };
     let _: Option<std::convert::Infallible> = stop.run_until_cancelled(accepting).await;
-    guests
+    connections
 }
 
-impl Guests {
+impl Connections {
     /// Waits until all connections have ended.
-    pub async fn all_left(&mut self) {
+    pub async fn wait(&mut self) {
         while let Some(ended) = self.tasks.join_next_with_id().await {
             self.forget(ended);
         }
     }
 
     /// Ends all connections, and waits until they are closed.
-    pub async fn shut_out(&mut self) {
+    pub async fn close(&mut self) {
         self.open.clear();
         self.tasks.shutdown().await;
     }
 
     /// Serves a connection in a task of its own.
-    fn take_in(
+    fn spawn(
         &mut self,
-        guest: Arc<dyn Guest>,
+        connection: Arc<dyn Evictable>,
         origin: Origin,
         served: impl Future<Output = ()> + Send + 'static,
     ) {
-        let leave = CancellationToken::new();
-        let left = leave.clone();
+        let close = CancellationToken::new();
+        let closed = close.clone();
         let task = self.tasks.spawn(async move {
-            let _ = left.run_until_cancelled(served).await;
+            let _ = closed.run_until_cancelled(served).await;
         });
-        self.open.insert(task.id(), Open { guest, origin, leave });
+        self.open.insert(task.id(), Open { connection, origin, close });
     }
 
     /// Waits until less than `most` are open, for a new connection from `newcomer`. Closes one for that, if [`first_to_go`] chooses
     /// one. Returns `false` if it is the new connection that must go.
     async fn make_room(&mut self, most: usize, newcomer: Origin) -> bool {
-        let mut has_turned_away = false;
+        let mut is_closing = false;
         while self.tasks.len() >= most {
-            if !has_turned_away {
-                match self.turn_one_away(newcomer) {
+            if !is_closing {
+                match self.close_one(newcomer) {
                     Who::Newcomer => return false,
-                    Who::One(()) => has_turned_away = true,
+                    Who::One(()) => is_closing = true,
                     Who::Nobody => {}
                 }
             }
             let idle = Arc::clone(&self.idle);
             tokio::select! {
-                () = self.one_left() => {}
-                () = idle.notified(), if !has_turned_away => {}
+                () = self.one_ended() => {}
+                () = idle.notified(), if !is_closing => {}
             }
         }
         true
     }
 
     /// Closes the connection that [`first_to_go`] chooses, unless it is the new one.
-    fn turn_one_away(&mut self, newcomer: Origin) -> Who<()> {
+    fn close_one(&mut self, newcomer: Origin) -> Who<()> {
         loop {
-            let all = self.open.iter().map(|(id, open)| (*id, open.origin, open.guest.standing()));
+            let all = self.open.iter().map(|(id, open)| (*id, open.origin, open.connection.standing()));
             let (id, seen) = match first_to_go(all, newcomer) {
                 Who::One(chosen) => chosen,
                 Who::Newcomer => return Who::Newcomer,
                 Who::Nobody => return Who::Nobody,
             };
             // A request may have begun since.
-            if self.open.get(&id).is_some_and(|open| open.guest.standing() != seen) {
+            if self.open.get(&id).is_some_and(|open| open.connection.standing() != seen) {
                 continue;
             }
             if let Some(one) = self.open.remove(&id) {
-                one.leave.cancel();
+                one.close.cancel();
             }
             return Who::One(());
         }
     }
 
     /// Resolves when a connection has ended; never if there is none.
-    async fn one_left(&mut self) {
+    async fn one_ended(&mut self) {
         match self.tasks.join_next_with_id().await {
             Some(ended) => self.forget(ended),
             None => std::future::pending().await,
@@ -225,7 +224,7 @@ fn first_to_go<T>(all: impl Iterator<Item = (T, Origin, Standing)>, newcomer: Or
     let counted = all.iter().filter(|(_, _, standing)| is_stranger(*standing) == has_strangers);
     let origins: Origins = counted.map(|(_, origin, _)| *origin).collect();
     let half = all.len() / 2;
-    let candidates = all.into_iter().filter_map(|(guest, origin, standing)| {
+    let candidates = all.into_iter().filter_map(|(connection, origin, standing)| {
         let count = origins.count(origin);
         let (rank, since) = match standing {
             Standing::Stranger(since) => (0, since),
@@ -233,27 +232,12 @@ fn first_to_go<T>(all: impl Iterator<Item = (T, Origin, Standing)>, newcomer: Or
             Standing::Busy(since) if count > half && origin != newcomer => (2, since),
             Standing::Busy(_) => return None,
         };
-        Some(((rank, Reverse(count), since), guest, standing))
+        Some(((rank, Reverse(count), since), connection, standing))
     });
     match candidates.min_by_key(|(key, _, _)| *key) {
-        Some((_, guest, standing)) => Who::One((guest, standing)),
+        Some((_, connection, standing)) => Who::One((connection, standing)),
         None if origins.count(newcomer) > half => Who::Newcomer,
         None => Who::Nobody,
-    }
-}
-
-/// A warning that is logged once in [`BETWEEN_LINES`], however often its cause occurs.
-#[derive(Default)]
-struct Complaint(Option<Instant>);
-
-impl Complaint {
-    fn is_due(&mut self) -> bool {
-        let now = Instant::now();
-        let due = self.0.is_none_or(|told| now >= told + BETWEEN_LINES);
-        if due {
-            self.0 = Some(now);
-        }
-        due
     }
 }
 
@@ -305,7 +289,7 @@ mod tests {
         }
     }
 
-    impl Guest for Mutex<Standing> {
+    impl Evictable for Mutex<Standing> {
         fn standing(&self) -> Standing {
             *self.lock()
         }
@@ -316,11 +300,11 @@ mod tests {
     }
 
     /// A stranger from that address. The receiver ends with the connection.
-    fn stranger(guests: &mut Guests, from: &str) -> (Arc<Mutex<Standing>>, oneshot::Receiver<()>) {
+    fn stranger(connections: &mut Connections, from: &str) -> (Arc<Mutex<Standing>>, oneshot::Receiver<()>) {
         let standing = Arc::new(Mutex::new(Standing::Stranger(Instant::now())));
         let (open, closed) = oneshot::channel();
         let origin = origin(from);
-        guests.take_in(Arc::clone(&standing) as Arc<dyn Guest>, origin, async move {
+        connections.spawn(Arc::clone(&standing) as Arc<dyn Evictable>, origin, async move {
             let _open = open;
             std::future::pending::<()>().await;
         });
@@ -333,35 +317,35 @@ mod tests {
             ("10.0.0.2", ["10.0.0.1", "10.0.0.1", "::ffff:10.0.0.1"]),
             ("2001:db8:1::1", ["2001:db8::1", "2001:db8::2", "2001:db8::3:4:5:6"]),
         ] {
-            let mut guests = Guests::default();
-            let (_, mut newcomer) = stranger(&mut guests, few);
+            let mut connections = Connections::default();
+            let (_, mut newcomer) = stranger(&mut connections, few);
             let mut closed = Vec::new();
             for from in flood {
                 tokio::time::advance(Duration::from_secs(1)).await;
-                closed.push(stranger(&mut guests, from).1);
+                closed.push(stranger(&mut connections, from).1);
             }
             for n in [0, 1] {
-                assert!(guests.make_room(4 - n, origin("10.0.0.3")).await);
+                assert!(connections.make_room(4 - n, origin("10.0.0.3")).await);
                 assert!((&mut closed[n]).now_or_never().is_some(), "{few}: the oldest of the flood must go");
                 assert!((&mut closed[n + 1]).now_or_never().is_none());
                 assert!((&mut newcomer).now_or_never().is_none(), "{few}");
             }
-            guests.make_room(2, origin("10.0.0.3")).await;
+            connections.make_room(2, origin("10.0.0.3")).await;
             assert!(newcomer.now_or_never().is_some(), "{few}: among equals, the oldest must go");
-            guests.make_room(1, origin("10.0.0.3")).await;
+            connections.make_room(1, origin("10.0.0.3")).await;
             assert!((&mut closed[2]).now_or_never().is_some());
         }
     }
 
     #[tokio::test]
     async fn a_connection_of_a_known_client_makes_room_once_no_request_is_under_way() {
-        let mut guests = Guests::default();
-        let (standing, mut closed) = stranger(&mut guests, "10.0.0.1");
-        let (other, mut stays) = stranger(&mut guests, "10.0.0.2");
+        let mut connections = Connections::default();
+        let (standing, mut closed) = stranger(&mut connections, "10.0.0.1");
+        let (other, mut stays) = stranger(&mut connections, "10.0.0.2");
         let busy = Standing::Busy(Instant::now());
         (*standing.lock(), *other.lock()) = (busy, busy);
-        let idle = Arc::clone(&guests.idle);
-        let mut room = std::pin::pin!(guests.make_room(2, origin("10.0.0.3")));
+        let idle = Arc::clone(&connections.idle);
+        let mut room = std::pin::pin!(connections.make_room(2, origin("10.0.0.3")));
         assert!(room.as_mut().now_or_never().is_none());
         idle.notify_one();
         assert!(room.as_mut().now_or_never().is_none(), "it was idle, and is busy again");
@@ -378,24 +362,24 @@ mod tests {
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
         let client = async {
             let client = TcpStream::connect(address).await.unwrap();
-            // The guest holds the stream.
+            // The connection holds the stream.
             client.readable().await.unwrap();
             stop.cancel();
             client
         };
-        let welcome = |stream: TcpStream, peer: SocketAddr, _: &Arc<Notify>| {
+        let start = |stream: TcpStream, peer: SocketAddr, _: &Arc<Notify>| {
             assert!(peer.ip().is_loopback());
-            let guest: Arc<dyn Guest> = Arc::new(Mutex::new(Standing::Stranger(Instant::now())));
-            (guest, async move {
-                stream.try_write(b"welcome").unwrap();
+            let connection: Arc<dyn Evictable> = Arc::new(Mutex::new(Standing::Stranger(Instant::now())));
+            (connection, async move {
+                stream.try_write(b"start").unwrap();
                 std::future::pending::<()>().await;
             })
         };
-        let (mut guests, client) = tokio::join!(accept(listener, 1, &stop, welcome), client);
+        let (mut connections, client) = tokio::join!(accept(listener, 1, &stop, start), client);
         TcpListener::bind(address).await.unwrap();
-        assert_eq!(guests.tasks.len(), 1);
-        guests.shut_out().await;
-        assert_eq!(client.try_read(&mut [0; 8]).unwrap(), 7);
+        assert_eq!(connections.tasks.len(), 1);
+        connections.close().await;
+        assert_eq!(client.try_read(&mut [0; 8]).unwrap(), 5);
         client.readable().await.unwrap();
         assert_eq!(client.try_read(&mut [0; 8]).unwrap(), 0, "the connection must be closed");
     }
