@@ -20,7 +20,7 @@ use crate::client_certificate::ClientCertificate;
 use crate::configuration::{CgroupDriver, KubeletConfiguration};
 use crate::cri::v1;
 use crate::kuberuntime::manager::garbage::Policy;
-use crate::runtime::simulated::{Fault, SimulatedConfig, SimulatedRuntime};
+use crate::runtime::simulated::{Fault, Logs, SimulatedConfig, SimulatedRuntime};
 use crate::runtime::{Operation, RuntimeService};
 
 mod deletions;
@@ -50,7 +50,9 @@ struct Rig {
 impl Rig {
     /// No agent runs.
     async fn new() -> Self {
-        let runtime = SimulatedRuntime::new(SimulatedConfig::default());
+        // The node counts a container's restarts by its logs where the runtime has removed the container itself.
+        let config = SimulatedConfig { logs: Logs::Written, ..SimulatedConfig::default() };
+        let runtime = SimulatedRuntime::new(config);
         let (server, folder) = (TestServer::start().await, tempfile::tempdir().unwrap());
         Self {
             server,
