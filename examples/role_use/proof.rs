@@ -9,16 +9,12 @@ use steersman_controller::registry::{Choice, Registry, Selection};
 
 use crate::audit::{Origin, Request, SHIPPED};
 
-/// A forbidden request does not count if the API server allowed the same before, or allows it within this time: the same verb and
-/// resource, in the same namespace, for the same client of a manager.
-///
-/// The roles of a test's API server stay the same after its start. So nothing but the API server's caches changes the answer, which
-/// are empty after each start, and a right that the role lacks is never allowed.
-pub(crate) const REPEATED_WITHIN: SignedDuration = SignedDuration::from_secs(15);
-
-/// How long a controller may go on to update a status because such an API server has told it that it may not patch it: until its
-/// next write is forbidden.
+/// How long a controller may go on to read an object and update its status because an API server that was starting has told it that
+/// it may not patch the status.
 const REMEMBERED: SignedDuration = SignedDuration::from_secs(60);
+
+/// The paths that every user may get, by the API server's own ClusterRole `system:discovery`.
+const DISCOVERY: &[&str] = &["/api", "/apis", "/healthz", "/livez", "/openapi", "/readyz", "/version"];
 
 /// The client of all caches, and of reads that take the place of a fuller cache. It serves all controllers.
 const CACHES: &str = "shared-informers";
@@ -59,29 +55,34 @@ struct Row {
     rules: &'static [Rule],
 }
 
-/// A request, as far as its repetition is like it.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What was asked, by which client of a manager.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Asked {
-    server: String,
-    user: String,
     client: String,
     verb: String,
     group: String,
     resource: String,
-    namespace: String,
 }
 
 impl Asked {
-    fn of(origin: Origin<'_>, request: &Request) -> Self {
+    fn of(request: &Request) -> Self {
         Self {
-            server: origin.server.to_owned(),
-            user: request.user.username.clone(),
             client: request.client().to_owned(),
             verb: request.verb.clone(),
             group: request.object.group.clone(),
             resource: request.resource(),
-            namespace: request.object.namespace.clone(),
         }
+    }
+
+    /// The patch of a status in whose place this may be asked: a controller that hears that it may not patch a status reads the object
+    /// and updates the status. The role allows neither.
+    fn instead_of(&self) -> Option<Self> {
+        let resource = match &*self.verb {
+            "update" => self.resource.clone(),
+            "get" => format!("{}/status", self.resource),
+            _ => return None,
+        };
+        resource.ends_with("/status").then(|| Self { verb: "patch".to_owned(), resource, ..self.clone() })
     }
 }
 
@@ -92,14 +93,16 @@ pub(crate) struct Proof {
     declared: BTreeSet<Declared>,
     used: BTreeSet<Declared>,
     requests: usize,
-    /// The forbidden requests that were not allowed later: the time of each, and its path.
-    forbidden: BTreeMap<Asked, Vec<(Timestamp, String)>>,
-    /// The requests that were allowed.
-    allowed: BTreeSet<Asked>,
-    /// When each API server forbade a request that it also allowed: its caches were empty then.
-    cold: BTreeMap<String, Vec<Timestamp>>,
-    /// Faults of other kinds, each once.
-    others: BTreeMap<String, String>,
+    /// The number of refusals that say nothing about the role.
+    excused: usize,
+    /// When each API server, by its name, last forbade to patch a status.
+    unpatched: BTreeMap<(String, Asked), Timestamp>,
+    /// What was allowed because the process needs it, not a controller.
+    of_process: BTreeSet<Asked>,
+    /// What was forbidden though the process needs it: how often, and an example.
+    process_lacks: BTreeMap<Asked, (usize, String)>,
+    /// The other faults, each once: how often, and an example.
+    faults: BTreeMap<String, (usize, String)>,
 }
 
 impl Proof {
@@ -117,53 +120,82 @@ impl Proof {
             declared,
             used: BTreeSet::new(),
             requests: 0,
-            forbidden: BTreeMap::new(),
-            allowed: BTreeSet::new(),
-            cold: BTreeMap::new(),
-            others: BTreeMap::new(),
+            excused: 0,
+            unpatched: BTreeMap::new(),
+            of_process: BTreeSet::new(),
+            process_lacks: BTreeMap::new(),
+            faults: BTreeMap::new(),
         }
     }
 
     /// Takes the next request of an API server.
     pub(crate) fn add(&mut self, origin: Origin<'_>, request: &Request) {
         let is_shipped = request.user.username == SHIPPED;
-        // Other roles forbid what the role of the manifests allows.
-        if !is_shipped && request.is_forbidden() {
+        let asked = Asked::of(request);
+        if request.is_forbidden() {
+            // Other roles forbid what the role of the manifests allows.
+            if is_shipped && !request.goes_on() {
+                self.requests += 1;
+                self.add_forbidden(origin, request, asked);
+            }
             return;
         }
         self.requests += usize::from(is_shipped);
-        let asked = Asked::of(origin, request);
-        if request.is_forbidden() {
-            if request.goes_on() {
-                return;
-            }
-            if self.allowed.contains(&asked) {
-                return self.cold.entry(asked.server).or_default().push(request.received);
-            }
-            let times = self.forbidden.entry(asked).or_default();
-            return times.push((request.received, request.uri.clone()));
+        let rights = self.rights_to(origin.controllers, request, &asked);
+        let declared = !rights.is_empty();
+        self.used.extend(rights);
+        if !is_shipped {
+            return;
         }
-        if let Some(times) = self.forbidden.get_mut(&asked) {
-            let repeated =
-                times.extract_if(.., |(time, _)| request.received.duration_since(*time) <= REPEATED_WITHIN);
-            self.cold.entry(asked.server.clone()).or_default().extend(repeated.map(|(time, _)| time));
-        }
+        let Asked { client, verb, group, resource } = &asked;
         let refusal = &*request.response.message;
-        if is_shipped && request.response.code == 403 && !NO_RIGHTS.iter().any(|why| refusal.contains(why)) {
-            let fault = format!("refused to {}: {} {}", asked.client, asked.verb, asked.resource);
-            self.others.insert(fault, format!("{refusal} ({})", request.uri));
+        if request.response.code == 403 && !NO_RIGHTS.iter().any(|why| refusal.contains(why)) {
+            let what = format!("refused to {client}: {verb} {resource} of \"{group}\"");
+            self.fault(what, &format!("{} ({refusal})", request.uri));
         }
-        let covered = self.cover(origin.controllers, request, &asked);
-        if is_shipped && !covered && request.is_allowed_by_role() && !is_of_the_process(request) {
-            let Asked { client, verb, group, resource, .. } = &asked;
-            let fault = format!("not declared for {client}: {verb} {resource} of \"{group}\"");
-            self.others.insert(fault, format!("such as {}", request.uri));
+        let needed = !declared && request.is_allowed_by_role();
+        if is_of_the_process(request) {
+            self.of_process.insert(asked);
+        } else if needed && self.stands_for_patch(origin, request, &asked) {
+            self.excused += 1;
+        } else if needed {
+            let what = format!("not declared for {client}: {verb} {resource} of \"{group}\"");
+            self.fault(what, &request.uri);
         }
-        self.allowed.insert(asked);
     }
 
-    /// Marks the rights that the request used, and returns whether its controller declares one.
-    fn cover(&mut self, controllers: Option<&Selection>, request: &Request, asked: &Asked) -> bool {
+    /// Takes a request that RBAC forbade. The role of a test's API server has exactly the rights that the controllers declare. So one
+    /// that forbids such a right has not read its roles yet, and the refusal says nothing; any other is a fault.
+    fn add_forbidden(&mut self, origin: Origin<'_>, request: &Request, asked: Asked) {
+        let declared = !self.rights_to(origin.controllers, request, &asked).is_empty();
+        if declared && asked.verb == "patch" {
+            self.unpatched.insert((origin.server.to_owned(), asked.clone()), request.received);
+        }
+        if declared || is_for_every_user(request) || self.stands_for_patch(origin, request, &asked) {
+            self.excused += 1;
+        } else if is_of_the_process(request) {
+            let lack = self.process_lacks.entry(asked).or_insert((0, request.uri.clone()));
+            lack.0 += 1;
+        } else {
+            let Asked { client, verb, group, resource } = &asked;
+            let what = format!("forbidden to {client}: {verb} {resource} of \"{group}\"");
+            self.fault(what, &format!("{} at {}, {}", request.uri, request.received, origin.server));
+        }
+    }
+
+    fn fault(&mut self, what: String, example: &str) {
+        self.faults.entry(what).or_insert((0, example.to_owned())).0 += 1;
+    }
+
+    /// Whether the API server lately forbade the same client to patch the status that this reads or updates.
+    fn stands_for_patch(&self, origin: Origin<'_>, request: &Request, asked: &Asked) -> bool {
+        let patch = asked.instead_of();
+        let forbidden = patch.and_then(|patch| self.unpatched.get(&(origin.server.to_owned(), patch)));
+        forbidden.is_some_and(|forbidden| request.received.duration_since(*forbidden) <= REMEMBERED)
+    }
+
+    /// The rights to what the request asks that are declared for its controller, where that runs.
+    fn rights_to(&self, controllers: Option<&Selection>, request: &Request, asked: &Asked) -> Vec<Declared> {
         let all = steersman_controllers::EVENTS.iter().map(|rule| (ALL, rule));
         let runs = |row: &&Row| {
             let mut table = self.registry.rows().iter();
@@ -174,14 +206,11 @@ impl Proof {
         let asks = |row: &&Row| asked.client == CACHES || asked.client == row.client;
         let rows = self.rows.iter().filter(asks).filter(runs);
         let rules = rows.flat_map(|row| row.rules.iter().map(|rule| (row.name, rule))).chain(all);
-        let before = rules.filter(|(_, rule)| allows_name(rule, &request.object.name));
-        let used: Vec<_> = before
+        rules
+            .filter(|(_, rule)| allows_name(rule, &request.object.name))
             .flat_map(|(controller, rule)| rights(controller, rule))
             .filter(|right| allows(right, asked))
-            .collect();
-        let covered = !used.is_empty();
-        self.used.extend(used);
-        covered
+            .collect()
     }
 
     /// The number of requests under the role of the manifests.
@@ -189,33 +218,10 @@ impl Proof {
         self.requests
     }
 
-    /// The number of requests that were forbidden, and allowed before or when they were repeated.
+    /// The number of refusals that say nothing about the role, since they came from API servers that had not read it yet; and of
+    /// requests that were made because of such a refusal.
     pub(crate) fn excused(&self) -> usize {
-        self.cold.values().map(Vec::len).sum()
-    }
-
-    /// Whether an API server forbade a request because its caches were empty, though the request was not repeated: it forbade, at
-    /// about that time, others that it allows, and the controllers declare the right.
-    fn was_cold(&self, asked: &Asked, at: Timestamp) -> bool {
-        let asks = |right: &Declared| {
-            let is_its = |row: &Row| {
-                row.name == right.controller && (asked.client == CACHES || asked.client == row.client)
-            };
-            right.controller == ALL || self.rows.iter().any(is_its)
-        };
-        let some = |allows: fn(&Declared, &Asked) -> bool| {
-            self.declared.iter().any(|right| allows(right, asked) && asks(right))
-        };
-        // Every user may read paths such as `/version`, by a role of the API server's own.
-        let within = if asked.resource.is_empty() || some(allows) {
-            REPEATED_WITHIN
-        } else if some(stands_for_patch) {
-            REMEMBERED
-        } else {
-            return false;
-        };
-        let times = self.cold.get(&asked.server);
-        times.is_some_and(|times| times.iter().any(|cold| at.duration_since(*cold).abs() <= within))
+        self.excused
     }
 
     /// The rights of all controllers.
@@ -230,18 +236,15 @@ impl Proof {
 
     /// What should not have happened, a line for each kind of request.
     pub(crate) fn faults(&self) -> Vec<String> {
-        let mut forbidden = BTreeMap::<String, (usize, String)>::new();
-        for (asked, times) in &self.forbidden {
-            let times: Vec<_> = times.iter().filter(|(time, _)| !self.was_cold(asked, *time)).collect();
-            let Some((time, uri)) = times.first() else { continue };
-            let Asked { client, verb, group, resource, server, .. } = asked;
-            let what = format!("forbidden to {client}: {verb} {resource} of \"{group}\"");
-            forbidden.entry(what).or_insert((0, format!("{uri} at {time}, {server}"))).0 += times.len();
-        }
-        let forbidden = forbidden
-            .into_iter()
-            .map(|(what, (count, example))| format!("{what}: {count} times, such as {example}"));
-        forbidden.chain(self.others.iter().map(|(what, example)| format!("{what}: {example}"))).collect()
+        let process = self.process_lacks.iter().filter(|(asked, _)| !self.of_process.contains(asked));
+        let process = process.map(|(asked, lack)| {
+            let Asked { client, verb, group, resource } = asked;
+            (format!("never allowed to {client}: {verb} {resource} of \"{group}\""), lack)
+        });
+        let others = self.faults.iter().map(|(what, fault)| (what.clone(), fault));
+        let line =
+            |(what, (count, example)): (String, &_)| format!("{what}: {count} times, such as {example}");
+        process.chain(others).map(line).collect()
     }
 }
 
@@ -266,16 +269,18 @@ fn allows(right: &Declared, asked: &Asked) -> bool {
     resource && right.verb == asked.verb && (right.group == "*" || right.group == asked.group)
 }
 
-/// Whether the right is to patch a status that the request reads or updates. A controller that hears from such an API server that it
-/// may not patch a status reads the object and updates the status, for which the role has no right.
-fn stands_for_patch(right: &Declared, asked: &Asked) -> bool {
-    let status = match &*asked.verb {
-        "update" => asked.resource.clone(),
-        "get" => format!("{}/status", asked.resource),
-        _ => return false,
-    };
-    (right.verb, right.resource, right.group) == ("patch", &*status, &*asked.group)
-        && status.ends_with("/status")
+/// Whether every user may ask this: what the API server says of itself, and what the user may do, by the API server's own ClusterRole
+/// `system:basic-user`.
+fn is_for_every_user(request: &Request) -> bool {
+    let (group, resource) = (&*request.object.group, &*request.object.resource);
+    let path = request.uri.split('?').next().unwrap_or_default();
+    let is_at =
+        |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    match &*request.verb {
+        "get" => resource.is_empty() && DISCOVERY.iter().any(|root| is_at(root)),
+        "create" => (group, resource) == ("authorization.k8s.io", "selfsubjectaccessreviews"),
+        _ => false,
+    }
 }
 
 fn allows_name(rule: &Rule, name: &str) -> bool {
@@ -323,17 +328,29 @@ mod tests {
             at: u32,
             decision: &str,
         ) {
-            let (verb, group, resource) = what;
+            self.add_at(controllers, client, what, "/path", at, decision);
+        }
+
+        fn add_at(
+            &mut self,
+            controllers: &str,
+            client: &str,
+            (verb, group, resource): (&str, &str, &str),
+            path: &str,
+            at: u32,
+            decision: &str,
+        ) {
             let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+            let (minute, second) = (at / 60, at % 60);
             let request = serde_json::from_value(json!({
                 "user": {"username": SHIPPED, "uid": "steersman-controller-manager-0"},
                 "userAgent": format!("steersman/v0 (linux/amd64) kubernetes/{client}"),
                 "stage": "ResponseComplete",
                 "verb": verb,
-                "requestURI": "/path",
+                "requestURI": path,
                 "objectRef":
-                    {"apiGroup": group, "resource": resource, "subresource": subresource, "namespace": "a"},
-                "requestReceivedTimestamp": format!("2026-01-01T00:00:{at:02}.000001Z"),
+                    {"apiGroup": group, "resource": resource, "subresource": subresource, "namespace": "kube-system"},
+                "requestReceivedTimestamp": format!("2026-01-01T00:{minute:02}:{second:02}.000001Z"),
                 "annotations": {
                     "authorization.k8s.io/decision": decision,
                     "authorization.k8s.io/reason": "RBAC: allowed by ClusterRoleBinding \"a\" of \
@@ -388,46 +405,79 @@ mod tests {
         assert_eq!(
             faults,
             [
-                "not declared for job-controller: get secrets of \"\": such as /path",
-                "not declared for shared-informers: list secrets of \"\": such as /path",
+                "not declared for job-controller: get secrets of \"\": 1 times, such as /path",
+                "not declared for shared-informers: list secrets of \"\": 1 times, such as /path",
             ]
         );
     }
 
     #[test]
-    fn a_forbidden_request_counts_unless_the_same_is_allowed_before_or_soon_after() {
+    fn a_refusal_counts_unless_the_role_has_the_right() {
         let mut log = Log::new();
         log.add("job", "job-controller", DELETE, 1, "forbid");
-        log.add("job", "job-controller", ("patch", "", "pods"), 2, "allow");
-        assert_eq!(log.proof.faults().len(), 1, "another verb is no repetition");
-        log.add("job", "job-controller", DELETE, 15, "allow");
-        assert_eq!((log.proof.faults(), log.proof.excused()), (Vec::new(), 1));
-        log.add("job", "job-controller", DELETE, 20, "forbid");
+        log.add("job", "job-controller", ("create", "", "events"), 1, "forbid");
         assert_eq!((log.proof.faults(), log.proof.excused()), (Vec::new(), 2));
-
-        let mut log = Log::new();
-        log.add("job", "job-controller", DELETE, 20, "forbid");
-        log.add("job", "job-controller", DELETE, 40, "allow");
-        let fault = "forbidden to job-controller: delete pods of \"\": 1 times, such as /path at \
-                     2026-01-01T00:00:20.000001Z, 1.2";
-        assert_eq!(log.proof.faults(), [fault], "it comes too late");
+        assert!(!log.uses("job-controller", "pods", "delete"), "it got nothing");
+        for at in [2, 3] {
+            log.add("job", "job-controller", ("get", "", "secrets"), at, "forbid");
+        }
+        log.add("-job,cronjob", "job-controller", DELETE, 4, "forbid");
+        assert_eq!(
+            log.proof.faults(),
+            [
+                "forbidden to job-controller: delete pods of \"\": 1 times, such as /path at \
+                 2026-01-01T00:00:04.000001Z, 1.2",
+                "forbidden to job-controller: get secrets of \"\": 2 times, such as /path at \
+                 2026-01-01T00:00:02.000001Z, 1.2",
+            ]
+        );
     }
 
     #[test]
-    fn what_is_not_repeated_counts_unless_the_server_forbids_what_it_allows_at_about_that_time() {
-        let rollout: [(&str, &str, &str); 3] =
-            [("create", "", "pods"), ("update", "batch", "jobs/status"), ("get", "", "secrets")];
-        let mut log = Log::new();
-        for what in rollout {
-            log.add("job", "job-controller", what, 10, "forbid");
+    fn a_status_is_updated_where_an_api_server_forbade_to_patch_it_lately() {
+        const PATCH: (&str, &str, &str) = ("patch", "", "resourcequotas/status");
+        const INSTEAD: [(&str, &str, &str); 2] =
+            [("get", "", "resourcequotas"), ("update", "", "resourcequotas/status")];
+        let add = |log: &mut Log, what, at, decision| {
+            log.add("resourcequota", "resourcequota-controller", what, at, decision);
+        };
+        // The role of another controller may allow to read it: with wildcards.
+        for decisions in [["forbid", "forbid"], ["allow", "forbid"], ["allow", "allow"]] {
+            for (patched, at, faults) in [("forbid", 60, 0), ("forbid", 61, 2), ("allow", 1, 2)] {
+                let mut log = Log::new();
+                add(&mut log, PATCH, 0, patched);
+                for (what, decision) in INSTEAD.into_iter().zip(decisions) {
+                    add(&mut log, what, at, decision);
+                }
+                assert_eq!(log.proof.faults().len(), faults, "{patched}, {decisions:?} after {at} s");
+            }
         }
-        assert_eq!(log.proof.faults().len(), 3);
-        log.add("job", "job-controller", DELETE, 12, "forbid");
-        log.add("job", "job-controller", DELETE, 13, "allow");
-        let faults = log.proof.faults();
-        assert!(faults.len() == 1 && faults[0].contains("get secrets"), "no rule allows it: {faults:?}");
-        log.add("job", "job-controller", rollout[0], 40, "forbid");
-        assert_eq!(log.proof.faults().len(), 2, "the server is warm by then");
+    }
+
+    #[test]
+    fn what_the_process_needs_is_a_fault_if_it_is_never_allowed() {
+        let mut log = Log::new();
+        let lease = ("update", "coordination.k8s.io", "leases");
+        log.add("job", "leader-election", lease, 0, "forbid");
+        let fault = "never allowed to leader-election: update leases of \"coordination.k8s.io\": 1 times, such as /path";
+        assert_eq!(log.proof.faults(), [fault]);
+        log.add("job", "leader-election", lease, 40, "allow");
+        assert_eq!(log.proof.faults(), [""; 0]);
+    }
+
+    #[test]
+    fn every_user_may_ask_what_an_api_server_serves_and_what_the_user_may_do() {
+        let mut log = Log::new();
+        let review = ("create", "authorization.k8s.io", "selfsubjectaccessreviews");
+        log.add("resourcequota", "resourcequota-controller", review, 0, "forbid");
+        for path in ["/version", "/api?timeout=32s", "/apis/batch/v1"] {
+            log.add_at("job", "job-controller", ("get", "", ""), path, 0, "forbid");
+        }
+        assert_eq!(log.proof.faults(), [""; 0]);
+        for path in ["/metrics", "/apish"] {
+            log.add_at("job", "job-controller", ("get", "", ""), path, 0, "forbid");
+        }
+        assert_eq!(log.proof.faults().len(), 1);
     }
 
     #[test]
