@@ -78,6 +78,11 @@ impl PodHistory {
     /// Shows each state of the pods with this value of the label `app`, by name, oldest first. It waits until the history is up
     /// to date.
     pub async fn replay(&self, app: &str, mut see: impl FnMut(&BTreeMap<String, &Pod>)) {
+        self.replay_with_gaps(app, |pods, _| see(pods)).await;
+    }
+
+    /// As [`replay`](Self::replay). The flag tells whether states may be missing between this one and the one before it.
+    pub async fn replay_with_gaps(&self, app: &str, mut see: impl FnMut(&BTreeMap<String, &Pod>, bool)) {
         self.catch_up().await;
         let changes = self.changes.lock();
         let mut state = BTreeMap::new();
@@ -97,7 +102,7 @@ impl PodHistory {
                     state = of_app.map(|pod| (name_of(pod), pod)).collect();
                 }
             }
-            see(&state);
+            see(&state, matches!(change, Change::All(_)));
         }
     }
 
