@@ -233,9 +233,23 @@ async fn a_node_joins_a_standalone_cluster() {
         ..AuthInfo::default()
     };
     let node = client_of(&kubeconfig, Some(user)).await.unwrap();
-    let reviews = Api::<SelfSubjectReview>::all(node);
+    let reviews = Api::<SelfSubjectReview>::all(node.clone());
     let who = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await.unwrap();
     let who = who.status.unwrap().user_info.unwrap();
     assert_eq!(who.username.as_deref(), Some("system:node:joining-node"));
     assert!(who.groups.unwrap().contains(&"system:nodes".to_owned()));
+
+    // It has the rights of that node, and of no other.
+    let nodes = Api::<Node>::all(node.clone());
+    let named = |name: &str| serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    nodes.create(&PostParams::default(), &named(NODE)).await.unwrap();
+    nodes.get(NODE).await.unwrap();
+    for denied in [
+        nodes.create(&PostParams::default(), &named("another")).await.map(drop),
+        nodes.get("n").await.map(drop),
+        Api::<Secret>::all(node).list(&ListParams::default()).await.map(drop),
+    ] {
+        let denied = denied.unwrap_err().to_string();
+        assert!(denied.contains("is forbidden"), "{denied}");
+    }
 }

@@ -9,6 +9,7 @@ pub mod key;
 pub mod merge_patch;
 pub mod meta;
 pub mod names;
+pub mod node_labels;
 pub mod owner;
 pub mod quantity;
 pub mod resource_version;

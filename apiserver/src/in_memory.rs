@@ -31,7 +31,13 @@ pub struct InMemory {
     pub(crate) server: ApiServer,
     /// Who asks by it.
     pub(crate) who: Identity,
+    /// Whether it is a part of the cluster itself.
+    pub(crate) is_component: bool,
 }
+
+/// An extension of the requests of the cluster's own parts: they get through when users send too much.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OfComponent;
 
 impl Service<Request<Body>> for InMemory {
     type Response = Response<ResponseBody>;
@@ -44,6 +50,9 @@ impl Service<Request<Body>> for InMemory {
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         request.extensions_mut().insert(self.who.clone());
+        if self.is_component {
+            request.extensions_mut().insert(OfComponent);
+        }
         let server = self.server.clone();
         Box::pin(async move { read_and_answer(&server, request).await })
     }

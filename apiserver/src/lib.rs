@@ -20,7 +20,8 @@
 //!
 //! | What | Here |
 //! |---|---|
-//! | Who may do what | No node authorizer; a [`TestServer`] lets everybody do everything |
+//! | Who may do what | A [`TestServer`] lets everybody do everything, nodes included |
+//! | Rights of nodes | As by upstream's authorizer `Node` and its plugin `NodeRestriction`; rights that do not depend on the node are those of the ClusterRole `system:node`, as it stands. Refusals give no reason. Of a pod, Node, claim or driver that is not there, 403 instead of 404, or nothing. Volumes of kinds that moved to CSI count by their own kind. Updates of ResourceSlices are restricted, too |
 //! | Constrained impersonation | Not there: who asks as another needs the verb `impersonate`; refusals name the narrower right, as upstream's |
 //! | Columns of tables | Without descriptions; flow schemas in the order of their names |
 //! | OpenAPI | Version 3 in JSON, without descriptions, whose text is upstream's: `kubectl explain` shows fields and types; neither version 2 nor the protobuf form |
@@ -55,6 +56,7 @@
 //! | Connections | Bounded in number, and by what [`Limits`] says; upstream does not bound them |
 //! | Requests under way | A user may have at most as many as remain free; upstream divides them by flow schemas, and lets them wait |
 //! | Audit log | Level `Metadata` for all requests of clients; no policy, no webhook, no stage `RequestReceived`; the names of new objects, reasons of the authorizer, `details` of a Status, ids and versions of objects are left out; a client's own `Audit-ID` is not heeded |
+//! | Clients with the server's own certificate | The user `kube-apiserver-kubelet-client` gets 401: it is the server, led back to itself |
 //! | Quantities | Have one canonical form, also those written as `1e3` |
 //!
 //! `tests/parity` sends the same requests to both servers; its table `meant.rs` lists, request by request, what of this shows.

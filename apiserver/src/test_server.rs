@@ -213,7 +213,11 @@ impl TestServer {
 
     /// The server as a service, without sockets: for paused time, and to put layers on.
     pub fn in_memory(&self) -> InMemory {
-        InMemory { server: self.server.clone(), who: Identity::master("system:unsecured") }
+        InMemory {
+            server: self.server.clone(),
+            who: Identity::master("system:unsecured"),
+            is_component: false,
+        }
     }
 
     /// A client without sockets.

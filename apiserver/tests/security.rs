@@ -118,6 +118,25 @@ async fn the_token_in_the_data_folder_is_the_administrators() {
 }
 
 #[tokio::test]
+async fn the_servers_own_certificate_toward_nodes_is_no_way_back_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    // A node could tell an address that leads here. It is not to be used by whoever may speak to nodes only.
+    let file = |ending: &str| folder.path().join(format!("pki/apiserver-kubelet-client.{ending}"));
+    let mut kubeconfig = server.kubeconfig();
+    kubeconfig.auth_infos[0].auth_info = Some(kube::config::AuthInfo {
+        client_certificate: Some(file("crt").display().to_string()),
+        client_key: Some(file("key").display().to_string()),
+        ..Default::default()
+    });
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(Client::try_from(config).unwrap());
+    let (code, _) = refused(maps.list(&Default::default()).await);
+    assert_eq!(code, 401);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_certificate_of_another_authority_names_no_user() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (server, foreign) = (start(one.path()).await, start(other.path()).await);

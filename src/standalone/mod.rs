@@ -168,8 +168,10 @@ async fn run_on(server: &Server, options: &Standalone, stop: &CancellationToken)
     let name = plan.name();
     let metrics_of_node = Registry::new();
     metrics.register(Box::new(OfParts(vec![metrics_of_node.clone(), server.metrics().clone()])))?;
-    let (agent, port) =
-        plan.agent(as_user(&format!("system:node:{name}")), event_metrics.clone(), metrics_of_node)?;
+    // It has the rights of a node in any cluster, and no more.
+    let of_node = Identity::authenticated(format!("system:node:{name}"), ["system:nodes".to_owned()]);
+    let of_node = Clients::over_with(server.in_memory_of_component(of_node), client_options.clone());
+    let (agent, port) = plan.agent(of_node, event_metrics.clone(), metrics_of_node)?;
     let clients = as_user("system:kube-controller-manager");
     let work = Work {
         selection: &options.selection,

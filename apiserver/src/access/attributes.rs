@@ -17,6 +17,8 @@ pub(crate) struct Attributes {
     pub(crate) verb: String,
     /// To what.
     pub(crate) target: Target,
+    /// What the objects must have for the request to be about them, as field and value: from its field selector.
+    pub(crate) fields: Vec<(String, String)>,
 }
 
 /// What is asked for.
@@ -46,61 +48,67 @@ impl Default for Target {
 }
 
 impl Attributes {
+    /// Whatever the objects have.
+    pub(crate) fn new(verb: impl Into<String>, target: Target) -> Self {
+        Self { verb: verb.into(), target, fields: Vec::new() }
+    }
+
     /// Those of a request to a resource.
     pub(crate) fn of_call(call: &Call) -> Self {
         // A namespace is within itself, for rules that speak of it.
         let of_namespace = call.resource.group.is_empty() && call.resource.plural == "namespaces";
         let namespace = if of_namespace { call.name.clone() } else { call.namespace.clone() };
-        Self {
-            verb: call.verb.as_str().to_owned(),
-            target: Target::Resource {
-                group: call.resource.group.to_string(),
-                resource: call.resource.plural.to_string(),
-                subresource: call.subresource.clone(),
-                namespace,
-                name: call.name.clone(),
-            },
-        }
+        let target = Target::Resource {
+            group: call.resource.group.to_string(),
+            resource: call.resource.plural.to_string(),
+            subresource: call.subresource.clone(),
+            namespace,
+            name: call.name.clone(),
+        };
+        Self::new(call.verb.as_str(), target)
     }
 
     /// Those of a request to a resource with that query: who lists or watches one object by a field selector names it.
     pub(crate) fn of_request(call: &Call, query: &Query) -> Self {
         let mut wanted = Self::of_call(call);
+        if matches!(call.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
+            && let Some(selector) =
+                query.get("fieldSelector").and_then(|text| text.parse::<FieldSelector>().ok())
+        {
+            wanted.fields = demands(&selector);
+        }
         if let Target::Resource { name, .. } = &mut wanted.target
             && name.is_empty()
             && matches!(call.verb, Verb::List | Verb::Watch)
-            && let Some(selector) =
-                query.get("fieldSelector").and_then(|text| text.parse::<FieldSelector>().ok())
-            && let Some(term) =
-                selector.terms().iter().find(|term| term.equal && term.field == "metadata.name")
-            && NameRule::PathSegment.check(&term.value).is_empty()
+            && let Some((_, only)) = wanted.fields.iter().find(|(field, _)| field == "metadata.name")
+            && NameRule::PathSegment.check(only).is_empty()
         {
-            name.clone_from(&term.value);
+            name.clone_from(only);
         }
         wanted
     }
 
     /// Those of a request to a path.
     pub(crate) fn of_path(method: &http::Method, path: &str) -> Self {
-        Self { verb: method.as_str().to_ascii_lowercase(), target: Target::Path(path.to_owned()) }
+        Self::new(method.as_str().to_ascii_lowercase(), Target::Path(path.to_owned()))
     }
 
     /// Those of the `spec` of an access review; `None` if it asks about nothing.
     pub(crate) fn of_review(spec: &Value) -> Option<Self> {
         if let Some(of) = spec.get("resourceAttributes").filter(|of| of.is_object()) {
-            return Some(Self {
-                verb: object::text_at(of, "verb"),
-                target: Target::Resource {
-                    group: object::text_at(of, "group"),
-                    resource: object::text_at(of, "resource"),
-                    subresource: object::text_at(of, "subresource"),
-                    namespace: object::text_at(of, "namespace"),
-                    name: object::text_at(of, "name"),
-                },
-            });
+            let target = Target::Resource {
+                group: object::text_at(of, "group"),
+                resource: object::text_at(of, "resource"),
+                subresource: object::text_at(of, "subresource"),
+                namespace: object::text_at(of, "namespace"),
+                name: object::text_at(of, "name"),
+            };
+            let mut wanted = Self::new(object::text_at(of, "verb"), target);
+            wanted.fields = of.get("fieldSelector").map(demands_of_review).unwrap_or_default();
+            return Some(wanted);
         }
         let of = spec.get("nonResourceAttributes").filter(|of| of.is_object())?;
-        Some(Self { verb: object::text_at(of, "verb"), target: Target::Path(object::text_at(of, "path")) })
+        Some(Self::new(object::text_at(of, "verb"), Target::Path(object::text_at(of, "path"))))
     }
 
     /// The answer to who may not.
@@ -140,4 +148,25 @@ impl Attributes {
             }
         }
     }
+}
+
+/// The fields for which a selector demands one value.
+fn demands(selector: &FieldSelector) -> Vec<(String, String)> {
+    let equal = selector.terms().iter().filter(|term| term.equal);
+    equal.map(|term| (term.field.clone(), term.value.clone())).collect()
+}
+
+/// The same of the `fieldSelector` of an access review, which is a text or a list of requirements.
+fn demands_of_review(selector: &Value) -> Vec<(String, String)> {
+    if let Some(raw) = object::str_at(selector, "rawSelector").filter(|raw| !raw.is_empty()) {
+        return raw.parse::<FieldSelector>().map(|selector| demands(&selector)).unwrap_or_default();
+    }
+    let requirements = object::list_at(selector, "requirements").iter();
+    let demand = |requirement: &Value| match object::list_at(requirement, "values") {
+        [Value::String(only)] if object::str_at(requirement, "operator") == Some("In") => {
+            Some((object::text_at(requirement, "key"), only.clone()))
+        }
+        _ => None,
+    };
+    requirements.filter_map(demand).collect()
 }

@@ -51,15 +51,15 @@ impl Impersonation {
     /// The rights that the client needs to act as that user.
     pub(crate) fn rights(&self) -> Vec<Attributes> {
         let Identity { user, uid, groups, extra } = &self.0;
-        let on = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| Attributes {
-            verb: "impersonate".to_owned(),
-            target: Target::Resource {
+        let on = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
+            let target = Target::Resource {
                 group: group.to_owned(),
                 resource: resource.to_owned(),
                 subresource: subresource.to_owned(),
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
-            },
+            };
+            Attributes::new("impersonate", target)
         };
         let authentication = "authentication.k8s.io";
         let mut all = vec![match account_of_user(user) {
@@ -90,7 +90,7 @@ impl Impersonation {
         if mode != "user-info" && !only_a_user {
             return lacking.clone();
         }
-        Attributes { verb: format!("impersonate-on:{mode}:{}", wanted.verb), target: wanted.target.clone() }
+        Attributes { verb: format!("impersonate-on:{mode}:{}", wanted.verb), ..wanted.clone() }
     }
 
     /// The identity that the request is carried out with.
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_refusal_tells_the_narrowest_right_that_would_do() {
-        let lists = Attributes { verb: "list".into(), target: Target::Path("/x".into()) };
+        let lists = Attributes::new("list", Target::Path("/x".into()));
         for (headers, verb) in [
             (&[("impersonate-user", "bob")][..], "impersonate-on:user-info:list"),
             (&[("impersonate-user", "bob"), ("impersonate-uid", "7")], "impersonate-on:user-info:list"),

@@ -1,4 +1,4 @@
-//! Who may do what: authentication by client certificate or token, authorization by RBAC.
+//! Who may do what: authentication by client certificate or token, authorization by RBAC, and of nodes by what their pods need.
 //!
 //! Identities that are known before the request gets here (from a certificate, or because a part of this program asks) come
 //! along as an extension of the request. A server that is [open](Access::Open) authenticates no request.
@@ -9,6 +9,7 @@ mod certificates;
 mod escalation;
 mod identity;
 mod impersonation;
+mod node;
 mod rules;
 mod secret_tokens;
 mod tokens;
@@ -24,11 +25,12 @@ use steersman_api::ObjectKey;
 
 pub(crate) use attributes::{Attributes, Target};
 pub(crate) use bootstrap::user_of_token;
-pub(crate) use certificates::{InvalidCertificate, identity_of};
+pub(crate) use certificates::{InvalidCertificate, TOWARD_NODES, identity_of};
 pub(crate) use escalation::{attempt, missing};
 pub use identity::Identity;
 pub(crate) use identity::{ANONYMOUS, MASTERS, user_of_account};
 pub(crate) use impersonation::Impersonation;
+pub(crate) use node::{LEASES as NODE_LEASES, Named, claims, is_any, mounts_token_for, node_of};
 pub(crate) use secret_tokens::{GENERATED, SecretClaims, SecretToken};
 pub use tokens::KeyError;
 pub(crate) use tokens::{Bound, Claims, ISSUER, Reference, Signer};
@@ -153,13 +155,16 @@ pub(crate) fn service_account(store: &Store, claims: &Claims, now: i64) -> Optio
     Some(identity)
 }
 
-/// Whether somebody may do something: masters everything, anybody see how the server is, and all else as roles and their
-/// bindings say.
+/// Whether somebody may do something: masters everything, anybody see how the server is, nodes what they need, and all else as
+/// roles and their bindings say.
 pub(crate) fn is_allowed(store: &Store, who: &Identity, wanted: &Attributes) -> bool {
     if who.is_in(MASTERS) {
         return true;
     }
     if matches!(&wanted.target, Target::Path(path) if is_always_allowed(path)) {
+        return true;
+    }
+    if node_of(who).is_some_and(|node| node::allows(store, node, wanted)) {
         return true;
     }
     let namespace = match &wanted.target {

@@ -62,16 +62,14 @@ mod tests {
     use super::*;
 
     fn on(verb: &str, group: &str, resource: &str, subresource: &str, name: &str) -> Attributes {
-        Attributes {
-            verb: verb.into(),
-            target: Target::Resource {
-                group: group.into(),
-                resource: resource.into(),
-                subresource: subresource.into(),
-                namespace: "shop".into(),
-                name: name.into(),
-            },
-        }
+        let target = Target::Resource {
+            group: group.into(),
+            resource: resource.into(),
+            subresource: subresource.into(),
+            namespace: "shop".into(),
+            name: name.into(),
+        };
+        Attributes::new(verb, target)
     }
 
     #[test]

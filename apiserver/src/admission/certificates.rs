@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::pem::parse_x509_pem;
-use x509_parser::prelude::FromDer;
+use x509_parser::prelude::{FromDer, X509Name};
 
 use crate::access::{self, Attributes, Identity, MASTERS, Target};
 use crate::object::{self, text_at};
@@ -46,12 +46,27 @@ pub(super) fn forbidden_subject(request: &Value) -> Option<String> {
 
 /// The groups that a certificate would name.
 fn organizations(request: &str) -> Option<Vec<String>> {
+    subject(request, |subject| {
+        // A name that is no text could be anything.
+        subject.iter_organization().map(|name| Some(name.as_str().ok()?.to_owned())).collect()
+    })
+}
+
+/// The user that a certificate would name; empty if it names none. `None` if the request is malformed, or has several common names:
+/// programs differ in which of them counts.
+pub(super) fn common_name(request: &str) -> Option<String> {
+    subject(request, |subject| {
+        let mut names = subject.iter_common_name();
+        let name = names.next().map_or(Some(""), |name| name.as_str().ok())?;
+        names.next().is_none().then(|| name.to_owned())
+    })
+}
+
+fn subject<T>(request: &str, read: impl FnOnce(&X509Name<'_>) -> Option<T>) -> Option<T> {
     let pem = STANDARD.decode(request).ok()?;
     let (_, block) = parse_x509_pem(&pem).ok()?;
     let (_, request) = X509CertificationRequest::from_der(&block.contents).ok()?;
-    let names = request.certification_request_info.subject.iter_organization();
-    // A name that is no text could be anything.
-    names.map(|name| Some(name.as_str().ok()?.to_owned())).collect()
+    read(&request.certification_request_info.subject)
 }
 
 /// Why somebody may not make that of a request through a subresource.
@@ -78,7 +93,7 @@ pub(super) fn forbidden_change(
             namespace: String::new(),
             name,
         };
-        access::is_allowed(store, who, &Attributes { verb: verb.to_owned(), target })
+        access::is_allowed(store, who, &Attributes::new(verb, target))
     };
     let allowed = may(signer.clone()) || may(format!("{domain}/*"));
     (!allowed).then(|| format!("user not permitted to {verb} requests with signerName {signer:?}"))

@@ -9,6 +9,7 @@
 //! | `RuntimeClass` | [`runtime_class`] |
 //! | `CertificateApproval`, `CertificateSigning`, `CertificateSubjectRestriction` | [`certificates`] |
 //! | `PodResizeValidator` | [`resize`] |
+//! | `NodeRestriction` | [`node_restriction`] |
 //! | `ResourceQuota` | [`quota`] |
 //!
 //! All of these are pure; this file looks up the objects that they depend on.
@@ -17,6 +18,7 @@ mod amounts;
 mod certificates;
 mod classes;
 mod limit_range;
+mod node_restriction;
 mod quota;
 mod resize;
 mod runtime_class;
@@ -28,9 +30,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 use steersman_api::ObjectKey;
 
+use self::node_restriction::Change;
 use self::quota::Write;
 use self::service_account::Found;
-use crate::access::Identity;
+use crate::access::{self, Attributes, Identity, Target, claims, node_of};
 use crate::object::{self, text_at};
 use crate::refusal::{Refusal, Result};
 use crate::registry::Resource;
@@ -57,6 +60,8 @@ pub(crate) struct Admission<'a> {
     pub(crate) namespace: &'a str,
     /// Who asks for it; nobody if it is the server itself.
     pub(crate) who: Option<&'a Identity>,
+    /// Whether nodes are held to what is their own.
+    pub(crate) restricts_nodes: bool,
     pub(crate) now: Timestamp,
 }
 
@@ -79,6 +84,11 @@ impl Charges {
 impl Admission<'_> {
     /// Changes a new object as it came, with its defaults.
     pub(crate) fn admit_new(&self, object: &mut Value) -> Result<()> {
+        self.fill(object)?;
+        self.restrict_node(Change::Create(object))
+    }
+
+    fn fill(&self, object: &mut Value) -> Result<()> {
         match self.resource.table.as_str() {
             SIGNING_REQUESTS => {
                 if let Some(who) = self.who {
@@ -149,6 +159,7 @@ impl Admission<'_> {
 
     /// Looks at another state of an object, through a subresource or none, once it is valid.
     pub(crate) fn admit_change(&self, subresource: &str, new: &Value, old: &Value) -> Result<Charges> {
+        self.restrict_node(Change::Update { subresource, new, old })?;
         let going = object::at(old, "metadata.deletionTimestamp").is_some();
         let ranges = || if going { Vec::new() } else { self.list(LIMIT_RANGES, self.namespace) };
         let looked_at = match (self.resource.table.as_str(), subresource) {
@@ -171,6 +182,88 @@ impl Admission<'_> {
         };
         looked_at.map_err(|why| self.forbidden(new, why))?;
         self.charge(&Write::update(&self.resource.table, subresource, (new, old), self.now))
+    }
+
+    /// Looks at an object that somebody wants to go.
+    pub(crate) fn admit_delete(&self, object: &Object) -> Result<()> {
+        if self.node().is_none() {
+            return Ok(());
+        }
+        self.restrict_node(Change::Delete(&object.parsed()))
+    }
+
+    /// Looks at a pod that is to be evicted.
+    pub(crate) fn admit_eviction(&self, pod: &Object) -> Result<()> {
+        let Some(node) = self.node() else { return Ok(()) };
+        let pod = pod.parsed();
+        let why = node_restriction::forbidden_eviction(node, &pod);
+        why.map_or(Ok(()), |why| Err(self.forbidden(&pod, why)))
+    }
+
+    /// Looks at the TokenRequest `asked` for a service account.
+    pub(crate) fn admit_token(&self, account: &str, asked: &Value) -> Result<()> {
+        let Some(node) = self.node() else { return Ok(()) };
+        let forbidden = |why: String| Err(Refusal::forbidden(self.resource, account, why));
+        let reference = &asked["spec"]["boundObjectRef"];
+        // One that is not there is told by who binds the token.
+        let pod = self.get("pods", self.namespace, &text_at(reference, "name")).map(|pod| pod.parsed());
+        if let Some(why) = node_restriction::forbidden_binding(node, reference, pod.as_deref()) {
+            return forbidden(why);
+        }
+        let (Some(pod), Some(who)) = (pod, self.who) else { return Ok(()) };
+        let audience = match node_restriction::audience(asked) {
+            Ok(audience) => audience,
+            Err(why) => return forbidden(why),
+        };
+        let drivers = self.drivers_of(&pod);
+        if node_restriction::needs_audience(&pod, values(&drivers), &audience) {
+            return Ok(());
+        }
+        let target = Target::Resource {
+            group: String::new(),
+            resource: audience.clone(),
+            subresource: String::new(),
+            namespace: self.namespace.to_owned(),
+            name: account.to_owned(),
+        };
+        let wanted = Attributes::new("request-serviceaccounts-token-audience", target);
+        if access::is_allowed(self.store, who, &wanted) {
+            return Ok(());
+        }
+        forbidden(format!(
+            "audience {audience:?} not found in pod spec volume, {} is not authorized to request tokens for this audience",
+            who.user
+        ))
+    }
+
+    /// The drivers of a pod's volumes.
+    fn drivers_of(&self, pod: &Value) -> Vec<Arc<Object>> {
+        let inline = object::list_at(pod, "spec.volumes").iter().map(|volume| text_at(volume, "csi.driver"));
+        let claimed = claims(pod).into_iter().filter_map(|claim| {
+            let claim = self.get("persistentvolumeclaims", self.namespace, &claim)?;
+            let volume = self.get("persistentvolumes", "", &text_at(&claim.parsed(), "spec.volumeName"))?;
+            Some(text_at(&volume.parsed(), "spec.csi.driver"))
+        });
+        let names = inline.chain(claimed).filter(|name| !name.is_empty());
+        names.filter_map(|name| self.get("csidrivers.storage.k8s.io", "", &name)).collect()
+    }
+
+    /// The node that asks, if it is one.
+    fn node(&self) -> Option<&str> {
+        self.who.filter(|_| self.restricts_nodes).and_then(node_of)
+    }
+
+    /// A node may write only what is its own.
+    fn restrict_node(&self, change: Change<'_>) -> Result<()> {
+        let Some(node) = self.node() else { return Ok(()) };
+        let own_uid = || self.get("nodes", "", node).map(|own| own.uid().to_owned());
+        let why = if node.is_empty() {
+            let user = self.who.map(|who| who.user.as_str()).unwrap_or_default();
+            Some(format!("could not determine node from user {user:?}"))
+        } else {
+            node_restriction::forbidden(node, &self.resource.table, change, own_uid)
+        };
+        why.map_or(Ok(()), |why| Err(self.forbidden(change.object(), why)))
     }
 
     /// A pod that is resized must fit its node.

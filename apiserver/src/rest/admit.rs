@@ -8,6 +8,7 @@ use super::request::{Call, Query, Request, Verb};
 use super::route::{Route, route};
 use super::server::ApiServer;
 use crate::access::{self, ANONYMOUS, Access, Attributes, Identity, Impersonation, InvalidCertificate};
+use crate::in_memory::OfComponent;
 use crate::monitoring::Entry;
 use crate::refusal::{Refusal, Result};
 
@@ -50,7 +51,9 @@ impl ApiServer {
         let mut warned = None;
         let who = self.admit(parts, &route, &query, &mut warned, entry)?;
         let is_probe = access::is_always_allowed(parts.uri.path());
-        if parts.extensions.get::<Endless>().is_none() && !is_probe && !self.is_open() {
+        let is_component = parts.extensions.get::<OfComponent>().is_some();
+        let counts = parts.extensions.get::<Endless>().is_none() && !is_probe && !is_component;
+        if counts && !self.is_open() {
             let is_write = match &route {
                 Ok(Route::Resource(call)) => call.verb.is_write(),
                 Ok(Route::Other | Route::Unknown) | Err(_) => false,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use steersman_api::ObjectKey;
 
 use super::answer::with_warnings;
 use super::answer::{shape_of, success};
@@ -13,6 +14,7 @@ use super::negotiate::Answered;
 use super::options::{Commit, DeleteOptions, ListOptions, Propagation};
 use super::request::Request;
 use super::server::ApiServer;
+use crate::access::Identity;
 use crate::meta;
 use crate::object::{self, finalizers};
 use crate::refusal::{Refusal, Result};
@@ -62,14 +64,15 @@ impl ApiServer {
         let resource = &call.resource;
         let shape = shape_of(request, Answered::Object)?;
         let options = DeleteOptions::parse(request)?;
-        let answer = match self.remove(resource, &call.namespace, &call.name, &options)? {
-            Deleted::Gone(last) if !resource.traits.returns_deleted => {
-                success(resource, &call.name, last.uid(), shape)
-            }
-            Deleted::Gone(object) | Deleted::Held(object) => {
-                self.object_answer(StatusCode::OK, &object.served_as(resource), shape)?
-            }
-        };
+        let answer =
+            match self.remove_for(Some(&request.who), resource, &call.namespace, &call.name, &options)? {
+                Deleted::Gone(last) if !resource.traits.returns_deleted => {
+                    success(resource, &call.name, last.uid(), shape)
+                }
+                Deleted::Gone(object) | Deleted::Held(object) => {
+                    self.object_answer(StatusCode::OK, &object.served_as(resource), shape)?
+                }
+            };
         let surprising = resource.table == "jobs.batch" && options.propagation.is_none();
         let warning = surprising.then(|| JOBS_ORPHAN.to_owned());
         Ok(with_warnings(answer, warning.as_slice()))
@@ -82,7 +85,8 @@ impl ApiServer {
         let list = ListOptions::parse(request)?;
         let page = self.page(&call.resource, &list).await?;
         for object in &page.objects {
-            match self.remove(&call.resource, &object.key.namespace, &object.key.name, &options) {
+            let ObjectKey { namespace, name } = &object.key;
+            match self.remove_for(Some(&request.who), &call.resource, namespace, name, &options) {
                 Err(refusal) if refusal.status.code == 404 => {}
                 Err(refusal) => return Err(refusal),
                 Ok(_) => {}
@@ -91,7 +95,7 @@ impl ApiServer {
         self.list_answer(request, page).await
     }
 
-    /// Deletes as the kind and the options want it.
+    /// Deletes as the kind and the options want it: the server itself does it.
     pub(super) fn remove(
         &self,
         resource: &Arc<Resource>,
@@ -99,8 +103,21 @@ impl ApiServer {
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Deleted> {
+        self.remove_for(None, resource, namespace, name, options)
+    }
+
+    /// As [`remove`](Self::remove), for somebody.
+    fn remove_for(
+        &self,
+        who: Option<&Identity>,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Deleted> {
         loop {
             let seen = self.existing(resource, namespace, name)?;
+            self.admission(resource, namespace, who).admit_delete(&seen)?;
             check_preconditions(resource, &seen, options)?;
             self.may_delete(resource, name)?;
             // Creates check their namespace in their turn: each is either stored before the mark, or sees it.

@@ -45,6 +45,8 @@ impl ApiServer {
         let call = &request.call;
         let eviction = body_of(request, "Eviction")?;
         check_body(request, &eviction)?;
+        let pod = self.existing(&call.resource, &call.namespace, &call.name)?;
+        self.admission(&call.resource, &call.namespace, Some(&request.who)).admit_eviction(&pod)?;
         let options = eviction.get("deleteOptions").filter(|options| options.is_object());
         let mut options = options.map(DeleteOptions::from_value).transpose()?.unwrap_or_default();
         if Commit::parse(&request.query)? == Commit::DryRun {

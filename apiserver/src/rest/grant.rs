@@ -42,17 +42,14 @@ impl ApiServer {
             return Ok(());
         }
         let may = |verb: &str, resource: &str, name: &str| {
-            let wanted = Attributes {
-                verb: verb.to_owned(),
-                target: Target::Resource {
-                    group: GROUP.to_owned(),
-                    resource: resource.to_owned(),
-                    subresource: String::new(),
-                    namespace: call.namespace.clone(),
-                    name: name.to_owned(),
-                },
+            let target = Target::Resource {
+                group: GROUP.to_owned(),
+                resource: resource.to_owned(),
+                subresource: String::new(),
+                namespace: call.namespace.clone(),
+                name: name.to_owned(),
             };
-            access::is_allowed(self.store(), who, &wanted)
+            access::is_allowed(self.store(), who, &Attributes::new(verb, target))
         };
         let wanted = match grant {
             Grant::Rules(_) if may("escalate", &call.resource.plural, &call.name) => return Ok(()),

@@ -11,8 +11,8 @@ use crate::access::{Identity, MASTERS};
 /// Limits how many requests are under way. Reads and writes have separate limits.
 ///
 /// A user may have at most as many requests under way as places remain free, so one user alone gets half of a limit. Members of
-/// `system:masters` are not limited, as upstream's priority level `exempt` has it: the cluster's own components must get through
-/// when users send too much. Watches, logs, streams and health checks do not count. A server that lets everybody do everything has
+/// `system:masters` are not limited, as upstream's priority level `exempt` has it, and neither are parts of the cluster that share the
+/// process: they must get through when users send too much. Watches, logs, streams and health checks do not count. A server that lets everybody do everything has
 /// no limits.
 pub(crate) struct InFlight {
     reads: Arc<Gate>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use steersman_api::schema;
-use steersman_api::selector::InvalidSelector;
+use steersman_api::selector::{FieldTerm, InvalidSelector};
 use steersman_api::{FieldSelector, LabelSelector};
 
 use super::request::{Query, Request, Verb};
@@ -54,7 +54,7 @@ impl ListOptions {
             text.parse::<FieldSelector>().map_err(|error| error.to_string())
         })?;
         if !call.name.is_empty() {
-            fields = only(&call.name, &fields)?;
+            fields = only(&call.name, fields)?;
         }
         let version = match query.get("resourceVersion") {
             None => None,
@@ -148,13 +148,17 @@ fn number(query: &Query, name: &str) -> Result<Option<usize>> {
     }
 }
 
-/// A watch under an object's own path sees that object only.
-fn only(name: &str, fields: &FieldSelector) -> Result<FieldSelector> {
-    if fields.terms().iter().any(|term| term.field == "metadata.name" && term.value != name) {
-        let why = format!("field selector {fields} doesn't match the name {name:?} of the request");
-        return Err(Refusal::bad_request(why));
+/// A watch under an object's own path sees that object only. A selector beside the path must say so, too, and all of it counts: who
+/// may do this may depend on it.
+fn only(name: &str, fields: FieldSelector) -> Result<FieldSelector> {
+    if fields.terms().is_empty() {
+        return Ok(FieldSelector::name(name));
     }
-    Ok(FieldSelector::name(name))
+    let names_it = |term: &FieldTerm| term.equal && term.field == "metadata.name" && term.value == name;
+    if !fields.terms().iter().any(names_it) {
+        return Err(Refusal::bad_request("fieldSelector metadata.name doesn't match requested name"));
+    }
+    Ok(fields)
 }
 
 /// Which combinations make sense, as upstream's `ValidateListOptions`.

@@ -132,7 +132,12 @@ impl ApiServer {
         let rules = access::rules_for(self.store(), who, &namespace);
         let (paths, resources): (Vec<Value>, Vec<Value>) =
             rules.into_iter().partition(|rule| !list_at(rule, "nonResourceURLs").is_empty());
-        Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
+        let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false});
+        if access::node_of(who).is_some() {
+            status["incomplete"] = true.into();
+            status["evaluationError"] = "node authorizer does not support user rule resolution".into();
+        }
+        Ok(status)
     }
 }
 

@@ -37,6 +37,8 @@ impl ApiServer {
             return Err(Refusal::bad_request("the body is no TokenRequest: an object with a spec is wanted"));
         }
         check_meant(&asked, call, account.uid())?;
+        self.admission(&call.resource, &call.namespace, Some(&request.who))
+            .admit_token(&call.name, &asked)?;
         let seconds = int_at(&asked, "spec.expirationSeconds").unwrap_or(SECONDS);
         let limits = [
             (seconds < MIN_SECONDS, "may not specify a duration less than 10 minutes"),

@@ -159,14 +159,16 @@ impl ApiServer {
         Ok(added)
     }
 
-    fn admission<'a>(
+    pub(super) fn admission<'a>(
         &'a self,
         resource: &'a Resource,
         namespace: &'a str,
         who: Option<&'a Identity>,
     ) -> Admission<'a> {
         let (store, settings, now) = (self.store(), self.settings(), self.clock().now());
-        Admission { store, settings, resource, namespace, who, now }
+        // Where everybody may do everything, nodes may as well.
+        let restricts_nodes = !self.is_open();
+        Admission { store, settings, resource, namespace, who, restricts_nodes, now }
     }
 
     /// The resource in whose form objects of this one are kept.

@@ -31,16 +31,21 @@ impl Client {
 
     /// Whether the client's certificate names a user.
     pub(super) async fn is_known(&self) -> bool {
-        self.client_ca.user(&self.certificates).await.is_ok_and(|user| user.is_some())
+        let user = self.client_ca.user(&self.certificates).await;
+        user.is_ok_and(|user| user.is_some_and(|user| identity_of(user).is_some()))
     }
 
     /// Adds the identity in the client's certificate to a request, or [`InvalidCertificate`]. Each request needs this: a
     /// certificate may expire while its connection is open.
     pub(super) async fn identify<B>(&self, request: &mut Request<B>) {
         match self.client_ca.user(&self.certificates).await {
-            Ok(Some(user)) => {
-                request.extensions_mut().insert(identity_of(user));
-            }
+            Ok(Some(user)) => match identity_of(user) {
+                Some(identity) => drop(request.extensions_mut().insert(identity)),
+                None => {
+                    tracing::debug!("The server's own certificate toward nodes is not taken");
+                    request.extensions_mut().insert(InvalidCertificate);
+                }
+            },
             Ok(None) => {}
             Err(reason) => {
                 tracing::debug!(reason, "A client certificate is not valid");

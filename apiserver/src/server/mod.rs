@@ -20,7 +20,7 @@ use tokio::time::Instant;
 pub use pki::{Pair, PkiError};
 
 use self::pki::Pki;
-use crate::access::{Access, Guard, Identity, MASTERS, Signer};
+use crate::access::{Access, Guard, Identity, MASTERS, Signer, TOWARD_NODES};
 use crate::in_memory::InMemory;
 use crate::monitoring::{AuditError, AuditOptions, Monitoring};
 use crate::rest::{ApiServer, Outbound, OutboundError, Settings};
@@ -114,8 +114,7 @@ impl Server {
         let pki = Pki::open(&data_folder)?;
         let signer = Signer::new(&pki.token_key()?).map_err(PkiError::from)?;
         let access = Access::Guarded(Arc::new(Guard::new(&pki.admin_token()?)));
-        let for_nodes =
-            pki.client("apiserver-kubelet-client", "kube-apiserver-kubelet-client", &[MASTERS])?;
+        let for_nodes = pki.client("apiserver-kubelet-client", TOWARD_NODES, &[MASTERS])?;
         let outbound = Outbound::new(Some(&for_nodes), settings.kubelet_certificate_authority.as_deref())?;
         let monitoring = Monitoring::new(audit)?;
         let server = ApiServer::open(settings, &data_folder, opened, access, signer, outbound, monitoring)?;
@@ -200,7 +199,13 @@ impl Server {
 
     /// The server as a service without sockets, on behalf of that user: for parts of the same process.
     pub fn in_memory(&self, who: Identity) -> InMemory {
-        InMemory { server: self.server.clone(), who }
+        InMemory { server: self.server.clone(), who, is_component: false }
+    }
+
+    /// The same, for a part of the cluster itself, which shares the process: its requests do not count among those under way, of
+    /// which there may be only so many.
+    pub fn in_memory_of_component(&self, who: Identity) -> InMemory {
+        InMemory { is_component: true, ..self.in_memory(who) }
     }
 
     /// Resolves when writes can't be stored any more: the server should be stopped then.

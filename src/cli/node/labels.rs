@@ -3,23 +3,7 @@
 use std::collections::BTreeMap;
 
 use steersman_api::names::{label_value, qualified_name};
-
-/// Kubernetes's labels that a node may set on itself.
-const ALLOWED: [&str; 11] = [
-    "beta.kubernetes.io/arch",
-    "beta.kubernetes.io/instance-type",
-    "beta.kubernetes.io/os",
-    "failure-domain.beta.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "kubernetes.io/arch",
-    "kubernetes.io/hostname",
-    "kubernetes.io/os",
-    "node.kubernetes.io/instance-type",
-    "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-];
-/// Prefixes of further labels that a node may set on itself, also as the end of a longer domain.
-const ALLOWED_PREFIXES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
+use steersman_api::node_labels::{ALLOWED, ALLOWED_PREFIXES, is_unknown};
 
 /// Parses comma-separated `key=value` pairs. A key alone has an empty value.
 ///
@@ -32,7 +16,7 @@ pub(super) fn read(texts: &[String]) -> Result<BTreeMap<String, String>, String>
         .map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()))
         .collect();
     for (key, value) in &labels {
-        if is_reserved(key) && !is_allowed(key) {
+        if is_unknown(key) {
             return Err(format!(
                 "unknown 'kubernetes.io' or 'k8s.io' label {key:?}: labels in the 'kubernetes.io' namespace must begin \
                  with an allowed prefix ({}) or be in the specifically allowed set ({})",
@@ -45,22 +29,6 @@ pub(super) fn read(texts: &[String]) -> Result<BTreeMap<String, String>, String>
         }
     }
     Ok(labels)
-}
-
-fn prefix(key: &str) -> &str {
-    key.split_once('/').map_or("", |(prefix, _)| prefix)
-}
-
-fn is_under(prefix: &str, domain: &str) -> bool {
-    prefix.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-}
-
-fn is_reserved(key: &str) -> bool {
-    ["kubernetes.io", "k8s.io"].iter().any(|domain| is_under(prefix(key), domain))
-}
-
-fn is_allowed(key: &str) -> bool {
-    ALLOWED.contains(&key) || ALLOWED_PREFIXES.iter().any(|domain| is_under(prefix(key), domain))
 }
 
 #[cfg(test)]

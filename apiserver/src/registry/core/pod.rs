@@ -115,6 +115,7 @@ impl Strategy for Pod {
         let cost = deletion_cost::validate_update(metadata, before, "metadata.annotations");
         // Upstream validates the annotations of an updated pod twice, and reports both causes.
         let mut errors: Vec<_> = cost.into_iter().flat_map(|error| [error.clone(), error]).collect();
+        errors.extend(validate_mirror(metadata, before));
         errors.extend(validate_spec(&pod["spec"], "spec"));
         errors.extend(untrimmed_images(&pod["spec"], "spec"));
         for list in ["containers", "initContainers"] {
@@ -158,7 +159,8 @@ impl Strategy for Pod {
             "status" => {
                 let (metadata, before) = (&pod["metadata"], &old["metadata"]);
                 let cost = deletion_cost::validate_update(metadata, before, "metadata.annotations");
-                cost.into_iter().chain(validate_status(pod, old)).collect()
+                let mirror = validate_mirror(metadata, before);
+                cost.into_iter().chain(mirror).chain(validate_status(pod, old)).collect()
             }
             _ => Vec::new(),
         }
@@ -265,6 +267,18 @@ fn default_requests(resources: &mut serde_json::Map<String, Value>) {
     for (name, amount) in limits {
         requests.entry(name).or_insert(amount);
     }
+}
+
+/// A pod is the mirror of another one from the beginning, or never.
+fn validate_mirror(metadata: &Value, before: &Value) -> Option<FieldError> {
+    const MIRROR: &str = "kubernetes.io/config.mirror";
+    let (now, before) = (metadata["annotations"].get(MIRROR), before["annotations"].get(MIRROR));
+    let why = match before {
+        _ if now == before => return None,
+        Some(_) => "may not remove or update mirror pod annotation",
+        None => "may not add mirror pod annotation",
+    };
+    Some(FieldError::forbidden(format!("metadata.annotations[{MIRROR}]"), why))
 }
 
 /// Validates a pod's status.
