@@ -56,6 +56,7 @@ fn main() -> ExitCode {
             run(node.logging.clone(), processors().min(NODE_THREADS), node::run(*node))
         }
         Ok(cli::Invocation::Standalone(all)) => run(all.logging.clone(), processors(), standalone::run(*all)),
+        Ok(cli::Invocation::Snapshot(snapshot)) => do_and_tell(standalone::snapshot::run(snapshot)),
         Err(refusal) => refuse(&refusal),
     }
 }
@@ -69,6 +70,24 @@ fn write_all(files: &[(PathBuf, String)]) -> ExitCode {
         let _ = writeln!(io::stdout(), "{}", path.display());
     }
     ExitCode::SUCCESS
+}
+
+/// Does something that ends by itself, and prints what there is to tell of it.
+fn do_and_tell<E: std::error::Error + Remedy>(done: impl Future<Output = Result<String, E>>) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return refuse(&error),
+    };
+    match runtime.block_on(done) {
+        Ok(text) => {
+            let _ = io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(error) => match error.remedy() {
+            Some(remedy) => refuse(&format_args!("{error}; {remedy}")),
+            None => refuse(&error),
+        },
+    }
 }
 
 /// Says why there is nothing to run.

@@ -6,12 +6,13 @@ use std::path::Path;
 
 use kube::config::KubeconfigError;
 use rustix::process::geteuid;
-use steersman_apiserver::{KeyFileError, OpenError, StartError};
+use steersman_apiserver::{KeyFileError, OpenError, SnapshotError, StartError};
 use steersman_client::{config, transport};
 use steersman_node::agent;
 
 use crate::controller_manager::{self, SecurePortError};
-use crate::{node, standalone};
+use crate::node;
+use crate::standalone::{self, snapshot};
 
 /// For an API server to which no connection can be made.
 pub(crate) const UNREACHABLE: &str = "check that the API server runs, and that its address and certificate-authority in the kubeconfig are right";
@@ -142,6 +143,23 @@ impl Remedy for standalone::Error {
             Self::Node { source, .. } => of_folder("--data-dir", source),
             Self::Agent(error) => error.remedy(),
             _ => None,
+        }
+    }
+}
+
+impl Remedy for snapshot::Error {
+    fn remedy(&self) -> Option<String> {
+        match self {
+            Self::Kubeconfig { path, .. } => of_file("--kubeconfig", path, root_cause(self)?),
+            Self::Ask(_) => {
+                Some("`steersman standalone` must run, and --kubeconfig name its kubeconfig".to_owned())
+            }
+            Self::Refused(_) | Self::Answer(_) | Self::Write { .. } => None,
+            Self::Snapshot(SnapshotError::Folder(OpenError::InUse(_))) => {
+                Some("name another folder with --data-dir".to_owned())
+            }
+            Self::Snapshot(SnapshotError::Folder(_)) => of_folder("--data-dir", root_cause(self)?),
+            Self::Snapshot(_) => None,
         }
     }
 }

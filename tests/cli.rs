@@ -103,7 +103,7 @@ fn manual_pages_are_written_for_all_commands() {
     let folder = tempfile::tempdir().unwrap();
     let output = run(&["man", "--dir", folder.path().to_str().unwrap()]);
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
-    assert_eq!(stdout(&output).lines().count(), 7);
+    assert_eq!(stdout(&output).lines().count(), 10);
     for file in stdout(&output).lines() {
         let page = fs::read_to_string(file).unwrap();
         assert!(page.contains(".TH ") && page.contains("\n.SH EXAMPLES\n"), "{file}: {page}");

@@ -7,6 +7,8 @@
 
 #[path = "standalone/claims.rs"]
 mod claims;
+#[path = "standalone/snapshots.rs"]
+mod snapshots;
 #[path = "standalone/usage.rs"]
 mod usage;
 

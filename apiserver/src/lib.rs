@@ -56,6 +56,7 @@
 //! | Connections | Bounded in number, and by what [`Limits`] says; upstream does not bound them |
 //! | Requests under way | A user may have at most as many as remain free; upstream divides them by flow schemas, and lets them wait |
 //! | Audit log | Level `Metadata` for all requests of clients; no policy, no webhook, no stage `RequestReceived`; the names of new objects, reasons of the authorizer, `details` of a Status, ids and versions of objects are left out; a client's own `Audit-ID` is not heeded |
+//! | Snapshots | `/debug/snapshot` has all objects at one moment, for those who may get that path and everything else; see [`SavedSnapshot`] |
 //! | Clients with the server's own certificate | The user `kube-apiserver-kubelet-client` gets 401: it is the server, led back to itself |
 //! | Quantities | Have one canonical form, also those written as `1e3` |
 //!
@@ -103,6 +104,6 @@ pub use recorder::{Recorded, Recording};
 pub use rest::{OutboundError, Reset, ResponseBody, Settings, Verb};
 pub use serve::Limits;
 pub use server::{Options, Pair, PkiError, Server, StartError};
-pub use store::{EncryptionKeys, KeyFileError, OpenError};
+pub use store::{EncryptionKeys, KeyFileError, OpenError, SavedSnapshot, SnapshotError};
 pub use test_server::{Builder, TestServer};
 pub use usage::{Amounts, RunningContainer, Usage};

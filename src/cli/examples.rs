@@ -85,6 +85,36 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "snapshot",
+        &[
+            example("Save all objects while the cluster runs", "steersman standalone snapshot save backup"),
+            example(
+                "Make another data folder with them",
+                "steersman standalone snapshot restore backup --data-dir=/tmp/third",
+            ),
+        ],
+    ),
+    (
+        "save",
+        &[
+            example("Save all objects of the default cluster", "steersman standalone snapshot save backup"),
+            example(
+                "Save those of another one",
+                "steersman standalone snapshot save backup --data-dir=/tmp/second",
+            ),
+        ],
+    ),
+    (
+        "restore",
+        &[
+            example(
+                "Make a data folder with all objects of a file",
+                "steersman standalone snapshot restore backup --data-dir=/tmp/third",
+            ),
+            example("Start a cluster with them", "steersman standalone --data-dir=/tmp/third"),
+        ],
+    ),
+    (
         "version",
         &[
             example("Print the versions of Steersman and of Kubernetes", "steersman version"),

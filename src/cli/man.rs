@@ -39,7 +39,7 @@ impl Arguments {
         let mut grammar = grammar.disable_help_subcommand(true);
         // Names the pages of subcommands `steersman-node` and so on.
         grammar.build();
-        let commands = || std::iter::once(&grammar).chain(grammar.get_subcommands());
+        let commands = || all(&grammar).into_iter();
         if let Some(folder) = self.dir {
             let pages = commands().map(|command| {
                 let file = Man::new(command.clone()).get_filename();
@@ -48,12 +48,23 @@ impl Arguments {
             return Ok(Pages::Write(pages.collect()));
         }
         let name = self.command.as_deref().unwrap_or(grammar.get_name());
-        let command = commands().find(|command| command.get_name() == name);
-        let names = || commands().map(Command::get_name).collect::<Vec<_>>().join(", ");
+        let command = commands().find(|command| name_of(command) == name);
+        let names = || commands().map(name_of).collect::<Vec<_>>().join(", ");
         let command = command
             .ok_or_else(|| Refusal::new(format!("no manual page for {name:?}; there are: {}", names())))?;
         Ok(Pages::Print(page(command)))
     }
+}
+
+/// A command, and all commands within it.
+fn all(command: &Command) -> Vec<&Command> {
+    std::iter::once(command).chain(command.get_subcommands().flat_map(all)).collect()
+}
+
+/// What the page of a command is asked for by: `node`, `standalone-snapshot`.
+fn name_of(command: &Command) -> &str {
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    name.strip_prefix("steersman-").unwrap_or(name)
 }
 
 /// The page of one command.

@@ -8,6 +8,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use man::Pages;
+use snapshot::Action;
 use typed::Typed;
 
 use crate::version as build;
@@ -25,6 +26,7 @@ mod man;
 mod node;
 mod pflag;
 pub(crate) mod secure_port;
+mod snapshot;
 mod standalone;
 #[cfg(test)]
 mod tests;
@@ -36,6 +38,7 @@ mod version;
 pub(crate) use controller_manager::ControllerManager;
 pub(crate) use node::Node;
 pub(crate) use pflag::Refusal;
+pub(crate) use snapshot::Snapshot;
 pub(crate) use standalone::Standalone;
 pub(crate) use values::Address;
 
@@ -53,6 +56,8 @@ pub(crate) enum Invocation {
     Node(Box<Node>),
     /// `steersman standalone`.
     Standalone(Box<Standalone>),
+    /// `steersman standalone snapshot`.
+    Snapshot(Snapshot),
 }
 
 /// Kubernetes's controller manager and node agent in one small process.
@@ -138,9 +143,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         (VersionWish::None, Some(Command::Node(flags))) => {
             Ok(Invocation::Node(Box::new(flags.check(of_command(&matches))?)))
         }
-        (VersionWish::None, Some(Command::Standalone(flags))) => {
-            Ok(Invocation::Standalone(Box::new(flags.check()?)))
-        }
+        (VersionWish::None, Some(Command::Standalone(mut flags))) => match flags.action.take() {
+            Some(Action::Snapshot(verb)) => Ok(Invocation::Snapshot(verb.check()?)),
+            None => Ok(Invocation::Standalone(Box::new(flags.check()?))),
+        },
         (VersionWish::None, Some(Command::Version(flags))) => Ok(Invocation::Print(flags.text())),
         (VersionWish::None, Some(Command::Completion(arguments))) => {
             Ok(Invocation::Print(arguments.script(&command)))
@@ -169,7 +175,11 @@ fn with_command(args: impl IntoIterator<Item = OsString>) -> impl Iterator<Item 
 
 /// The command line's grammar, with examples in its help.
 fn command() -> clap::Command {
-    examples::added_to(grammar()).mut_subcommands(examples::added_to)
+    with_examples(grammar())
+}
+
+fn with_examples(command: clap::Command) -> clap::Command {
+    examples::added_to(command).mut_subcommands(with_examples)
 }
 
 /// The command line's grammar.
@@ -181,7 +191,10 @@ fn grammar() -> clap::Command {
             pflag::go_like(controller_manager::describe(command).args(flags))
         }
         "node" => pflag::go_like(node::describe(command)),
-        "standalone" => pflag::go_like(standalone::describe(command)),
+        "standalone" => {
+            let with_flags = |verbs: clap::Command| verbs.mut_subcommands(pflag::go_like);
+            pflag::go_like(standalone::describe(command)).mut_subcommands(with_flags)
+        }
         _ => command,
     })
 }

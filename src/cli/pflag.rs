@@ -96,8 +96,14 @@ pub(crate) fn refusal(error: &clap::Error, typed: &Typed<'_>) -> Refusal {
         }
         ErrorKind::InvalidSubcommand => {
             let command = first(ContextKind::InvalidSubcommand);
+            if typed.lacks_dashes(command) {
+                return Refusal(format!(
+                    "unexpected argument {command:?}{}",
+                    typed.remedy_of_argument(command)
+                ));
+            }
             let remedy = typed.remedy_of_command(command, first(ContextKind::SuggestedSubcommand));
-            format!("unknown command {command:?} for \"steersman\"{remedy}")
+            format!("unknown command {command:?} for {:?}{remedy}", typed.path())
         }
         ErrorKind::MissingRequiredArgument => {
             format!("missing argument: {argument}; {} --help shows the usage", typed.path())

@@ -14,6 +14,7 @@ use steersman_node::configuration::CgroupDriver;
 use super::controller_manager::log_format;
 use super::controllers;
 use super::pflag::Refusal;
+use super::snapshot::Action;
 use super::values::{Address, absolute, items};
 use crate::logging::{Format, Logging, VModule};
 
@@ -60,6 +61,10 @@ pub(crate) struct Standalone {
 /// The flags as given, unchecked.
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
+    /// What to do instead of running a cluster.
+    #[command(subcommand)]
+    pub action: Option<Action>,
+
     /// Folder for objects, keys and the node's files; by default /var/lib/steersman for root, else ~/.local/share/steersman
     #[arg(long, value_name = "folder", help_heading = "API server")]
     pub data_dir: Option<PathBuf>,
@@ -127,7 +132,7 @@ pub(crate) struct Flags {
 
 /// Adds the texts of the help that do not describe a single flag.
 pub(crate) fn describe(command: Command) -> Command {
-    controllers::describe(command).after_help(
+    controllers::describe(command).args_conflicts_with_subcommands(true).after_help(
         "API server, controllers, a scheduler and one node in one process, for development, tests and demonstrations. \
          No environment variable is a setting, except HOME, which decides the default data folder.",
     )
@@ -169,12 +174,7 @@ impl Flags {
             let why = "must be lower-case letters, digits, '-' and '.', with a letter or digit at both ends";
             return Err(Refusal::of_value("--node-name", name, why));
         }
-        let root = rustix::process::geteuid().is_root();
-        let home = env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
-        let data_dir = named(self.data_dir).or_else(|| default_data_dir(root, home.as_deref()));
-        let data_dir =
-            data_dir.ok_or_else(|| Refusal::new("--data-dir is required because HOME is not set"))?;
-        let data_dir = absolute("--data-dir", data_dir)?;
+        let data_dir = data_dir(self.data_dir)?;
         let kubeconfig = match named(self.write_kubeconfig) {
             Some(path) => absolute("--write-kubeconfig", path)?,
             None => data_dir.join("kubeconfig"),
@@ -221,6 +221,18 @@ fn those_here<'a>(requested: &[&'a str], registry: &Registry) -> Vec<&'a str> {
 
 fn named(path: Option<PathBuf>) -> Option<PathBuf> {
     path.filter(|path| !path.as_os_str().is_empty())
+}
+
+/// The data folder that a flag names, or the default one.
+///
+/// # Errors
+/// There is none.
+pub(super) fn data_dir(flag: Option<PathBuf>) -> Result<PathBuf, Refusal> {
+    let root = rustix::process::geteuid().is_root();
+    let home = env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    let folder = named(flag).or_else(|| default_data_dir(root, home.as_deref()));
+    let folder = folder.ok_or_else(|| Refusal::new("--data-dir is required because HOME is not set"))?;
+    absolute("--data-dir", folder)
 }
 
 fn default_data_dir(root: bool, home: Option<&Path>) -> Option<PathBuf> {

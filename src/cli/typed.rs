@@ -26,15 +26,34 @@ impl<'a> Typed<'a> {
         Self { grammar, args }
     }
 
-    /// The subcommand, if the user typed one.
-    fn command(&self) -> Option<&'a Command> {
-        self.grammar.find_subcommand(self.args.iter().find(|arg| !arg.starts_with('-'))?)
+    /// The subcommands that the user typed, each within the one before.
+    fn commands(&self) -> Vec<&'a Command> {
+        let mut commands: Vec<&'a Command> = Vec::new();
+        for word in self.args.iter().filter(|arg| !arg.starts_with('-')) {
+            let within = commands.last().copied().unwrap_or(self.grammar);
+            commands.extend(within.find_subcommand(word));
+            if commands.is_empty() {
+                break;
+            }
+        }
+        commands
     }
 
-    /// The command line up to the subcommand, such as `steersman node`.
+    /// The innermost subcommand, if the user typed one.
+    fn command(&self) -> Option<&'a Command> {
+        self.commands().pop()
+    }
+
+    /// The command line up to the innermost subcommand, such as `steersman node`.
     pub(super) fn path(&self) -> String {
-        let command = self.command().map(|command| format!(" {}", command.get_name()));
-        format!("{}{}", self.grammar.get_name(), command.unwrap_or_default())
+        let names = self.commands().into_iter().map(Command::get_name);
+        [self.grammar.get_name()].into_iter().chain(names).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether the innermost subcommand has a flag that is called like this argument, without its dashes.
+    pub(super) fn lacks_dashes(&self, argument: &str) -> bool {
+        let name = format!("--{}", argument.split('=').next().unwrap_or(argument));
+        self.command().is_some_and(|command| flag_of(command, &name).is_some())
     }
 
     /// For an unknown flag. `similar` is a flag of this command that resembles it, or empty.
@@ -79,12 +98,16 @@ impl<'a> Typed<'a> {
 
     /// For an unknown subcommand. `similar` is the one that resembles it most, or empty.
     pub(super) fn remedy_of_command(&self, typed: &str, similar: &str) -> String {
-        let names = || self.grammar.get_subcommands().map(Command::get_name);
+        let within = self.command().unwrap_or(self.grammar);
+        let names = || within.get_subcommands().map(Command::get_name);
         let other = OTHER_NAMES.iter().find(|(name, _)| *name == typed).map(|(_, ours)| *ours);
         let similar = Some(similar).filter(|similar| !similar.is_empty());
         match other.or(similar).or_else(|| nearest(typed, names())) {
             Some(meant) => format!(", did you mean {meant}?"),
-            None => format!("; the commands are {}", listed(&names().collect::<Vec<_>>(), "and")),
+            None => match names().collect::<Vec<_>>().as_slice() {
+                [only] => format!("; the only command is {only}"),
+                names => format!("; the commands are {}", listed(names, "and")),
+            },
         }
     }
 }

@@ -11,6 +11,7 @@ mod metrics;
 mod node;
 mod provisioner;
 mod scheduler;
+pub(crate) mod snapshot;
 mod usage;
 
 use std::collections::BTreeSet;

@@ -23,7 +23,7 @@ use super::review::Review;
 use super::route::{Route, route};
 use super::settings::Settings;
 use super::usage::asks_for_usage;
-use crate::access::{Access, Identity, Signer};
+use crate::access::{self, Access, Attributes, Identity, Signer, Target};
 use crate::clock::Clock;
 use crate::codec::{self, Format};
 use crate::discovery;
@@ -34,10 +34,15 @@ use crate::openapi;
 use crate::recorder::Recorder;
 use crate::refusal::Refusal;
 use crate::registry::{Context, Resource, Resources, usage_resources};
-use crate::store::{EncryptionKeys, Journal, Loaded, OpenError, Store, Unsettled};
+use crate::store::{EncryptionKeys, Journal, Loaded, OpenError, Saved, Store, Unsettled};
 
 /// When a client should try again whose write was undone, in seconds.
 const AFTER_UNDONE: i32 = 1;
+
+/// Where a snapshot of all objects is had.
+const SNAPSHOT: &str = "/debug/snapshot";
+/// The media type of lines of JSON.
+const LINES: &str = "application/x-ndjson";
 
 /// What a client gets.
 pub(crate) type Answer = std::result::Result<Response<ResponseBody>, Reset>;
@@ -334,6 +339,10 @@ impl ApiServer {
             Ok(Route::Other) if path == "/metrics" && parts.method == Method::GET => {
                 return Ok(self.metrics_answer());
             }
+            Ok(Route::Other) if path == SNAPSHOT && parts.method == Method::GET => {
+                let who = parts.extensions.get::<Identity>().cloned().unwrap_or_else(Identity::anonymous);
+                return Ok(self.snapshot_answer(&who).await);
+            }
             Ok(Route::Other) => {
                 return Ok(discovery::answer_other(&resources, &parts.method, path, &parts.headers, &query));
             }
@@ -378,6 +387,31 @@ impl ApiServer {
         match TextEncoder::new().encode_to_string(&families) {
             Ok(text) => answer(StatusCode::OK, TEXT_FORMAT, ResponseBody::full(text)),
             Err(error) => refuse(&Refusal::internal(error), Format::Json),
+        }
+    }
+
+    /// All objects. See [`SavedSnapshot`](crate::store::SavedSnapshot). The right to get the path is not enough, since roles for
+    /// monitoring may allow all paths: the user must be allowed to get everything.
+    async fn snapshot_answer(&self, who: &Identity) -> Response<ResponseBody> {
+        let everything = Target::Resource {
+            group: "*".to_owned(),
+            resource: "*".to_owned(),
+            subresource: String::new(),
+            namespace: String::new(),
+            name: String::new(),
+        };
+        let wanted = Attributes::new("get", everything);
+        if !self.is_open() && !access::is_allowed(self.store(), who, &wanted) {
+            return refuse(&wanted.refusal(who), Format::Json);
+        }
+        let mark = self.store().mark();
+        let saved = Saved::of(self.store());
+        match self.store().settled_since(mark).await {
+            Ok(()) => {
+                let lines = futures::stream::iter(saved.map(|line| Ok(vec![line])));
+                answer(StatusCode::OK, LINES, ResponseBody::stream(lines))
+            }
+            Err(why) => refuse(&refusal_of(why), Format::Json),
         }
     }
 

@@ -44,7 +44,7 @@ use self::database::{FORMAT, check_format, load};
 pub use self::error::OpenError;
 pub use self::seal::{EncryptionKeys, KeyFileError};
 use self::volume::{FOR_DELETES, Folder, Volume, is_full};
-use super::TableId;
+use super::{SnapshotError, TableId};
 
 /// The database's file in the data folder.
 const FILE: &str = "store.redb";
@@ -129,6 +129,7 @@ impl Shortage {
 pub(super) struct Writer {
     queue: Option<mpsc::Sender<Entry>>,
     thread: Option<JoinHandle<()>>,
+    keys: EncryptionKeys,
 }
 
 impl Journal {
@@ -138,10 +139,10 @@ impl Journal {
     /// See [`OpenError`].
     pub(crate) fn open(folder: &Path, keys: EncryptionKeys) -> Result<(Self, Loaded), OpenError> {
         let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
-        folder::close(folder)?;
+        folder::close(folder, false)?;
         let lock = folder::lock(folder)?;
         if !folder.join(FILE).try_exists().map_err(failed)? {
-            folder::make(folder)?;
+            folder::make(folder, |_| Ok::<_, OpenError>(()))?;
         }
         // Before anything is written: a file of a newer version must stay as it is. A file that can't be opened for reading
         // is repaired below, or can't be opened there either.
@@ -195,12 +196,12 @@ impl Journal {
             );
             keeper.note(Progress::Full);
         }
-        let (queue, entries) = mpsc::channel();
+        let (keys, (queue, entries)) = (self.keys.clone(), mpsc::channel());
         let thread = thread::Builder::new()
             .name("journal".to_owned())
             .spawn(move || self.run(&entries, &keeper))
             .expect("a thread must start: without it nothing is safe");
-        Writer { queue: Some(queue), thread: Some(thread) }
+        Writer { queue: Some(queue), thread: Some(thread), keys }
     }
 
     fn run(mut self, entries: &mpsc::Receiver<Entry>, keeper: &impl Keeper) {
@@ -327,6 +328,37 @@ impl Journal {
     }
 }
 
+/// Makes a data folder whose objects `fill` writes: it has them all, or is not made.
+///
+/// # Errors
+/// [`SnapshotError::NotEmpty`], the folder can't be made, or `fill` fails.
+pub(super) fn begin_with(
+    folder: &Path,
+    fill: impl FnOnce(&Database) -> Result<(), SnapshotError>,
+) -> Result<(), SnapshotError> {
+    let check = || match folder::other_than_keys(folder)? {
+        Some(found) => Err(SnapshotError::NotEmpty { folder: folder.to_owned(), found }),
+        None => Ok(()),
+    };
+    // Before anything is changed in it, and again once nobody else changes it.
+    check()?;
+    folder::close(folder, true)?;
+    let _lock = folder::lock(folder)?;
+    check()?;
+    folder::make(folder, fill)
+}
+
+/// Writes objects to the database of a folder that is being made. Encrypted states stay as they are.
+pub(super) fn fill(
+    database: &Database,
+    batch: &[Entry],
+    revision: u64,
+    folder: &Path,
+) -> Result<(), OpenError> {
+    let written = database::commit(database, batch, revision, &EncryptionKeys::default());
+    written.map_err(|source| OpenError::Read { folder: folder.to_owned(), source: Box::new(source) })
+}
+
 /// Decrypts all Secrets in `loaded`. Returns the Secrets that must be written again, since they are plain or under another key than
 /// the first.
 fn decrypt(loaded: &mut Loaded, keys: &EncryptionKeys, folder: &Path) -> Result<Vec<Entry>, OpenError> {
@@ -376,6 +408,11 @@ impl<K: Keeper> Drop for Alarm<'_, K> {
 }
 
 impl Writer {
+    /// The encrypted form of a state that is encrypted on the disk.
+    pub(super) fn seal(&self, table: &TableId, key: &ObjectKey, state: &Bytes) -> Option<Vec<u8>> {
+        self.keys.seal(table, key, state)
+    }
+
     /// Queues a write. To be called in the order of versions.
     ///
     /// What waits here is bounded by the requests under way, of which each waits for its own writes. On a full disk it does not

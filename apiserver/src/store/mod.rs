@@ -8,6 +8,7 @@ mod budget;
 mod cursor;
 mod journal;
 mod object;
+mod snapshot;
 mod table;
 mod warm;
 
@@ -26,6 +27,8 @@ pub(crate) use cursor::Cursor;
 pub use journal::{EncryptionKeys, KeyFileError, OpenError};
 pub(crate) use journal::{Journal, Loaded};
 pub(crate) use object::{Form, Object, View};
+pub(crate) use snapshot::Saved;
+pub use snapshot::{SavedSnapshot, SnapshotError};
 pub(crate) use table::{Change, ChangeKind, Snapshot};
 pub(crate) use warm::Warm;
 
@@ -380,6 +383,19 @@ impl Store {
             None => Vec::new(),
         };
         Ok(Snapshot { version, objects })
+    }
+
+    /// All objects, and the version of the last write.
+    pub(crate) fn everything(&self) -> (u64, Vec<Arc<Object>>) {
+        let state = self.shared.state.read();
+        let mut tables: Vec<(&TableId, &Table)> = state.tables.by_id.iter().collect();
+        tables.sort_unstable_by_key(|(id, _)| *id);
+        (state.revision, tables.into_iter().flat_map(|(_, table)| table.now("")).collect())
+    }
+
+    /// The encrypted form of an object that is encrypted on the disk.
+    pub(crate) fn sealed(&self, object: &Object) -> Option<Vec<u8>> {
+        self.journal.get()?.seal(&object.resource.table, &object.key, object.json())
     }
 
     /// Follows a table from just after that version.

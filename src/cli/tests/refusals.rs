@@ -101,8 +101,25 @@ fn a_refused_command_line_names_the_command_that_was_probably_meant() {
         ("version now", "unexpected argument \"now\"; steersman version takes flags only"),
         (
             "man kubelet",
-            "no manual page for \"kubelet\"; there are: steersman, controller-manager, node, standalone, version, \
-             completion, man",
+            "no manual page for \"kubelet\"; there are: steersman, controller-manager, node, standalone, \
+             standalone-snapshot, standalone-snapshot-save, standalone-snapshot-restore, version, completion, man",
+        ),
+        (
+            "standalone run",
+            "unknown command \"run\" for \"steersman standalone\"; the only command is snapshot",
+        ),
+        ("standalone data-dir=/x", "unexpected argument \"data-dir=/x\", did you mean --data-dir=/x?"),
+        (
+            "standalone snapshot sav",
+            "unknown command \"sav\" for \"steersman standalone snapshot\", did you mean save?",
+        ),
+        (
+            "standalone snapshot save",
+            "missing argument: <file>; steersman standalone snapshot save --help shows the usage",
+        ),
+        (
+            "standalone snapshot save f --bogus",
+            "unknown flag: --bogus; steersman standalone snapshot save --help lists the flags",
         ),
     ] {
         assert_eq!(refusal(args), line, "{args}");

@@ -113,7 +113,18 @@ fn each_command_has_a_manual_page() {
     let args = ["steersman", "man", "--dir=/pages"].map(OsString::from);
     let Ok(Invocation::Write(pages)) = parse(args) else { panic!("pages must be written") };
     let files: Vec<_> = pages.iter().map(|(path, _)| path.to_str().unwrap()).collect();
-    let names = ["", "-controller-manager", "-node", "-standalone", "-version", "-completion", "-man"];
+    let names = [
+        "",
+        "-controller-manager",
+        "-node",
+        "-standalone",
+        "-standalone-snapshot",
+        "-standalone-snapshot-save",
+        "-standalone-snapshot-restore",
+        "-version",
+        "-completion",
+        "-man",
+    ];
     assert_eq!(files, names.map(|name| format!("/pages/steersman{name}.1")));
     assert!(pages.iter().all(|(_, text)| text.contains("\n.SH EXAMPLES\n")));
 }

@@ -18,8 +18,9 @@ const LOCK: &str = "lock";
 
 /// Makes a folder where it is missing, and closes it to other users.
 ///
-/// An existing folder is closed only if it is a store's, or empty: other users may need anything else.
-pub(super) fn close(folder: &Path) -> Result<(), OpenError> {
+/// An existing folder is closed only if it is a store's, or empty: other users may need anything else. `is_ours` tells whether
+/// what the folder holds is ours all the same.
+pub(super) fn close(folder: &Path, is_ours: bool) -> Result<(), OpenError> {
     let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
     let was_there = folder.try_exists().map_err(failed)?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
@@ -28,7 +29,8 @@ pub(super) fn close(folder: &Path) -> Result<(), OpenError> {
         return Ok(());
     }
     let is_store = [FILE, UNFINISHED].iter().any(|file| folder.join(file).exists());
-    let is_foreign = was_there && !is_store && fs::read_dir(folder).map_err(failed)?.next().is_some();
+    let is_foreign =
+        was_there && !is_store && !is_ours && fs::read_dir(folder).map_err(failed)?.next().is_some();
     if is_foreign {
         return Err(OpenError::Foreign(folder.to_owned()));
     }
@@ -47,18 +49,42 @@ pub(super) fn lock(folder: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Makes the database's file in a locked folder. It has its name once it is complete, whatever happens before.
-pub(super) fn make(folder: &Path) -> Result<(), OpenError> {
+/// The keys and certificates of a server.
+const KEYS: &str = "pki";
+
+/// What a folder holds beside the keys and certificates of a server, if anything.
+pub(super) fn other_than_keys(folder: &Path) -> Result<Option<String>, OpenError> {
+    let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        entries => entries.map_err(failed)?,
+    };
+    for entry in entries {
+        let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
+        if ![LOCK, KEYS, UNFINISHED].contains(&name.as_str()) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// Makes the database's file in a locked folder, with what `fill` writes. It has its name once it is complete, whatever happens
+/// before.
+pub(super) fn make<E: From<OpenError>>(
+    folder: &Path,
+    fill: impl FnOnce(&Database) -> Result<(), E>,
+) -> Result<(), E> {
     let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
     let unfinished = folder.join(UNFINISHED);
     match fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error).into()),
         _ => {}
     }
-    Database::create(&unfinished)
-        .map_err(redb::Error::from)
-        .and_then(|database| prepare(&database))
-        .map_err(|source| OpenError::Read { folder: folder.to_owned(), source: Box::new(source) })?;
+    let read = |source| OpenError::Read { folder: folder.to_owned(), source: Box::new(source) };
+    let database = Database::create(&unfinished).map_err(redb::Error::from).map_err(read)?;
+    prepare(&database).map_err(read)?;
+    fill(&database)?;
+    drop(database);
     fs::rename(&unfinished, folder.join(FILE)).map_err(failed)?;
     // A name is durable once the folder that has it is synced.
     let sync = |folder: &Path| File::open(folder)?.sync_all();
