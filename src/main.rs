@@ -72,7 +72,7 @@ fn write_all(files: &[(PathBuf, String)]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Does something that ends by itself, and prints what there is to tell of it.
+/// Runs a command that ends by itself, and prints its result or its error.
 fn do_and_tell<E: std::error::Error + Remedy>(done: impl Future<Output = Result<String, E>>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -21,7 +21,7 @@
 //! | What | Here |
 //! |---|---|
 //! | Who may do what | A [`TestServer`] lets everybody do everything, nodes included |
-//! | Rights of nodes | As by upstream's authorizer `Node` and its plugin `NodeRestriction`; rights that do not depend on the node are those of the ClusterRole `system:node`, as it stands. Refusals give no reason. Of a pod, Node, claim or driver that is not there, 403 instead of 404, or nothing. Volumes of kinds that moved to CSI count by their own kind. Updates of ResourceSlices are restricted, too |
+//! | Rights of nodes | As by upstream's authorizer `Node` and its plugin `NodeRestriction`; rights that do not depend on the node are those of the ClusterRole `system:node`, as it stands. Refusals of the authorizer do not say why. A mirror pod for a Node that does not exist gets 403, upstream's 404; a claim or driver that does not exist is ignored when audiences of tokens are checked. In-tree volumes are not translated to CSI. Updates of ResourceSlices are restricted, too |
 //! | Constrained impersonation | Not there: who asks as another needs the verb `impersonate`; refusals name the narrower right, as upstream's |
 //! | Columns of tables | Without descriptions; flow schemas in the order of their names |
 //! | OpenAPI | Version 3 in JSON, without descriptions, whose text is upstream's: `kubectl explain` shows fields and types; neither version 2 nor the protobuf form |
@@ -57,7 +57,7 @@
 //! | Requests under way | A user may have at most as many as remain free; upstream divides them by flow schemas, and lets them wait |
 //! | Audit log | Level `Metadata` for all requests of clients; no policy, no webhook, no stage `RequestReceived`; the names of new objects, reasons of the authorizer, `details` of a Status, ids and versions of objects are left out; a client's own `Audit-ID` is not heeded |
 //! | Snapshots | `/debug/snapshot` has all objects at one moment, for those who may get that path and everything else; see [`SavedSnapshot`] |
-//! | Clients with the server's own certificate | The user `kube-apiserver-kubelet-client` gets 401: it is the server, led back to itself |
+//! | Clients with the server's own certificate | The user `kube-apiserver-kubelet-client` gets 401: the server has connected to itself |
 //! | Quantities | Have one canonical form, also those written as `1e3` |
 //!
 //! `tests/parity` sends the same requests to both servers; its table `meant.rs` lists, request by request, what of this shows.

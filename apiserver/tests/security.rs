@@ -121,7 +121,7 @@ async fn the_token_in_the_data_folder_is_the_administrators() {
 async fn the_servers_own_certificate_toward_nodes_is_no_way_back_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path()).await;
-    // A node could tell an address that leads here. It is not to be used by whoever may speak to nodes only.
+    // A node may report the server's own address as its address, so that the server connects to itself with this certificate.
     let file = |ending: &str| folder.path().join(format!("pki/apiserver-kubelet-client.{ending}"));
     let mut kubeconfig = server.kubeconfig();
     kubeconfig.auth_infos[0].auth_info = Some(kube::config::AuthInfo {

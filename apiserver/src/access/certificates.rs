@@ -9,11 +9,11 @@ use super::Identity;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InvalidCertificate;
 
-/// Who this server is to nodes: the user in the certificate that it shows them. Upstream's name.
+/// The user in the client certificate that this server presents to nodes. Upstream's name.
 pub(crate) const TOWARD_NODES: &str = "kube-apiserver-kubelet-client";
 
-/// The identity of the user whom a valid certificate names. `None` if that is this server itself: it has been led back here, by an
-/// address that a node tells of itself, and must not carry out as an administrator what somebody asked of the node.
+/// The identity of the user in a valid certificate. `None` for [`TOWARD_NODES`]: a node can report this server's address as its own, so
+/// that this server connects to itself. It must not carry out as an administrator the request that a user sent to the node.
 pub(crate) fn identity_of(user: User) -> Option<Identity> {
     let User { name, uid, groups, extra } = user.authenticated();
     (name != TOWARD_NODES).then(|| Identity { user: name, uid, groups, extra: extra.into_iter().collect() })

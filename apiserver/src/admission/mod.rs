@@ -184,7 +184,7 @@ impl Admission<'_> {
         self.charge(&Write::update(&self.resource.table, subresource, (new, old), self.now))
     }
 
-    /// Looks at an object that somebody wants to go.
+    /// Checks the deletion of an object.
     pub(crate) fn admit_delete(&self, object: &Object) -> Result<()> {
         if self.node().is_none() {
             return Ok(());
@@ -192,7 +192,7 @@ impl Admission<'_> {
         self.restrict_node(Change::Delete(&object.parsed()))
     }
 
-    /// Looks at a pod that is to be evicted.
+    /// Checks the eviction of a pod.
     pub(crate) fn admit_eviction(&self, pod: &Object) -> Result<()> {
         let Some(node) = self.node() else { return Ok(()) };
         let pod = pod.parsed();
@@ -200,12 +200,12 @@ impl Admission<'_> {
         why.map_or(Ok(()), |why| Err(self.forbidden(&pod, why)))
     }
 
-    /// Looks at the TokenRequest `asked` for a service account.
+    /// Checks the TokenRequest `asked` for a service account.
     pub(crate) fn admit_token(&self, account: &str, asked: &Value) -> Result<()> {
         let Some(node) = self.node() else { return Ok(()) };
         let forbidden = |why: String| Err(Refusal::forbidden(self.resource, account, why));
         let reference = &asked["spec"]["boundObjectRef"];
-        // One that is not there is told by who binds the token.
+        // If there is no such pod, `bind_token` refuses the request.
         let pod = self.get("pods", self.namespace, &text_at(reference, "name")).map(|pod| pod.parsed());
         if let Some(why) = node_restriction::forbidden_binding(node, reference, pod.as_deref()) {
             return forbidden(why);
@@ -248,7 +248,7 @@ impl Admission<'_> {
         names.filter_map(|name| self.get("csidrivers.storage.k8s.io", "", &name)).collect()
     }
 
-    /// The node that asks, if it is one.
+    /// The node that sends the request, if a node does.
     fn node(&self) -> Option<&str> {
         self.who.filter(|_| self.restricts_nodes).and_then(node_of)
     }

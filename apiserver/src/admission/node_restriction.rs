@@ -12,14 +12,14 @@ use crate::access::{NODE_LEASES, Named, is_any, mounts_token_for};
 use crate::meta::is_mirror;
 use crate::object::{self, at, is_true, list_at, text_at};
 
-/// What a node asks for.
+/// A write that a node requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Change<'a> {
-    /// That there be this object.
+    /// Create this object.
     Create(&'a Value),
-    /// That it become this, through a subresource or none.
+    /// Replace the state `old` by `new`, through a subresource or (if that is empty) none.
     Update { subresource: &'a str, new: &'a Value, old: &'a Value },
-    /// That it go.
+    /// Delete this object.
     Delete(&'a Value),
 }
 
@@ -32,7 +32,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The object, as it is to be or was.
+    /// The object: the new state of a create or update, the last state of a delete.
     pub(super) fn object(self) -> &'a Value {
         match self {
             Self::Create(object) | Self::Update { new: object, .. } | Self::Delete(object) => object,

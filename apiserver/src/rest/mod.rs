@@ -30,6 +30,7 @@ mod route;
 mod scale;
 mod server;
 mod settings;
+mod snapshot;
 mod token;
 mod token_use;
 mod track;

@@ -22,8 +22,9 @@ use super::request::{Call, Query, Request, Verb};
 use super::review::Review;
 use super::route::{Route, route};
 use super::settings::Settings;
+use super::snapshot;
 use super::usage::asks_for_usage;
-use crate::access::{self, Access, Attributes, Identity, Signer, Target};
+use crate::access::{Access, Identity, Signer};
 use crate::clock::Clock;
 use crate::codec::{self, Format};
 use crate::discovery;
@@ -34,15 +35,10 @@ use crate::openapi;
 use crate::recorder::Recorder;
 use crate::refusal::Refusal;
 use crate::registry::{Context, Resource, Resources, usage_resources};
-use crate::store::{EncryptionKeys, Journal, Loaded, OpenError, Saved, Store, Unsettled};
+use crate::store::{EncryptionKeys, Journal, Loaded, OpenError, Store, Unsettled};
 
 /// When a client should try again whose write was undone, in seconds.
 const AFTER_UNDONE: i32 = 1;
-
-/// Where a snapshot of all objects is had.
-const SNAPSHOT: &str = "/debug/snapshot";
-/// The media type of lines of JSON.
-const LINES: &str = "application/x-ndjson";
 
 /// What a client gets.
 pub(crate) type Answer = std::result::Result<Response<ResponseBody>, Reset>;
@@ -339,7 +335,7 @@ impl ApiServer {
             Ok(Route::Other) if path == "/metrics" && parts.method == Method::GET => {
                 return Ok(self.metrics_answer());
             }
-            Ok(Route::Other) if path == SNAPSHOT && parts.method == Method::GET => {
+            Ok(Route::Other) if path == snapshot::PATH && parts.method == Method::GET => {
                 let who = parts.extensions.get::<Identity>().cloned().unwrap_or_else(Identity::anonymous);
                 return Ok(self.snapshot_answer(&who).await);
             }
@@ -387,31 +383,6 @@ impl ApiServer {
         match TextEncoder::new().encode_to_string(&families) {
             Ok(text) => answer(StatusCode::OK, TEXT_FORMAT, ResponseBody::full(text)),
             Err(error) => refuse(&Refusal::internal(error), Format::Json),
-        }
-    }
-
-    /// All objects. See [`SavedSnapshot`](crate::store::SavedSnapshot). The right to get the path is not enough, since roles for
-    /// monitoring may allow all paths: the user must be allowed to get everything.
-    async fn snapshot_answer(&self, who: &Identity) -> Response<ResponseBody> {
-        let everything = Target::Resource {
-            group: "*".to_owned(),
-            resource: "*".to_owned(),
-            subresource: String::new(),
-            namespace: String::new(),
-            name: String::new(),
-        };
-        let wanted = Attributes::new("get", everything);
-        if !self.is_open() && !access::is_allowed(self.store(), who, &wanted) {
-            return refuse(&wanted.refusal(who), Format::Json);
-        }
-        let mark = self.store().mark();
-        let saved = Saved::of(self.store());
-        match self.store().settled_since(mark).await {
-            Ok(()) => {
-                let lines = futures::stream::iter(saved.map(|line| Ok(vec![line])));
-                answer(StatusCode::OK, LINES, ResponseBody::stream(lines))
-            }
-            Err(why) => refuse(&refusal_of(why), Format::Json),
         }
     }
 
@@ -516,7 +487,7 @@ fn is_repeatable(call: &Call) -> bool {
     !call.verb.is_write() && !connect::leads_out(call)
 }
 
-fn refusal_of(why: Unsettled) -> Refusal {
+pub(super) fn refusal_of(why: Unsettled) -> Refusal {
     match why {
         Unsettled::Undone => Refusal::took_too_long(why, AFTER_UNDONE),
         Unsettled::Failed(failed) => Refusal::internal(failed),

@@ -385,19 +385,6 @@ impl Store {
         Ok(Snapshot { version, objects })
     }
 
-    /// All objects, and the version of the last write.
-    pub(crate) fn everything(&self) -> (u64, Vec<Arc<Object>>) {
-        let state = self.shared.state.read();
-        let mut tables: Vec<(&TableId, &Table)> = state.tables.by_id.iter().collect();
-        tables.sort_unstable_by_key(|(id, _)| *id);
-        (state.revision, tables.into_iter().flat_map(|(_, table)| table.now("")).collect())
-    }
-
-    /// The encrypted form of an object that is encrypted on the disk.
-    pub(crate) fn sealed(&self, object: &Object) -> Option<Vec<u8>> {
-        self.journal.get()?.seal(&object.resource.table, &object.key, object.json())
-    }
-
     /// Follows a table from just after that version.
     pub(crate) fn follow(self: &Arc<Self>, table: &TableId, after: u64) -> Cursor {
         let wake = self.shared.state.write().tables.table(table).subscribe();

@@ -29,7 +29,8 @@ use serde_json::value::RawValue;
 use steersman_api::ObjectKey;
 
 use super::journal::{self, Entry, OpenError};
-use super::{Object, Store};
+use super::table::Table;
+use super::{Object, Store, TableId};
 use crate::codec;
 
 /// The version of the form.
@@ -74,6 +75,21 @@ struct Line<'a> {
 #[derive(Serialize, Deserialize)]
 struct Foot {
     sha256: String,
+}
+
+impl Store {
+    /// All objects, and the version of the last write.
+    fn everything(&self) -> (u64, Vec<Arc<Object>>) {
+        let state = self.shared.state.read();
+        let mut tables: Vec<(&TableId, &Table)> = state.tables.by_id.iter().collect();
+        tables.sort_unstable_by_key(|(id, _)| *id);
+        (state.revision, tables.into_iter().flat_map(|(_, table)| table.now("")).collect())
+    }
+
+    /// The encrypted form of an object that is encrypted on the disk.
+    fn sealed(&self, object: &Object) -> Option<Vec<u8>> {
+        self.journal.get()?.seal(&object.resource.table, &object.key, object.json())
+    }
 }
 
 /// A snapshot on its way to a client: an iterator of its lines.
@@ -185,7 +201,7 @@ pub enum SnapshotError {
         /// The format it has.
         found: u64,
     },
-    /// The folder that is to be made from it has objects already.
+    /// The folder to restore into is not empty.
     #[error("data folder {}: it holds {found}; restore into an empty folder, or one with nothing but pki", folder.display())]
     NotEmpty {
         /// The folder.
@@ -193,7 +209,7 @@ pub enum SnapshotError {
         /// What it holds.
         found: String,
     },
-    /// The folder can't be made.
+    /// The folder can't be created or written.
     #[error(transparent)]
     Folder(#[from] OpenError),
 }

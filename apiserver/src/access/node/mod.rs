@@ -1,4 +1,4 @@
-//! What a node may do: upstream's authorizer `Node`, which allows more than roles do and forbids nothing.
+//! Upstream's authorizer `Node`: what nodes may do beside what roles allow them.
 //!
 //! A node may read what the pods that are bound to it name, and nothing else of that kind: their Secrets, ConfigMaps, claims and
 //! volumes. What it may change is its own; [admission](crate::admission) sees to what a path does not tell. The rest is the

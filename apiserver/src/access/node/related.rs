@@ -1,4 +1,4 @@
-//! What has to do with a node.
+//! Which objects are related to a node.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::store::{Object, Store, TableId};
 
 const VOLUMES: &str = "persistentvolumes";
 
-/// What has to do with a node, by the pods that are bound to it. Empty names find nothing.
+/// Finds out whether an object is related to a node: through the pods that are bound to it, or by `spec.nodeName`. Nothing is related by
+/// an empty name.
 pub(super) struct Related<'a> {
     store: &'a Store,
     node: &'a str,

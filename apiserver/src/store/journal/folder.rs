@@ -18,8 +18,8 @@ const LOCK: &str = "lock";
 
 /// Makes a folder where it is missing, and closes it to other users.
 ///
-/// An existing folder is closed only if it is a store's, or empty: other users may need anything else. `is_ours` tells whether
-/// what the folder holds is ours all the same.
+/// An existing folder is closed only if it is a store's, or empty: other users may need anything else. With
+/// `is_ours`, it is closed whatever it holds: the caller has looked.
 pub(super) fn close(folder: &Path, is_ours: bool) -> Result<(), OpenError> {
     let failed = |source| OpenError::Folder { folder: folder.to_owned(), source };
     let was_there = folder.try_exists().map_err(failed)?;
