@@ -1,7 +1,6 @@
 //! Clients with certificates.
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, HandshakeKind, RootCertStore};
 use serde_json::Value;
-use steersman_apiserver::{Options, Server, Settings};
+use steersman_apiserver::{Options, Server};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -28,15 +27,7 @@ const NAMESPACES: &str = "/api/v1/namespaces";
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 async fn start(folder: &Path) -> Server {
-    let options = Options {
-        settings: Settings::default(),
-        data_folder: folder.to_owned(),
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        names: Vec::new(),
-        limits: Default::default(),
-        encryption_keys: Default::default(),
-        audit: None,
-    };
+    let options = Options::new(folder);
     Server::start(options).await.unwrap()
 }
 

@@ -1,7 +1,6 @@
 //! Secrets on the disk, encrypted with keys of a file.
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use base64::Engine;
@@ -10,7 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::DeleteParams;
 use kube::{Api, Client};
 use serde_json::json;
-use steersman_apiserver::{EncryptionKeys, Identity, Options, Server, Settings, StartError};
+use steersman_apiserver::{EncryptionKeys, Identity, Options, Server, StartError};
 
 /// Starts with these lines as the file of keys; without lines, without keys.
 async fn start(folder: &Path, lines: &[&str]) -> Result<Server, StartError> {
@@ -18,15 +17,7 @@ async fn start(folder: &Path, lines: &[&str]) -> Result<Server, StartError> {
     std::fs::write(&file, lines.join("\n")).unwrap();
     let encryption_keys =
         if lines.is_empty() { EncryptionKeys::default() } else { EncryptionKeys::read(&file).unwrap() };
-    let options = Options {
-        settings: Settings::default(),
-        data_folder: folder.join("data"),
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        names: Vec::new(),
-        limits: Default::default(),
-        encryption_keys,
-        audit: None,
-    };
+    let options = Options { encryption_keys, ..Options::new(folder.join("data")) };
     Server::start(options).await
 }
 

@@ -1,7 +1,6 @@
 //! What a new cluster has.
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Endpoints, Pod, Service, ServiceAccount};
@@ -12,17 +11,12 @@ use kube::config::KubeConfigOptions;
 use kube::{Api, Client, Config};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use steersman_apiserver::{Options, Server, Settings};
+use steersman_apiserver::{Options, Server};
 
 async fn start(folder: &Path, names: &[&str]) -> (Server, Client) {
     let server = Server::start(Options {
-        settings: Settings::default(),
-        data_folder: folder.to_owned(),
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         names: names.iter().map(|name| (*name).to_owned()).collect(),
-        limits: Default::default(),
-        encryption_keys: Default::default(),
-        audit: None,
+        ..Options::new(folder)
     });
     let server = server.await.unwrap();
     let options = KubeConfigOptions::default();

@@ -1,7 +1,6 @@
 //! What the server tells of its requests: metrics, and the audit log; and how many it takes at a time.
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,15 +17,7 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 
 fn options(folder: &Path) -> Options {
-    Options {
-        settings: Settings::default(),
-        data_folder: folder.join("data"),
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        names: Vec::new(),
-        limits: Default::default(),
-        encryption_keys: Default::default(),
-        audit: Some(AuditOptions::at(folder.join("audit.log"))),
-    }
+    Options { audit: Some(AuditOptions::at(folder.join("audit.log"))), ..Options::new(folder.join("data")) }
 }
 
 async fn admin(server: &Server) -> Client {

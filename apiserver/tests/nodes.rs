@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
 use std::fmt::Debug;
-use std::net::{Ipv4Addr, SocketAddr};
 
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -12,7 +11,7 @@ use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostP
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use steersman_apiserver::{Identity, Options, Server, Settings};
+use steersman_apiserver::{Identity, Options, Server};
 use tempfile::TempDir;
 
 fn object<T: DeserializeOwned>(value: Value) -> T {
@@ -37,17 +36,7 @@ struct World {
 impl World {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let server = Server::start(Options {
-            settings: Settings::default(),
-            data_folder: folder.path().join("data"),
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            names: Vec::new(),
-            limits: Default::default(),
-            encryption_keys: Default::default(),
-            audit: None,
-        })
-        .await
-        .unwrap();
+        let server = Server::start(Options::new(folder.path().join("data"))).await.unwrap();
         let client = |who: Identity| Client::new(server.in_memory(who), "default");
         let admin = client(Identity::master("admin"));
         let node = client(Identity::authenticated("system:node:n1", ["system:nodes".to_owned()]));

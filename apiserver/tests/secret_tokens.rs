@@ -1,8 +1,6 @@
 //! Tokens that Secrets keep: who may use them, and how the server notes their use.
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
-use std::net::{Ipv4Addr, SocketAddr};
-
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use k8s_openapi::api::authentication::v1::TokenReview;
@@ -13,7 +11,7 @@ use kube::{Api, Client, Config};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use serde_json::{Value, json};
-use steersman_apiserver::{Options, Server, Settings};
+use steersman_apiserver::{Options, Server};
 
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
@@ -30,15 +28,7 @@ struct Cluster {
 impl Cluster {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let server = Server::start(Options {
-            settings: Settings::default(),
-            data_folder: folder.path().to_owned(),
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            names: Vec::new(),
-            limits: Default::default(),
-            encryption_keys: Default::default(),
-            audit: None,
-        });
+        let server = Server::start(Options::new(folder.path()));
         let server = server.await.unwrap();
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(server.kubeconfig(), &options).await.unwrap();

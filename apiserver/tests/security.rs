@@ -1,7 +1,6 @@
 //! The server for people: over HTTPS, for those whom rules allow it.
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -16,22 +15,14 @@ use kube::config::KubeConfigOptions;
 use kube::{Api, Client, Config};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use steersman_apiserver::{Identity, Options, Server, Settings, StartError};
+use steersman_apiserver::{Identity, Options, Server, StartError};
 
 async fn start(folder: &Path) -> Server {
     Server::start(options(folder)).await.unwrap()
 }
 
 fn options(folder: &Path) -> Options {
-    Options {
-        settings: Settings::default(),
-        data_folder: folder.to_owned(),
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        names: Vec::new(),
-        limits: Default::default(),
-        encryption_keys: Default::default(),
-        audit: None,
-    }
+    Options::new(folder)
 }
 
 fn object<T: DeserializeOwned>(value: Value) -> T {

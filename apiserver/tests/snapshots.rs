@@ -1,7 +1,6 @@
 //! All objects of a server, saved while it runs and restored into a new folder.
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -11,19 +10,10 @@ use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::discovery::ApiResource;
 use kube::{Api, Client};
 use serde_json::json;
-use steersman_apiserver::{EncryptionKeys, Identity, Options, SavedSnapshot, Server, Settings, StartError};
+use steersman_apiserver::{EncryptionKeys, Identity, Options, SavedSnapshot, Server, StartError};
 
 async fn start(folder: &Path, keys: EncryptionKeys) -> Result<Server, StartError> {
-    Server::start(Options {
-        settings: Settings::default(),
-        data_folder: folder.to_owned(),
-        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        names: Vec::new(),
-        limits: Default::default(),
-        encryption_keys: keys,
-        audit: None,
-    })
-    .await
+    Server::start(Options { encryption_keys: keys, ..Options::new(folder) }).await
 }
 
 /// The server can't be opened again as long as a client of it lives.

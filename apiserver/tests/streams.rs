@@ -5,7 +5,6 @@ mod common;
 #[path = "common/node.rs"]
 mod node;
 
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use common::{JSON, MERGE_PATCH, begin, get, patch, post, request};
@@ -208,15 +207,7 @@ async fn an_upgrade_that_the_node_refuses_is_refused_in_its_words() {
 }
 
 async fn start(folder: &std::path::Path, settings: Settings) -> (Server, Client) {
-    let options = Options {
-        settings,
-        data_folder: folder.to_owned(),
-        address: (Ipv4Addr::LOCALHOST, 0).into(),
-        names: Vec::new(),
-        limits: Default::default(),
-        encryption_keys: Default::default(),
-        audit: None,
-    };
+    let options = Options { settings, ..Options::new(folder) };
     let server = Server::start(options).await.unwrap();
     let config = Config::from_custom_kubeconfig(server.kubeconfig(), &KubeConfigOptions::default()).await;
     (server, Client::try_from(config.unwrap()).unwrap())

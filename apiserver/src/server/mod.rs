@@ -6,7 +6,7 @@ mod roles;
 mod tls;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +55,21 @@ pub struct Options {
     pub audit: Option<AuditOptions>,
     /// Names and addresses under which clients may reach it, beside the one it listens at and the loopback.
     pub names: Vec<String>,
+}
+
+impl Options {
+    /// A server with this data folder, at a free port of the loopback, and the defaults of everything else.
+    pub fn new(data_folder: impl Into<PathBuf>) -> Self {
+        Self {
+            settings: Settings::default(),
+            data_folder: data_folder.into(),
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            limits: Limits::default(),
+            encryption_keys: EncryptionKeys::default(),
+            audit: None,
+            names: Vec::new(),
+        }
+    }
 }
 
 /// Why a server does not start. Each message is one line.
