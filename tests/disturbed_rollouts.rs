@@ -183,6 +183,7 @@ async fn an_api_server_that_restarts_in_the_middle_of_rollouts_disturbs_none() {
     assert!(all.unfinished(Workloads::FIRST).await > 0, "pods were being made");
     cluster.restart(Duration::from_millis(500)).await;
     all.complete().await;
+    history.catch_up().await;
 
     all.roll().await;
     all.have(Workloads::SECOND, 1).await;

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, Resource};
+use kube_runtime::watcher;
 use kube_runtime::watcher::Event;
-use kube_runtime::{WatchStreamExt, watcher};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use support::until;
 
@@ -58,13 +60,16 @@ impl Record {
 }
 
 async fn record(api: Api<DynamicObject>, seen: Arc<Mutex<BTreeMap<String, ObjectMeta>>>) {
-    let events = watcher(api, watcher::Config::default()).default_backoff();
-    let mut events = std::pin::pin!(events);
+    // It tries again at once: the usual backoff, of up to half a minute, would miss objects that come and go meanwhile.
+    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
     while let Some(event) = events.next().await {
-        // After an error the watcher tries again.
-        if let Ok(Event::Apply(object) | Event::InitApply(object)) = event {
-            let uid = object.metadata.uid.clone().expect("a stored object has a uid");
-            seen.lock().entry(uid).or_insert(object.metadata);
+        match event {
+            Ok(Event::Apply(object) | Event::InitApply(object)) => {
+                let uid = object.metadata.uid.clone().expect("a stored object has a uid");
+                seen.lock().entry(uid).or_insert(object.metadata);
+            }
+            Ok(_) => {}
+            Err(_) => sleep(Duration::from_millis(100)).await,
         }
     }
 }

@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::PostParams;
+use kube_runtime::watcher;
 use kube_runtime::watcher::Event;
-use kube_runtime::{WatchStreamExt, watcher};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::replicas::name_of;
 use super::until;
@@ -106,8 +108,9 @@ impl PodHistory {
         }
     }
 
-    /// Waits until the history includes a pod that it creates for this.
-    async fn catch_up(&self) {
+    /// Waits until the history includes a pod that it creates for this. Pods that come and go before may be missing if the API server
+    /// was away: a test that counts pods waits for this after a restart, before it lets any go.
+    pub async fn catch_up(&self) {
         let barrier = json!({
             "metadata": { "generateName": "barrier-", "labels": { BARRIER: "" } },
             "spec": { "containers": [{ "name": "main", "image": "busybox" }] },
@@ -125,20 +128,28 @@ fn label<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
 }
 
 async fn record(pods: Api<Pod>, changes: Arc<Mutex<Vec<Change>>>) {
-    let events = watcher(pods, watcher::Config::default()).default_backoff();
-    let mut events = std::pin::pin!(events);
+    // It tries again at once: the usual backoff, of up to half a minute, would miss what the manager does once the server is back.
+    let mut events = std::pin::pin!(watcher(pods, watcher::Config::default()));
     let mut listed = Vec::new();
     while let Some(event) = events.next().await {
-        let mut changes = changes.lock();
-        match event {
-            Ok(Event::Apply(pod)) => changes.push(Change::Is(Box::new(pod))),
-            Ok(Event::Delete(pod)) => changes.push(Change::Gone(name_of(&pod))),
-            Ok(Event::Init) => listed.clear(),
-            Ok(Event::InitApply(pod)) => listed.push(pod),
+        let change = match event {
+            Ok(Event::Apply(pod)) => Change::Is(Box::new(pod)),
+            Ok(Event::Delete(pod)) => Change::Gone(name_of(&pod)),
+            Ok(Event::Init) => {
+                listed.clear();
+                continue;
+            }
+            Ok(Event::InitApply(pod)) => {
+                listed.push(pod);
+                continue;
+            }
             // Together: one after the other, they would tell of states that never were.
-            Ok(Event::InitDone) => changes.push(Change::All(std::mem::take(&mut listed))),
-            // The watcher tries again.
-            Err(_) => {}
-        }
+            Ok(Event::InitDone) => Change::All(std::mem::take(&mut listed)),
+            Err(_) => {
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        changes.lock().push(change);
     }
 }
