@@ -196,7 +196,9 @@ impl Ledger {
         self.status.ensure(end.terminal(), ConditionStatus::True, words, now);
         match end {
             End::Success => {
-                self.status.completion_time = Some(now);
+                // The API server refuses a completion before the start. A start in the future is that of a leader before, whose clock
+                // was ahead; upstream's job would not be complete until the clock has reached it.
+                self.status.completion_time = self.status.start_time.max(Some(now));
                 if let Completions::Count(count) | Completions::Indexes(count) =
                     observed.job.wanted.completions
                     && super::size(self.status.succeeded) > count

@@ -23,6 +23,13 @@ fn a_job_is_complete_once_its_pods_are_counted() {
 }
 
 #[test]
+fn a_job_whose_start_lies_ahead_is_complete_at_its_start() {
+    let ahead = Time::from_seconds(now().seconds() + 60);
+    let lines = told(job().with([pod("a").succeeded()]).status(|status| status.start_time = Some(ahead)));
+    assert!(lines[2].starts_with("write completionTime=1970-01-01T00:17:40Z Complete=True"), "{lines:?}");
+}
+
+#[test]
 fn a_job_that_wants_any_success_waits_for_the_pods_that_run() {
     let any = || job().parallel(3).completions(Completions::Any);
     let observed = any().with([pod("a").succeeded(), pod("b")]).settled();
