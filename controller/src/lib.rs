@@ -18,6 +18,7 @@ pub mod context;
 pub mod controller;
 pub mod debug;
 pub mod feature_gates;
+pub mod leading;
 pub mod options;
 pub mod own_writes;
 pub mod plan;

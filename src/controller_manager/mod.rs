@@ -20,6 +20,7 @@ use steersman_controller::children::FirstLooks;
 use steersman_controller::context::{Clock, ControllerContext};
 use steersman_controller::debug::DebugPages;
 use steersman_controller::feature_gates::FeatureGates;
+use steersman_controller::leading::Leadership;
 use steersman_controller::options::OptionSet;
 use steersman_controller::registry::{self, Selection};
 use steersman_controller::runner::{self, Controllers, ShutdownTimeout, Timing};
@@ -40,12 +41,10 @@ use crate::signals::Signals;
 use crate::version;
 
 mod checks;
-mod leading;
 mod report;
 mod secure_port;
 mod troubles;
 
-use leading::Leadership;
 pub(crate) use secure_port::Error as SecurePortError;
 use secure_port::Port;
 

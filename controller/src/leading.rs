@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use steersman_client::leader_election::Elector;
-use steersman_controller::runner::{Controllers, ShutdownTimeout, Timing};
 use steersman_informer::SharedInformerFactory;
 use tokio::select;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use crate::runner::{Controllers, ShutdownTimeout, Timing};
+
 /// Runs the controllers while this process leads, and keeps them standing by while it does not. A lost lease ends a term,
 /// but never the process.
-pub(crate) struct Leadership {
+pub struct Leadership {
     /// `None` without leader election: then the controllers always run.
     elector: Option<Elector>,
     /// The wait after a term before the process tries to acquire the lease again.
@@ -23,7 +24,7 @@ pub(crate) struct Leadership {
 
 impl Leadership {
     /// Creates the loop without starting it.
-    pub(crate) fn new(
+    pub fn new(
         elector: Option<Elector>,
         pause: Duration,
         controllers: Controllers,
@@ -37,7 +38,7 @@ impl Leadership {
     ///
     /// # Errors
     /// If the syncs did not end within the shutdown timeout after `stop`.
-    pub(crate) async fn run(&self, stop: &CancellationToken) -> Result<(), ShutdownTimeout> {
+    pub async fn run(&self, stop: &CancellationToken) -> Result<(), ShutdownTimeout> {
         let Some(elector) = &self.elector else { return self.controllers.run(stop, self.timing).await };
         loop {
             let acquired = CancellationToken::new();
