@@ -7,6 +7,8 @@
 
 #[path = "standalone/claims.rs"]
 mod claims;
+#[path = "standalone/linearizability.rs"]
+mod linearizability;
 #[path = "standalone/snapshots.rs"]
 mod snapshots;
 #[path = "standalone/usage.rs"]
@@ -103,10 +105,13 @@ fn command(data: &Path) -> Command {
     command
 }
 
-async fn client(data: &Path) -> kube::Client {
+async fn config(data: &Path) -> kube::Config {
     let kubeconfig = Kubeconfig::read_from(data.join("kubeconfig")).unwrap();
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    kube::Client::try_from(config.unwrap()).unwrap()
+    kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
+}
+
+async fn client(data: &Path) -> kube::Client {
+    kube::Client::try_from(config(data).await).unwrap()
 }
 
 /// The Job of the README.

@@ -72,6 +72,8 @@ mod discovery;
 mod faults;
 mod field;
 mod in_memory;
+#[cfg(test)]
+mod linearizability;
 mod managed_fields;
 mod meta;
 mod monitoring;

@@ -23,6 +23,8 @@
 //! [`Store::settled`]: super::Store::settled
 
 mod database;
+#[cfg(test)]
+mod disk;
 mod error;
 mod folder;
 mod seal;
@@ -41,6 +43,8 @@ use tokio::time::Instant;
 
 pub(crate) use self::database::Loaded;
 use self::database::{FORMAT, check_format, load};
+#[cfg(test)]
+pub(crate) use self::disk::TestDisk;
 pub use self::error::OpenError;
 pub use self::seal::{EncryptionKeys, KeyFileError};
 use self::volume::{FOR_DELETES, Folder, Volume, is_full};

@@ -24,6 +24,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub(crate) use cursor::Cursor;
+#[cfg(test)]
+pub(crate) use journal::TestDisk;
 pub use journal::{EncryptionKeys, KeyFileError, OpenError};
 pub(crate) use journal::{Journal, Loaded};
 pub(crate) use object::{Form, Object, View};

@@ -1,18 +1,16 @@
 //! Power is cut at any moment, and what the disk then holds is opened again. Disks fill up.
 
-mod disk;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use disk::{Disk, Mounted};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::database::{FACT_FORMAT, FACTS, prepare};
+use super::database::{FACT_FORMAT, FACTS};
+use super::disk::TestDisk;
 use super::folder::UNFINISHED;
 use super::*;
 use crate::registry::{Resource, Resources};
@@ -65,19 +63,6 @@ fn key(n: u8) -> ObjectKey {
     ObjectKey::new("default", format!("k{n}"))
 }
 
-/// A disk with the file of a new folder.
-fn new_file() -> Vec<u8> {
-    let disk = Disk::new(Vec::new(), usize::MAX);
-    let database = Database::builder().create_with_backend(Mounted(Arc::clone(&disk))).unwrap();
-    prepare(&database).unwrap();
-    drop(database);
-    disk.after_the_crash(0)
-}
-
-fn open(disk: &Arc<Disk>) -> Result<(Journal, Loaded), OpenError> {
-    Journal::on(Box::new(Mounted(Arc::clone(disk))), Path::new("/data"), EncryptionKeys::default())
-}
-
 fn found(loaded: &Loaded) -> State {
     let read = |(_, key, bytes): &(TableId, ObjectKey, Bytes)| {
         let value: Value = serde_json::from_slice(bytes).unwrap();
@@ -108,7 +93,7 @@ impl Known {
     }
 
     /// Does what a life does. Nothing that it is told is to be taken back.
-    fn live(&mut self, life: &Life, disk: &Arc<Disk>, store: &Arc<Store>) {
+    fn live(&mut self, life: &Life, disk: &Arc<TestDisk>, store: &Arc<Store>) {
         let maps = maps();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut cursor = store.follow(&maps.table, store.revision());
@@ -154,10 +139,10 @@ proptest! {
     fn a_crash_leaves_the_state_of_one_version_and_none_that_somebody_was_told_of_is_lost(lives in lives()) {
         let maps = maps();
         let mut known = Known { states: BTreeMap::from([(0, State::new())]), safe: 0, heard: 0 };
-        let mut image = new_file();
+        let mut image = TestDisk::new_file();
         for life in &lives {
-            let disk = Disk::new(image, life.power);
-            match open(&disk) {
+            let disk = TestDisk::new(image, life.power);
+            match disk.open() {
                 Err(error) => prop_assert!(disk.is_dead(), "{}", error),
                 Ok((journal, loaded)) => {
                     known.hold(&loaded);
@@ -173,7 +158,7 @@ proptest! {
             }
             image = disk.after_the_crash(life.chance);
         }
-        let (_, loaded) = open(&Disk::new(image, usize::MAX)).unwrap();
+        let (_, loaded) = TestDisk::new(image, usize::MAX).open().unwrap();
         known.hold(&loaded);
     }
 }
@@ -263,8 +248,8 @@ struct Kept {
 }
 
 impl Kept {
-    fn on(disk: &Arc<Disk>) -> Self {
-        let (journal, loaded) = open(disk).unwrap();
+    fn on(disk: &Arc<TestDisk>) -> Self {
+        let (journal, loaded) = disk.open().unwrap();
         let (store, maps) = (Arc::new(Store::from_revision(100, loaded.revision)), maps());
         for (_, key, bytes) in loaded.objects {
             store.restore(&maps, key, bytes).unwrap();
@@ -330,7 +315,7 @@ fn map(letter: &str) -> Value {
 
 #[test]
 fn a_full_disk_takes_no_growth_but_deletes_which_make_space_again() {
-    let disk = Disk::of_blocks(new_file(), 2048);
+    let disk = TestDisk::of_blocks(TestDisk::new_file(), 2048);
     let kept = Kept::on(&disk);
     let made = kept.fill_up();
     disk.fill();
@@ -349,13 +334,13 @@ fn a_full_disk_takes_no_growth_but_deletes_which_make_space_again() {
     }
     kept.wait_for_space(made);
     drop(kept);
-    let (_, loaded) = open(&disk).unwrap();
+    let (_, loaded) = disk.open().unwrap();
     assert_eq!(loaded.objects.len(), 1);
 }
 
 #[test]
 fn a_disk_that_somebody_else_filled_takes_everything_again_once_it_has_space() {
-    let disk = Disk::of_blocks(new_file(), 2048);
+    let disk = TestDisk::of_blocks(TestDisk::new_file(), 2048);
     let kept = Kept::on(&disk);
     disk.fill();
     let made = kept.fill_up();
@@ -366,7 +351,7 @@ fn a_disk_that_somebody_else_filled_takes_everything_again_once_it_has_space() {
 /// More than the reserve has space for is on its way when the disk fills up.
 #[test]
 fn writes_that_find_no_space_are_undone_and_deletes_go_on() {
-    let disk = Disk::of_blocks(new_file(), 2048);
+    let disk = TestDisk::of_blocks(TestDisk::new_file(), 2048);
     let kept = Kept::on(&disk);
     for n in 0..10 {
         kept.create(n).unwrap();

@@ -1,15 +1,18 @@
-//! A disk in memory that loses what a disk may lose, and that may be full.
+//! A disk in memory that loses what a disk may lose, that may be full, and that may fail.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::mem;
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use redb::{Database, DatabaseError, StorageBackend};
+use rustix::io::Errno;
 
-use super::super::CACHE;
-use super::super::volume::Volume;
+use super::database::{Loaded, prepare};
+use super::volume::Volume;
+use super::{CACHE, EncryptionKeys, Journal, OpenError};
 
 /// What is written at once, or not at all.
 const SECTOR: usize = 512;
@@ -21,11 +24,11 @@ const PART: usize = 16;
 
 /// A file on a disk whose power is cut, after so many operations or when asked to. From then on everything fails.
 #[derive(Debug)]
-pub(super) struct Disk(Mutex<File>);
+pub(crate) struct TestDisk(Mutex<File>);
 
 /// The disk as a journal and its database use it.
 #[derive(Debug)]
-pub(super) struct Mounted(pub(super) Arc<Disk>);
+struct Mounted(Arc<TestDisk>);
 
 #[derive(Debug)]
 struct File {
@@ -37,6 +40,8 @@ struct File {
     pending: Vec<Operation>,
     /// How many operations are still carried out; zero once the power is cut.
     power: usize,
+    /// How many operations are carried out before one fails; `None` if none is to fail.
+    sound: Option<usize>,
     /// How many blocks the disk has.
     blocks: usize,
     /// How many of them somebody else has.
@@ -81,50 +86,82 @@ impl Operation {
     }
 }
 
-impl Disk {
+impl TestDisk {
     /// One with this file, and power for so many operations.
-    pub(super) fn new(file: Vec<u8>, power: usize) -> Arc<Self> {
+    pub(crate) fn new(file: Vec<u8>, power: usize) -> Arc<Self> {
         let written = (0..file.len().div_ceil(BLOCK)).collect();
-        let (pending, blocks, others, reserved) = (Vec::new(), usize::MAX, 0, 0);
-        let file =
-            File { now: file.clone(), synced: file, pending, power, blocks, others, reserved, written };
+        let (pending, sound, blocks, others, reserved) = (Vec::new(), None, usize::MAX, 0, 0);
+        let file = File {
+            now: file.clone(),
+            synced: file,
+            pending,
+            power,
+            sound,
+            blocks,
+            others,
+            reserved,
+            written,
+        };
         Arc::new(Self(Mutex::new(file)))
     }
 
+    /// A file as the journal makes it for a new folder.
+    pub(crate) fn new_file() -> Vec<u8> {
+        let disk = Self::new(Vec::new(), usize::MAX);
+        let database = Database::builder().create_with_backend(Mounted(Arc::clone(&disk)));
+        let database = database.expect("a sound disk takes a database");
+        prepare(&database).expect("a sound disk takes a database");
+        drop(database);
+        disk.after_the_crash(0)
+    }
+
+    /// Opens the journal on this disk.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub(crate) fn open(self: &Arc<Self>) -> Result<(Journal, Loaded), OpenError> {
+        Journal::on(Box::new(Mounted(Arc::clone(self))), Path::new("/data"), EncryptionKeys::default())
+    }
+
     /// One with this file, and so many blocks of 4 KiB. Its power is never cut.
-    pub(super) fn of_blocks(file: Vec<u8>, blocks: usize) -> Arc<Self> {
+    pub(crate) fn of_blocks(file: Vec<u8>, blocks: usize) -> Arc<Self> {
         let disk = Self::new(file, usize::MAX);
         disk.0.lock().blocks = blocks;
         disk
     }
 
     /// Keeps all users of the disk waiting for as long as the guard lives.
-    pub(super) fn hold(&self) -> impl Drop {
+    pub(crate) fn hold(&self) -> impl Drop {
         self.0.lock()
     }
 
     /// Somebody else takes all that is left.
-    pub(super) fn fill(&self) {
+    pub(crate) fn fill(&self) {
         let mut file = self.0.lock();
         file.others += file.free();
     }
 
     /// Somebody else gives back what it took.
-    pub(super) fn empty(&self) {
+    pub(crate) fn empty(&self) {
         self.0.lock().others = 0;
     }
 
-    pub(super) fn cut(&self) {
+    /// One operation fails, after so many others. The disk goes on after it.
+    pub(crate) fn fail_after(&self, operations: usize) {
+        self.0.lock().sound = Some(operations);
+    }
+
+    pub(crate) fn cut(&self) {
         self.0.lock().power = 0;
     }
 
-    pub(super) fn is_dead(&self) -> bool {
+    pub(crate) fn is_dead(&self) -> bool {
         self.0.lock().power == 0
     }
 
     /// What is there when the power is back: all that was synced, and by chance parts of what was not, in any order but
     /// that of operations on one place. To be called once.
-    pub(super) fn after_the_crash(&self, mut chance: u64) -> Vec<u8> {
+    pub(crate) fn after_the_crash(&self, mut chance: u64) -> Vec<u8> {
         let mut file = self.0.lock();
         let mut image = mem::take(&mut file.synced);
         // Of a crash in which nothing, or everything, came through there are as many as of others.
@@ -152,12 +189,17 @@ fn next(seed: u64) -> u64 {
 }
 
 impl File {
-    /// Whether there is power for one more operation.
+    /// Whether there is power for one more operation, and it does not fail.
     fn spend(&mut self) -> io::Result<()> {
         if self.power == 0 {
             return Err(io::Error::other("the power is cut"));
         }
         self.power -= 1;
+        if self.sound == Some(0) {
+            self.sound = None;
+            return Err(Errno::IO.into());
+        }
+        self.sound = self.sound.map(|sound| sound - 1);
         Ok(())
     }
 
