@@ -1,0 +1,120 @@
+//! What must hold at every moment, and the story of how it came to be otherwise.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use http::Method;
+use http::request::Parts;
+use parking_lot::Mutex;
+use serde_json::Value;
+use steersman_api::{GroupVersionResource, ObjectKey};
+use steersman_apiserver::TestServer;
+use tokio::time::Instant;
+
+use crate::process::LEASE;
+
+/// Watches over a run.
+pub(crate) struct Invariants {
+    server: Arc<TestServer>,
+    began: Instant,
+    story: Mutex<Vec<String>>,
+    broken: Mutex<Vec<String>>,
+    pods: Mutex<Pods>,
+}
+
+/// The pods of Indexed Jobs.
+#[derive(Default)]
+struct Pods {
+    /// Those that are neither being deleted nor finished, by their uids.
+    active: BTreeMap<String, Index>,
+    succeeded: BTreeMap<Index, BTreeSet<String>>,
+}
+
+/// The Job's uid, and the index.
+type Index = (String, String);
+
+impl Invariants {
+    pub(crate) fn new(server: Arc<TestServer>) -> Self {
+        Self {
+            server,
+            began: Instant::now(),
+            story: Mutex::default(),
+            broken: Mutex::default(),
+            pods: Mutex::default(),
+        }
+    }
+
+    /// Tells what happens, for the story.
+    pub(crate) fn tell(&self, what: impl std::fmt::Display) {
+        self.story.lock().push(format!("{:>8.3} s  {what}", self.began.elapsed().as_secs_f64()));
+    }
+
+    fn break_with(&self, what: impl std::fmt::Display) {
+        self.tell(format_args!("BROKEN: {what}"));
+        self.broken.lock().push(what.to_string());
+    }
+
+    /// What was broken.
+    pub(crate) fn broken(&self) -> Vec<String> {
+        self.broken.lock().clone()
+    }
+
+    /// All that happened, a line each.
+    pub(crate) fn story(&self) -> String {
+        self.story.lock().iter().fold(String::new(), |mut text, line| {
+            let _ = writeln!(text, "{line}");
+            text
+        })
+    }
+
+    /// A lease or an event may be written by everybody; everything else by nobody while somebody else leads.
+    pub(crate) fn check_write(&self, process: &str, request: &Parts) {
+        let path = request.uri.path();
+        let is_free =
+            ["/leases", "/events", "/serviceaccounts/", "/subjectaccessreviews", "/selfsubjectaccessreviews"];
+        if matches!(request.method, Method::GET | Method::HEAD)
+            || is_free.iter().any(|part| path.contains(part))
+        {
+            return;
+        }
+        let lease = GroupVersionResource::new("coordination.k8s.io", "v1", "leases");
+        let lease = self.server.peek(&lease, &ObjectKey::new(LEASE.0, LEASE.1)).unwrap_or_default();
+        let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+        if holder != process && !holder.is_empty() {
+            self.break_with(format_args!("{process} writes while {holder} leads: {} {path}", request.method));
+        }
+    }
+
+    /// No index runs twice at the same time, and none succeeds twice.
+    pub(crate) fn see_pod(&self, pod: &Value, exists: bool) {
+        let meta = &pod["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let Some(number) = meta["annotations"]["batch.kubernetes.io/job-completion-index"].as_str() else {
+            return;
+        };
+        let (name, uid) = (text(&meta["name"]), text(&meta["uid"]));
+        let index = (text(&meta["ownerReferences"][0]["uid"]), number.to_owned());
+        let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+        let has_ended = matches!(phase, "Succeeded" | "Failed");
+        let mut pods = self.pods.lock();
+        if phase == "Succeeded" {
+            let succeeded = pods.succeeded.entry(index.clone()).or_default();
+            if succeeded.insert(uid.clone()) && succeeded.len() > 1 {
+                self.break_with(format_args!("index {number} succeeds once more, in {name}"));
+            }
+        }
+        if !exists || has_ended || !meta["deletionTimestamp"].is_null() {
+            pods.active.remove(&uid);
+            return;
+        }
+        if pods.active.insert(uid, index.clone()).is_none() {
+            let running = pods.active.values().filter(|other| **other == index).count();
+            if running > 1 {
+                self.break_with(format_args!(
+                    "index {number} runs {running} times at once, in {name} as well"
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! A cluster on one thread, with the faults of a seed: an API server, two controller managers that compete for a Lease, nodes, and
+//! users who change their minds. Time is paused: it jumps to the next moment at which something is to happen.
+//!
+//! Meanwhile the network delays, loses and doubles requests, holds them, and breaks connections; managers are killed and started;
+//! the API server is away; wall clocks jump; nodes fall silent. At every moment nobody writes who does not lead, and no index of a
+//! Job runs twice. When the faults have ended, users get what they want, the caches of each manager equal the server, and a
+//! namespace goes with all that is in it.
+//!
+//! A seed decides on the faults and on what users and nodes do. Within that, the order in which tasks run and the names that are
+//! generated differ from run to run. A run that fails prints its story.
+
+mod invariants;
+mod network;
+mod nodes;
+mod process;
+mod users;
+mod world;
+
+pub use world::{Summary, run};
