@@ -60,7 +60,7 @@ impl Record {
 }
 
 async fn record(api: Api<DynamicObject>, seen: Arc<Mutex<BTreeMap<String, ObjectMeta>>>) {
-    // It tries again at once: the usual backoff, of up to half a minute, would miss objects that come and go meanwhile.
+    // It tries again every 100 ms: the usual backoff, of up to half a minute, would miss objects that come and go meanwhile.
     let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
     while let Some(event) = events.next().await {
         match event {

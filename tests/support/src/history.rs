@@ -128,7 +128,7 @@ fn label<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
 }
 
 async fn record(pods: Api<Pod>, changes: Arc<Mutex<Vec<Change>>>) {
-    // It tries again at once: the usual backoff, of up to half a minute, would miss what the manager does once the server is back.
+    // It tries again every 100 ms: the usual backoff, of up to half a minute, would miss what the manager does once the server is back.
     let mut events = std::pin::pin!(watcher(pods, watcher::Config::default()));
     let mut listed = Vec::new();
     while let Some(event) = events.next().await {
