@@ -19,6 +19,9 @@ seconds=${1:-10}
 shift || true
 [ $# -gt 0 ] || set -- certificates heads body half-requests
 read -ra servers <<<"${SERVERS:-steersman kubernetes}"
+for who in "${servers[@]}"; do
+  case $who in steersman | kubernetes) ;; *) echo "$0: SERVERS: neither steersman nor kubernetes: $who" >&2; exit 2 ;; esac
+done
 
 STEERSMAN=${STEERSMAN:-$(build bin steersman)}
 ATTACKS=${ATTACKS:-$(build bin steersman-attacks steersman-attacks)}
@@ -51,7 +54,7 @@ answering() {
 attack() {
   local who=$1 name=$2 port=$3 path=$4
   shift 4
-  settle "$server" 8
+  settle "$server" 8 || say "$name: $who is not at rest"
   printf '\n== %s: %s\n' "$name" "$who"
   "$ATTACKS" --address "127.0.0.1:$port" --pid "$server" --path "$path" --seconds "$seconds" "$@" || true
 }
@@ -74,21 +77,21 @@ node() { # node WHO ATTACK ARGUMENTS...
 }
 
 api_server() { # api_server WHO ATTACK ARGUMENTS...
-  local who=$1 name=$2 port token kubectl=$KUBEBUILDER_ASSETS/kubectl
+  local who=$1 name=$2 port token kubectl=("$KUBEBUILDER_ASSETS/kubectl")
   shift 2
   if [ "$who" = steersman ]; then
     port=$(free_port)
     start "$name" "$STEERSMAN" standalone --data-dir "$state/data" --https-address "127.0.0.1:$port" --controllers=
     answering "https://127.0.0.1:$port/livez"
-    token=$("$kubectl" --kubeconfig "$state/data/kubeconfig" create token default)
+    kubectl+=(--kubeconfig "$state/data/kubeconfig")
   else
     control_plane "to be attacked"
     server=$(<"$state/cluster/kube-apiserver.pid")
     port=$(sed -n 's|.*server: "https://127.0.0.1:\([0-9]*\)".*|\1|p' "$KUBECONFIG")
-    # No controller makes it here.
-    "$kubectl" create serviceaccount default >/dev/null
-    token=$("$kubectl" create token default)
   fi
+  # No controller makes it here.
+  "${kubectl[@]}" create serviceaccount default >/dev/null
+  token=$("${kubectl[@]}" create token default)
   attack "$who" "$name" "$port" /livez "$@" --authorization "Bearer $token"
   if [ "$who" = steersman ]; then stop "$server"; else CLUSTER_DIR=$state/cluster "$shared/cluster/cluster.sh" down; fi
 }
@@ -100,10 +103,10 @@ manager() { # manager WHO ATTACK ARGUMENTS...
   port=$(free_port)
   case $who in
     steersman) program=("$STEERSMAN" controller-manager) ;;
-    *) program=("$KUBEBUILDER_ASSETS/kube-controller-manager" --leader-elect=false) ;;
+    *) program=("$KUBEBUILDER_ASSETS/kube-controller-manager") ;;
   esac
   # As many descriptors as most services get.
-  start "$name-$who" bash -c 'ulimit -n 1024 && exec "$@"' - "${program[@]}" --kubeconfig "$KUBECONFIG" \
+  start "$name-$who" bash -c 'ulimit -n 1024 && exec "$@"' - "${program[@]}" --kubeconfig "$KUBECONFIG" --leader-elect=false \
     --authentication-kubeconfig "$KUBECONFIG" --authorization-kubeconfig "$KUBECONFIG" --secure-port "$port" \
     --cert-dir "$state/$name-$who"
   answering "https://127.0.0.1:$port/healthz"

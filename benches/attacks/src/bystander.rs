@@ -7,6 +7,8 @@ use http::Request;
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::connect::Target;
@@ -17,7 +19,7 @@ const PACE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Gets one path again and again, each time on a new connection.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Bystander {
     target: Target,
     path: String,
@@ -44,6 +46,19 @@ impl Seen {
 impl Bystander {
     pub(crate) fn new(target: Target, path: String) -> Self {
         Self { target, path }
+    }
+
+    /// Asks for so long, one request at a time, on a thread of its own.
+    pub(crate) async fn watch_apart(&self, length: Duration) -> Seen {
+        let (seen, sees) = oneshot::channel();
+        let this = self.clone();
+        let thread = std::thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            let _ = runtime.map(|runtime| seen.send(runtime.block_on(this.watch(length))));
+        });
+        let seen = sees.await.unwrap_or_default();
+        let _ = thread.join();
+        seen
     }
 
     /// Asks for so long, one request at a time.
