@@ -2,7 +2,7 @@
 //! must explain all that they are told, over all lives of the server.
 //!
 //! `LINEARIZABILITY_SEEDS` is how many programs of faults are run (12), `LINEARIZABILITY_SEED` the first one (1). A seed decides on
-//! the faults and on what clients do; in which order the threads do it is up to the machine.
+//! the faults, and mostly on what clients do; in which order the threads do it, and so what they see, is up to the machine.
 
 #![allow(
     clippy::print_stdout,
@@ -35,11 +35,11 @@ use crate::store::TestDisk;
 
 /// How many clients call at the same time.
 const CLIENTS: usize = 4;
-/// How many lives a server has, without the last one, in which nothing fails.
+/// How many lives a server has, without the last one, in which its disk does not fail.
 const LIVES: u64 = 3;
 
 /// What becomes of the disk in one life.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DiskFault {
     /// The power is cut after so many operations.
     Cut(usize),
@@ -59,7 +59,7 @@ struct Life {
 }
 
 impl Life {
-    /// Starts a server on what the disk held; `None` if it can't be opened, since it fails at once.
+    /// Starts a server on what the disk held. If the disk fails at once, returns what it holds then.
     fn start(
         mut random: StdRng,
         image: Vec<u8>,
@@ -117,35 +117,43 @@ impl Life {
         large.shutdown().await;
     }
 
-    /// Breaks connections now and then until the server fails, or it is time for the power to be cut.
-    async fn go_on(&mut self) {
-        let lasts = match self.fault {
-            // It takes a second until the server looks for space again.
-            DiskFault::Full => Duration::from_millis(1600),
-            _ => Duration::from_millis(self.random.random_range(20..200)),
-        };
-        let began = Instant::now();
-        let faults = self.server.faults().clone();
-        while began.elapsed() < lasts {
+    /// Breaks connections now and then until the server fails, or clients have made enough calls for this life. Then it cuts the
+    /// power.
+    async fn go_on(&mut self, history: &History) {
+        let (began, first) = (Instant::now(), history.calls());
+        // It takes a second until the server looks for space again.
+        let least = if self.fault == DiskFault::Full { Duration::from_millis(1600) } else { Duration::ZERO };
+        let enough = first + self.random.random_range(40..400);
+        while began.elapsed() < least || history.calls() < enough {
+            assert!(began.elapsed() < Duration::from_secs(60), "clients make too few calls");
             let pause = sleep(Duration::from_millis(self.random.random_range(1..20)));
             tokio::select! {
                 () = pause => {}
                 _ = self.server.store().failed() => break,
             }
-            match self.random.random_range(0..6) {
-                0 => faults.fail(2, Calls::all(), Failure::Reset),
-                1 => faults.fail(2, Calls::all(), Failure::ResetAfterwards),
-                2 => faults.fail(1, Calls::all(), Failure::TimeoutAfterwards),
-                3 => faults.cut_watches(Calls::all()),
-                _ => {}
-            }
+            self.break_connections();
             match self.fault {
-                DiskFault::Full if began.elapsed() < lasts / 4 => self.fill_up().await,
+                DiskFault::Full if began.elapsed() < least / 4 => self.fill_up().await,
                 DiskFault::Full => self.disk.empty(),
                 _ => {}
             }
         }
         self.disk.cut();
+    }
+
+    /// Breaks some connections by chance, unless there were no calls yet since it did so.
+    fn break_connections(&mut self) {
+        let faults = self.server.faults();
+        if faults.pending() > 0 {
+            return;
+        }
+        match self.random.random_range(0..6) {
+            0 => faults.fail(2, Calls::all(), Failure::Reset),
+            1 => faults.fail(2, Calls::all(), Failure::ResetAfterwards),
+            2 => faults.fail(1, Calls::all(), Failure::TimeoutAfterwards),
+            3 => faults.cut_watches(Calls::all()),
+            _ => {}
+        }
     }
 }
 
@@ -154,10 +162,7 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 /// Runs one program of faults.
-///
-/// # Panics
-/// No order explains what the clients were told.
-async fn run(seed: u64, signer: &KeyPair) -> Summary {
+async fn run(seed: u64, signer: &KeyPair) -> Arc<History> {
     let history = Arc::new(History::default());
     let mut random = StdRng::seed_from_u64(seed);
     let mut image = TestDisk::new_file();
@@ -179,11 +184,11 @@ async fn run(seed: u64, signer: &KeyPair) -> Summary {
         };
         let client = started.client();
         let (disk, server) = (Arc::clone(&started.disk), started.server.clone());
-        live(&client, &history, CLIENTS, random.random(), started.go_on()).await;
+        live(&client, &history, CLIENTS, random.random(), started.go_on(&history)).await;
         server.stop();
         image = disk.after_the_crash(random.random());
     }
-    history.verify().unwrap_or_else(|why| panic!("LINEARIZABILITY_SEED={seed}: {why}"))
+    history
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -192,10 +197,11 @@ async fn one_order_explains_what_clients_are_told_whatever_becomes_of_disk_and_c
     let (first, seeds) = (number("LINEARIZABILITY_SEED", 1), number("LINEARIZABILITY_SEEDS", 12));
     let mut all = Summary::default();
     for seed in first..first + seeds {
-        let run = timeout(Duration::from_secs(120), run(seed, &signer)).await;
-        all += run.unwrap_or_else(|_| panic!("LINEARIZABILITY_SEED={seed}: it does not end"));
+        let history = timeout(Duration::from_secs(300), run(seed, &signer)).await;
+        let history = history.unwrap_or_else(|_| panic!("LINEARIZABILITY_SEED={seed}: it does not end"));
+        all += history.verify().unwrap_or_else(|why| panic!("LINEARIZABILITY_SEED={seed}: {why}"));
     }
     println!("{all:?}");
-    let enough = all.calls as u64 > 500 * seeds && all.events as u64 > 100 * seeds;
-    assert!(enough, "clients did too little to show anything: {all:?}");
+    // Some servers fail at once.
+    assert!(all.calls as u64 > 100 * seeds && all.events > 0, "clients did too little: {all:?}");
 }

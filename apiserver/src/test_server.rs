@@ -281,6 +281,16 @@ impl TestServer {
         }
     }
 
+    /// Stops serving as [`stop`](Self::stop) does, but keeps the port, at which nobody is answered until [`resume`](Self::resume).
+    pub fn suspend(&self) {
+        self.server.stop();
+    }
+
+    /// Serves again after [`suspend`](Self::suspend), with all objects and their history.
+    pub fn resume(&self) {
+        self.server.restart();
+    }
+
     /// Serves again after [`stop`](Self::stop), at the same port, with all objects and their history.
     ///
     /// # Errors

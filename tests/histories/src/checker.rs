@@ -14,7 +14,7 @@ pub struct Call<A> {
     pub began: u64,
     /// A moment after which it can't have taken effect any more.
     pub ended: u64,
-    /// Whether it took effect. If not, it may have, or not.
+    /// Whether it is known that the call took effect.
     pub is_certain: bool,
     /// What it does, and what it was answered.
     pub act: A,
@@ -51,8 +51,8 @@ struct Done {
     beyond: Vec<usize>,
 }
 
-/// What orders with the same certain calls behind them have led to: a state, and the open calls that took effect on the way. If the
-/// calls of one set are among those of another, the other is of no use: it leads nowhere where the one does not.
+/// What orders with the same certain calls behind them have led to: a state, and the ways there, each of which is the open calls
+/// that took effect in it. A way that used more open calls can reach nothing that a way with fewer of them can't, and is dropped.
 type Level<S> = HashMap<(Done, S), Vec<Vec<usize>>>;
 
 struct Search<'a, M: Model> {
@@ -66,7 +66,7 @@ struct Search<'a, M: Model> {
 /// Looks for an order of the calls in which each takes effect between its beginning and its end, and is answered as the model says.
 ///
 /// # Errors
-/// There is none.
+/// No order explains the answers.
 pub fn linearize<M: Model>(first: M::State, calls: &[Call<M::Act>]) -> Result<(), Stuck<M::State>> {
     let places = |certain: bool| {
         let mut places: Vec<usize> =
@@ -88,8 +88,13 @@ impl<M: Model> Search<'_, M> {
                 for place in self.candidates(done) {
                     let call = &self.calls[self.certain[place]];
                     let Some(after) = M::after(state, &call.act) else { continue };
+                    let done = done.with(place);
+                    let latest = self.latest_begin(&done);
                     for way in ways {
-                        insert(&mut next, (done.with(place), after.clone()), way.clone());
+                        // No open call that had ended before can take effect any more, whether it did on this way or not.
+                        let may = |place: &usize| self.calls[self.open[*place]].ended > latest;
+                        let way = way.iter().copied().filter(may).collect();
+                        insert(&mut next, (done.clone(), after.clone()), way);
                     }
                 }
             }
@@ -133,25 +138,28 @@ impl<M: Model> Search<'_, M> {
         }
     }
 
-    /// The open calls that may take effect next: those that began before any certain one that is still to come had ended, and had
-    /// not ended before any that took effect began.
+    /// When the last of the certain calls that are behind began; zero if there is none.
+    fn latest_begin(&self, done: &Done) -> u64 {
+        let last = done.beyond.last().copied().or(done.prefix.checked_sub(1));
+        last.map_or(0, |place| self.calls[self.certain[place]].began)
+    }
+
+    /// The open calls that may take effect next. An open call A may not if a certain call that is still to come ended before A began,
+    /// or if A ended before a call began that is behind.
     fn open_candidates<'b>(&'b self, done: &Done, way: &'b [usize]) -> impl Iterator<Item = usize> + 'b {
         let to_come =
             (done.prefix..self.certain.len()).filter(|place| done.beyond.binary_search(place).is_err());
-        // Those that began later end later than the first of them begins.
-        let earliest_end = self.candidates_end(to_come);
-        let last_certain = done.beyond.last().copied().or(done.prefix.checked_sub(1));
-        let begins = last_certain.map(|place| self.calls[self.certain[place]].began);
-        let latest_begin =
-            begins.max(way.last().map(|place| self.calls[self.open[*place]].began)).unwrap_or(0);
+        let earliest_end = self.earliest_end(to_come);
+        let latest_open = way.last().map_or(0, |place| self.calls[self.open[*place]].began);
+        let latest_begin = self.latest_begin(done).max(latest_open);
         (0..self.open.len()).filter(move |place| {
             let call = &self.calls[self.open[*place]];
             call.began < earliest_end && call.ended > latest_begin && way.binary_search(place).is_err()
         })
     }
 
-    /// When the first of these certain calls ended.
-    fn candidates_end(&self, to_come: impl Iterator<Item = usize>) -> u64 {
+    /// When the first of these certain calls ended. They are in the order of their beginnings.
+    fn earliest_end(&self, to_come: impl Iterator<Item = usize>) -> u64 {
         let mut end = u64::MAX;
         for place in to_come {
             let call = &self.calls[self.certain[place]];

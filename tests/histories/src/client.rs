@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::history::{History, KEYS, Recorded, Seen, States};
 use crate::register::{Act, Outcome};
 
-/// One that calls the server, a call after the other. What it does is up to a seed; what comes of it is up to the others as well.
+/// One that calls the server, a call after the other. What it does is up to a seed and to what it has seen.
 pub struct Client {
     number: usize,
     api: Api<ConfigMap>,
@@ -23,6 +23,9 @@ pub struct Client {
     /// What it saw last of each object.
     seen: [Option<Seen>; KEYS],
 }
+
+/// How long a call may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a replacement is asked for.
 #[derive(Clone, Copy)]
@@ -50,10 +53,10 @@ impl Client {
     ///
     /// Returns whether there was an answer.
     pub async fn call(&mut self) -> bool {
-        let patience = match self.random.random_ratio(1, 24) {
+        let is_impatient = self.random.random_ratio(1, 24);
+        let patience = match is_impatient {
             true => Duration::from_micros(self.random.random_range(0..2000)),
-            // The server is never that late.
-            false => Duration::from_secs(60),
+            false => PATIENCE,
         };
         if self.random.random_ratio(1, 8) {
             return self.list(patience).await;
@@ -65,7 +68,10 @@ impl Client {
         let (outcome, seen) = match answer {
             Ok(Answer::Known(outcome, seen)) => (outcome, seen),
             Ok(Answer::Refused) => return true,
-            Err(_) => (Outcome::Unknown, None),
+            Err(_) => {
+                assert!(is_impatient, "{act:?} was not answered in {PATIENCE:?}");
+                (Outcome::Unknown, None)
+            }
         };
         if outcome == Outcome::Unknown && act == Act::Get {
             return false;
@@ -83,7 +89,8 @@ impl Client {
     fn choose(&mut self, key: usize) -> (Act, Way) {
         let value = self.history.moment();
         // What it has seen may not be so any more.
-        let expected = self.seen[key].map(|seen| seen.value).filter(|_| self.random.random_ratio(2, 3));
+        let is_careful = self.random.random_ratio(2, 3);
+        let expected = self.seen[key].map(|seen| seen.value).filter(|_| is_careful);
         let way = if self.random.random() { Way::Put } else { Way::Patch };
         let act = match self.random.random_range(0..10) {
             0 | 1 => Act::Create(value),
@@ -134,13 +141,20 @@ impl Client {
         };
         match written {
             Ok(object) => Answer::Known(Outcome::Done, Some(seen_of(&object))),
-            Err(error) => failed(&error),
+            Err(error) => match (failed(&error), act) {
+                // The server gave up after others had overtaken it several times.
+                (Answer::Known(Outcome::Conflict, _), Act::Set(_) | Act::Replace { expected: None, .. }) => {
+                    Answer::Refused
+                }
+                (answer, _) => answer,
+            },
         }
     }
 
     async fn list(&mut self, patience: Duration) -> bool {
         let began = self.history.moment();
         let listed = tokio::time::timeout(patience, self.api.list(&ListParams::default())).await;
+        assert!(listed.is_ok() || patience < PATIENCE, "a list was not answered in {PATIENCE:?}");
         let Ok(Ok(listed)) = listed else { return false };
         let (version, states) = states_of(&listed);
         self.seen = std::array::from_fn(|key| states.get(&key).copied());

@@ -76,6 +76,8 @@ struct Watched {
 /// An event of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Told {
+    /// When it was told.
+    pub(crate) at: u64,
     pub(crate) version: u64,
     pub(crate) key: usize,
     /// `None` if the object was deleted.
@@ -111,6 +113,11 @@ impl History {
     /// The next moment.
     pub(crate) fn moment(&self) -> u64 {
         self.moments.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// How many calls have been recorded. A list counts as one of each object.
+    pub fn calls(&self) -> usize {
+        self.record.lock().calls.len()
     }
 
     pub(crate) fn note(&self, call: Recorded) {
@@ -164,6 +171,7 @@ impl History {
     /// What does not, in sentences.
     pub fn verify(&self) -> Result<Summary, String> {
         let record = self.record.lock();
+        record.answers_show_what_was_written()?;
         record.versions_have_one_state()?;
         record.writes_have_growing_versions()?;
         record.lists_are_fresh()?;
@@ -221,6 +229,15 @@ impl Record {
         calls.chain(lists).chain(told)
     }
 
+    fn answers_show_what_was_written(&self) -> Result<(), String> {
+        let shows_another =
+            |call: &&Recorded| call.has_written() && call.act.value() != call.seen.map(|seen| seen.value);
+        match self.calls.iter().find(shows_another) {
+            Some(call) => Err(format!("the answer shows another state than was written: {call:?}")),
+            None => Ok(()),
+        }
+    }
+
     fn versions_have_one_state(&self) -> Result<(), String> {
         let mut states = BTreeMap::new();
         for (key, seen) in self.seen() {
@@ -274,17 +291,16 @@ impl Record {
     fn watches_agree(&self, life: usize) -> Result<(), String> {
         let watches: Vec<_> = self.watches.iter().filter(|watch| watch.life == life).collect();
         let mut log = BTreeMap::new();
-        for told in watches.iter().flat_map(|watch| &watch.events) {
-            let known = *log.entry(told.version).or_insert(*told);
-            if known != *told {
-                return Err(format!("one watch told of {known:?}, and another of {told:?}"));
-            }
-        }
+        let told =
+            watches.iter().flat_map(|watch| &watch.events).map(|told| (told.version, (told.key, told.value)));
         // What was written or read is told of as well.
-        for (key, seen) in self.calls.iter().filter_map(|call| Some((call.key, call.seen?))) {
-            let told = Told { version: seen.version, key, value: Some(seen.value) };
-            if watches.iter().any(|watch| watch.has_told_of(seen.version)) {
-                log.entry(seen.version).or_insert(told);
+        let seen = self.calls.iter().filter_map(|call| Some((call.key, call.seen?)));
+        let seen = seen.map(|(key, seen)| (seen.version, (key, Some(seen.value))));
+        let seen = seen.filter(|(version, _)| watches.iter().any(|watch| watch.has_told_of(*version)));
+        for (version, state) in told.chain(seen) {
+            let known = *log.entry(version).or_insert(state);
+            if known != state {
+                return Err(format!("at version {version} there is {known:?}, and also {state:?}"));
             }
         }
         for watch in watches {
@@ -318,9 +334,10 @@ impl Record {
     }
 
     fn is_linearizable(&self, key: usize) -> Result<(), String> {
-        let mut recorded: Vec<_> = self.calls.iter().filter(|call| call.key == key).collect();
+        let mut recorded: Vec<_> = self.calls.iter().filter(|call| call.key == key).cloned().collect();
         recorded.sort_by_key(|call| call.began);
-        let call = |call: &&Recorded| Call {
+        self.make_certain(&mut recorded);
+        let call = |call: &Recorded| Call {
             began: call.began,
             ended: call.ended.expect("the life of each call has ended"),
             is_certain: call.outcome != Outcome::Unknown,
@@ -328,6 +345,23 @@ impl Record {
         };
         let calls: Vec<_> = recorded.iter().map(call).collect();
         linearize::<Register>(None, &calls).map_err(|stuck| tell(key, &recorded, &stuck))
+    }
+
+    /// A write of which a watch has told has taken effect before that, even if its client knows nothing of it.
+    fn make_certain(&self, calls: &mut [Recorded]) {
+        let mut told_at = BTreeMap::<u64, u64>::new();
+        for told in self.watches.iter().flat_map(|watch| &watch.events) {
+            if let Some(value) = told.value {
+                let at = told_at.entry(value).or_insert(told.at);
+                *at = told.at.min(*at);
+            }
+        }
+        for call in calls.iter_mut().filter(|call| call.outcome == Outcome::Unknown) {
+            if let Some(at) = call.act.value().and_then(|value| told_at.get(&value)) {
+                call.outcome = Outcome::Done;
+                call.ended = call.ended.min(Some(*at));
+            }
+        }
     }
 }
 
@@ -338,7 +372,7 @@ fn greatest_before(greatest: &[(u64, u64)], moment: u64) -> u64 {
 }
 
 /// What leads to the calls that can't be explained.
-fn tell(key: usize, calls: &[&Recorded], stuck: &Stuck<Option<u64>>) -> String {
+fn tell(key: usize, calls: &[Recorded], stuck: &Stuck<Option<u64>>) -> String {
     const BEFORE: usize = 25;
     let Stuck { explained, next, states } = stuck;
     let mut text = format!(

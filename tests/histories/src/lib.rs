@@ -19,6 +19,7 @@ mod watcher;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 
@@ -28,13 +29,10 @@ pub use history::{History, Summary};
 pub use register::{Act, Outcome, Register};
 pub use watcher::Watcher;
 
-/// How many calls a client makes without an answer before it waits for the end.
-const IN_VAIN: usize = 5;
-
 /// Lets some clients and two watchers use a server until `end`, which ends the server, and notes that its life has ended.
 ///
 /// # Panics
-/// A call gets no answer for a minute.
+/// A call is not answered within a minute, or with something else than an object.
 pub async fn live(
     client: &kube::Client,
     history: &Arc<History>,
@@ -48,20 +46,24 @@ pub async fn live(
         let mut client = Client::new(number, client, Arc::clone(history), seed);
         let is_over = Arc::clone(&is_over);
         calling.spawn(async move {
-            let mut in_vain = 0;
-            while !is_over.load(Ordering::Relaxed) && in_vain < IN_VAIN {
-                in_vain = if client.call().await { 0 } else { in_vain + 1 };
+            while !is_over.load(Ordering::Relaxed) {
+                if !client.call().await {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
             }
         });
     }
-    for _ in 0..2 {
-        watching.spawn(Watcher::new(client, Arc::clone(history)).watch());
+    for number in clients..clients + 2 {
+        watching.spawn(Watcher::new(number, client, Arc::clone(history)).watch());
     }
     end.await;
     is_over.store(true, Ordering::Relaxed);
     while let Some(ended) = calling.join_next().await {
         ended.expect("a client must not panic");
     }
-    watching.shutdown().await;
+    watching.abort_all();
+    while let Some(ended) = watching.join_next().await {
+        assert!(ended.is_err_and(|error| error.is_cancelled()), "a watcher must not panic");
+    }
     history.end_life();
 }

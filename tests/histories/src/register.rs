@@ -48,6 +48,14 @@ pub enum Outcome {
 }
 
 impl Act {
+    /// The value that it writes.
+    pub(crate) fn value(self) -> Option<u64> {
+        match self {
+            Self::Create(value) | Self::Replace { value, .. } | Self::Set(value) => Some(value),
+            Self::Delete { .. } | Self::Get => None,
+        }
+    }
+
     /// The outcome in a state, and the state after it.
     fn carry_out(self, state: Option<u64>) -> (Outcome, Option<u64>) {
         let differs = |expected: Option<u64>| expected.is_some() && expected != state;

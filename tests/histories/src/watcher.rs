@@ -13,14 +13,16 @@ use crate::history::{History, Told};
 
 /// One that lists all objects and watches them from there on, again and again.
 pub struct Watcher {
+    /// As that of a client.
+    number: usize,
     api: Api<ConfigMap>,
     history: Arc<History>,
 }
 
 impl Watcher {
     /// One that watches the ConfigMaps of the client's namespace.
-    pub fn new(client: &kube::Client, history: Arc<History>) -> Self {
-        Self { api: Api::default_namespaced(client.clone()), history }
+    pub fn new(number: usize, client: &kube::Client, history: Arc<History>) -> Self {
+        Self { number, api: Api::default_namespaced(client.clone()), history }
     }
 
     /// Watches until it is dropped.
@@ -33,8 +35,10 @@ impl Watcher {
     }
 
     async fn watch_once(&self) -> kube::Result<()> {
+        let began = self.history.moment();
         let listed = self.api.list(&ListParams::default()).await?;
         let (version, states) = states_of(&listed);
+        self.history.note_list(self.number, began, version, states.clone());
         let events = self.api.watch(&WatchParams::default(), &version.to_string()).await?;
         let watch = self.history.note_watch(version, states);
         let mut events = std::pin::pin!(events);
@@ -57,7 +61,8 @@ impl Watcher {
             Some(key) => {
                 let seen = seen_of(object);
                 let value = exists.then_some(seen.value);
-                self.history.note_event(watch, Told { version: seen.version, key, value });
+                let at = self.history.moment();
+                self.history.note_event(watch, Told { at, version: seen.version, key, value });
             }
             None => self.history.note_bookmark(watch, version_of(object)),
         }

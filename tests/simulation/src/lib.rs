@@ -3,11 +3,11 @@
 //!
 //! Meanwhile the network delays, loses and doubles requests, holds them, and breaks connections; managers are killed and started;
 //! the API server is away; wall clocks jump; nodes fall silent. At every moment nobody writes who does not lead, and no index of a
-//! Job runs twice. When the faults have ended, users get what they want, the caches of each manager equal the server, and a
+//! Job runs twice at the same time. When the faults have ended, users get what they want, the caches of each manager equal the server, and a
 //! namespace goes with all that is in it.
 //!
-//! A seed decides on the faults and on what users and nodes do. Within that, the order in which tasks run and the names that are
-//! generated differ from run to run. A run that fails prints its story.
+//! A seed decides on the faults, and mostly on what users and nodes do. The order in which tasks run and the names that are generated
+//! differ from run to run, and with them what there is to choose from. A run that fails prints its story.
 
 mod invariants;
 mod network;

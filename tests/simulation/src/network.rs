@@ -56,8 +56,11 @@ pub(crate) enum Flow {
     All,
     /// Nothing, either way.
     Held,
-    /// Nothing leaves the process, nor is anything taken in, as if it were frozen: its requests are sent once it thaws.
-    Frozen,
+    /// Nothing leaves the process, nor is anything taken in. Its requests are sent when this is over. (Its timers go on: a process
+    /// that is really frozen is tried by `benches/failover.sh`.)
+    Stopped,
+    /// The process is dead. What it has sent arrives, and nobody is there for the answers.
+    Dead,
 }
 
 /// How a network is today.
@@ -127,14 +130,23 @@ impl Link {
         }
     }
 
-    /// Waits until the line lets something through that was sent before it broke so many times.
-    async fn pass(&self, breaks: u64) -> Result<(), Broken> {
+    /// Waits until the line lets a request through that was sent before it broke so many times.
+    async fn pass_there(&self, breaks: u64) -> Result<(), Broken> {
         let mut line = self.0.line.subscribe();
-        let open =
-            timeout(UNACKNOWLEDGED, line.wait_for(|line| line.flow == Flow::All || line.breaks != breaks))
-                .await;
-        match open {
+        // What has left the process is not stopped with it.
+        let opens = line.wait_for(|line| line.flow != Flow::Held || line.breaks != breaks);
+        match timeout(UNACKNOWLEDGED, opens).await {
             Ok(Ok(line)) if line.breaks == breaks => Ok(()),
+            _ => Err(Broken),
+        }
+    }
+
+    /// Waits until the line lets an answer through to a request that was sent before it broke so many times.
+    async fn pass_back(&self, breaks: u64) -> Result<(), Broken> {
+        let mut line = self.0.line.subscribe();
+        let is_over = |line: &Line| line.breaks != breaks || line.flow == Flow::Dead;
+        match line.wait_for(|line| line.flow == Flow::All || is_over(line)).await {
+            Ok(line) if !is_over(&line) => Ok(()),
             _ => Err(Broken),
         }
     }
@@ -146,7 +158,7 @@ impl Link {
         let fate = self.fate(&parts);
         let breaks = self.0.line.borrow().breaks;
         sleep(fate.there).await;
-        self.pass(breaks).await?;
+        self.pass_there(breaks).await?;
         if fate.is_lost {
             return Err(Broken);
         }
@@ -160,7 +172,7 @@ impl Link {
             let _ = send().await;
         }
         sleep(fate.back).await;
-        self.pass(breaks).await?;
+        self.pass_back(breaks).await?;
         if fate.is_answer_lost {
             return Err(Broken);
         }
@@ -178,7 +190,9 @@ impl Link {
             let mut line = link.0.line.subscribe();
             let frame = tokio::select! {
                 biased;
-                _ = line.wait_for(|line| line.breaks != breaks) => return Some((Err(Broken), None)),
+                _ = line.wait_for(|line| line.breaks != breaks || line.flow == Flow::Dead) => {
+                    return Some((Err(Broken), None));
+                }
                 frame = body.next() => frame?.map_err(|_| Broken),
             };
             let delay = {
@@ -186,10 +200,9 @@ impl Link {
                 weather.delay.mul_f64(random.random())
             };
             sleep(delay).await;
-            let open = line.wait_for(|line| line.flow == Flow::All || line.breaks != breaks).await;
-            match open.map(|line| line.breaks == breaks) {
-                Ok(true) => Some((frame, Some((link, body)))),
-                _ => Some((Err(Broken), None)),
+            match link.pass_back(breaks).await {
+                Ok(()) => Some((frame, Some((link, body)))),
+                Err(Broken) => Some((Err(Broken), None)),
             }
         });
         frames.boxed()
@@ -210,7 +223,10 @@ impl Service<Request<Body>> for Link {
         Box::pin(async move {
             let mut line = link.0.line.subscribe();
             // The sender lives as long as `link`.
-            let _ = line.wait_for(|line| line.flow != Flow::Frozen).await;
+            let flow = line.wait_for(|line| line.flow != Flow::Stopped).await.map(|line| line.flow);
+            if !flow.is_ok_and(|flow| flow != Flow::Dead) {
+                return Err(Broken);
+            }
             let (answer, answered) = oneshot::channel();
             let tasks = link.0.under_way.clone();
             tasks.spawn(async move {

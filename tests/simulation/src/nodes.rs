@@ -114,11 +114,12 @@ impl Nodes {
     pub(crate) async fn run_pods(self, invariants: Arc<Invariants>) {
         let pods = Api::<Pod>::all(self.client.clone());
         let mut events = std::pin::pin!(watcher(pods, watcher::Config::default()));
-        let mut acts = JoinSet::new();
+        let (mut acts, mut listed) = (JoinSet::new(), BTreeSet::new());
         loop {
             tokio::select! {
                 event = events.next() => match event {
                     Some(Ok(Event::Apply(pod) | Event::InitApply(pod))) => {
+                        listed.extend(pod.metadata.uid.clone());
                         let pod = serde_json::to_value(pod).expect("an object is JSON");
                         invariants.see_pod(&pod, true);
                         acts.spawn(self.clone().act(pod));
@@ -126,7 +127,8 @@ impl Nodes {
                     Some(Ok(Event::Delete(pod))) => {
                         invariants.see_pod(&serde_json::to_value(pod).expect("an object is JSON"), false);
                     }
-                    Some(Ok(Event::Init | Event::InitDone)) => {}
+                    Some(Ok(Event::Init)) => listed.clear(),
+                    Some(Ok(Event::InitDone)) => invariants.see_only(&listed),
                     Some(Err(_)) => sleep(Duration::from_millis(100)).await,
                     None => return,
                 },
@@ -158,7 +160,8 @@ impl Nodes {
             sleep(Duration::from_secs(1)).await;
         }
         let preconditions = Preconditions { uid: Some(text(&meta["uid"])), resource_version: None };
-        let (target, fails) = (self.any(), self.random.lock().random_ratio(1, 6));
+        let target = wanted_node(&pod).unwrap_or_else(|| self.any().to_owned());
+        let fails = self.random.lock().random_ratio(1, 6);
         // While the server is away, it tries again.
         for _ in 0..100 {
             let done = if is_deleted {
@@ -206,7 +209,14 @@ fn status(clock: &Clock) -> Value {
     }})
 }
 
-/// The address of a pod, which no other has.
+/// The node that a pod of a DaemonSet wants to be on.
+fn wanted_node(pod: &Value) -> Option<String> {
+    let required = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    let wanted = &required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0];
+    wanted.as_str().map(str::to_owned)
+}
+
+/// The address of a pod. Two pods hardly ever have the same.
 pub(crate) fn address(uid: &str) -> String {
     let digits = u32::from_str_radix(&uid[..6], 16).unwrap_or_default();
     format!("10.{}.{}.{}", digits >> 16, digits >> 8 & 255, digits & 255)

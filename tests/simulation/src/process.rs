@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use steersman_api::ObjectKey;
 use steersman_client::events::{self, broadcaster};
 use steersman_client::leader_election::{self, Elector};
@@ -42,7 +43,7 @@ impl Process {
     /// Starts a manager whose identity is its name.
     ///
     /// # Panics
-    /// Its parts do not fit together.
+    /// The manager can't be built.
     pub(crate) fn start(name: &str, link: Link, now: steersman_apiserver::Clock) -> Self {
         let clients = Clients::over(link.clone());
         let metrics = prometheus::Registry::new();
@@ -101,8 +102,9 @@ impl Process {
     /// Ends it in the middle of what it does.
     pub(crate) fn kill(mut self) {
         self.tasks.abort_all();
-        self.link.break_all();
-        self.link.set_flow(Flow::Held);
+        self.link.set_flow(Flow::Dead);
+        // The first poll tells the informers to end.
+        let _ = self.informers.shutdown().now_or_never();
     }
 
     /// Asks it to end, and waits until it has.
@@ -112,7 +114,7 @@ impl Process {
             ended.expect("a manager does not panic");
         }
         self.informers.shutdown().await;
-        self.link.set_flow(Flow::Held);
+        self.link.set_flow(Flow::Dead);
     }
 
     /// Whether one of its tasks has panicked.

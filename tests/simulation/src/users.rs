@@ -57,8 +57,7 @@ impl Users {
         }
     }
 
-    /// Sends a request until it is answered; while the server is away, there is none. A refusal that says that it was done before
-    /// is an answer, too.
+    /// Sends a request until it is answered, which it is not while the server is away. 404 and 409 count as answers.
     async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Value {
         for _ in 0..600 {
             let content =
@@ -134,8 +133,9 @@ impl Users {
         self.jobs.insert(name, completions);
     }
 
-    /// Does something.
+    /// Waits for a while, and then does something.
     pub(crate) async fn act(&mut self) {
+        sleep(Duration::from_secs_f64(self.random.random_range(0.1..30.0))).await;
         let image = format!("image-{}", self.random.random_range(0..1000));
         let template =
             json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}});

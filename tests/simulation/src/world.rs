@@ -1,14 +1,16 @@
 //! One run, from the first object to the last.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use steersman_apiserver::{Clock, TestServer};
 use steersman_informer::AnyInformer;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::invariants::Invariants;
 use crate::network::{Flow, Link, Weather};
@@ -21,6 +23,9 @@ const FAULTS: usize = 12;
 /// How long the cluster gets to do what users want once the faults have ended. A node that was silent is trusted again within it,
 /// and each back-off has ended.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
+
+/// No run lasts that long.
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What a run was like.
 #[derive(Debug)]
@@ -39,7 +44,6 @@ struct World {
     random: StdRng,
     invariants: Arc<Invariants>,
     nodes: Nodes,
-    users: Users,
     managers: Vec<Process>,
     started: usize,
 }
@@ -49,12 +53,21 @@ struct World {
 /// # Errors
 /// What was broken, with the story.
 pub async fn run(seed: u64) -> Result<Summary, String> {
-    let mut world = World::new(seed).await;
-    let mut tasks = JoinSet::new();
-    tasks.spawn(world.nodes.clone().live());
-    tasks.spawn(world.nodes.clone().run_pods(Arc::clone(&world.invariants)));
-    let ran = world.go().await;
-    let (story, mut broken) = (world.invariants.story(), world.invariants.broken());
+    let (mut world, mut users) = World::new(seed).await;
+    let mut nodes = JoinSet::new();
+    nodes.spawn(world.nodes.clone().live());
+    nodes.spawn(world.nodes.clone().run_pods(Arc::clone(&world.invariants)));
+    let invariants = Arc::clone(&world.invariants);
+    let ran = AssertUnwindSafe(timeout(A_DAY, world.go(&mut users))).catch_unwind();
+    let ran = tokio::select! {
+        ran = ran => match ran {
+            Ok(Ok(ran)) => ran,
+            Ok(Err(_)) => Err("it does not end".to_owned()),
+            Err(_) => Err("it panics, see above".to_owned()),
+        },
+        ended = nodes.join_next() => Err(format!("the nodes have ended: {ended:?}")),
+    };
+    let (story, mut broken) = (invariants.story(), invariants.broken());
     broken.extend(ran.as_ref().err().cloned());
     match ran {
         Ok((lasted, settled)) if broken.is_empty() => Ok(Summary { lasted, settled, story }),
@@ -63,7 +76,7 @@ pub async fn run(seed: u64) -> Result<Summary, String> {
 }
 
 impl World {
-    async fn new(seed: u64) -> Self {
+    async fn new(seed: u64) -> (Self, Users) {
         let clock = Clock::following_tokio();
         let server = Arc::new(TestServer::builder().clock(clock.clone()).start().await);
         let invariants = Arc::new(Invariants::new(Arc::clone(&server)));
@@ -71,43 +84,47 @@ impl World {
         let nodes = Nodes::new(client.clone(), clock.clone(), seed ^ 1);
         let users = Users::new(client, seed ^ 2, Arc::clone(&invariants));
         nodes.register().await;
-        Self {
-            server,
-            clock,
-            random: StdRng::seed_from_u64(seed),
-            invariants,
-            nodes,
-            users,
-            managers: Vec::new(),
-            started: 0,
-        }
+        let random = StdRng::seed_from_u64(seed);
+        (Self { server, clock, random, invariants, nodes, managers: Vec::new(), started: 0 }, users)
     }
 
     /// Returns how long it lasted, and how long users waited after the last fault.
-    async fn go(&mut self) -> Result<(Duration, Duration), String> {
+    async fn go(&mut self, users: &mut Users) -> Result<(Duration, Duration), String> {
         let began = Instant::now();
         self.start_manager();
         self.start_manager();
-        self.users.begin().await;
-        for _ in 0..FAULTS {
-            self.pause(0.1, 15.0).await;
-            self.users.act().await;
-            self.pause(0.1, 15.0).await;
-            self.fault().await;
-            self.look()?;
-        }
-        self.calm().await;
+        users.begin().await;
+        let acts = async {
+            for _ in 0..FAULTS {
+                users.act().await;
+            }
+        };
+        let ((), faults) = tokio::join!(acts, self.faults());
+        faults?;
+        self.calm();
         let calm = Instant::now();
-        self.wait_for_users().await?;
+        self.wait_for_users(users).await?;
         let settled = calm.elapsed();
-        self.wait_for_caches().await?;
-        self.users.leave().await;
-        self.wait_until_users_have_left().await?;
-        self.wait_for_caches().await?;
+        self.wait_for_caches(users).await?;
+        users.leave().await;
+        self.wait_until_users_have_left(users).await?;
+        self.wait_for_caches(users).await?;
         for manager in std::mem::take(&mut self.managers) {
             manager.stop().await;
         }
-        Ok((began.elapsed(), settled))
+        match self.invariants.have_seen_something() {
+            true => Ok((began.elapsed(), settled)),
+            false => Err("nobody has done anything".to_owned()),
+        }
+    }
+
+    async fn faults(&mut self) -> Result<(), String> {
+        for _ in 0..FAULTS {
+            self.pause(0.1, 20.0).await;
+            self.look()?;
+            self.fault().await;
+        }
+        self.look()
     }
 
     async fn pause(&mut self, least: f64, most: f64) {
@@ -145,7 +162,7 @@ impl World {
             }
             3 | 4 => {
                 let held = Duration::from_secs_f64(self.random.random_range(0.5..40.0));
-                let flow = if self.random.random() { Flow::Held } else { Flow::Frozen };
+                let flow = if self.random.random() { Flow::Held } else { Flow::Stopped };
                 self.invariants.tell(format_args!("{name} is {flow:?} for {held:.1?}"));
                 let link = self.managers[at].link.clone();
                 link.set_flow(flow);
@@ -169,9 +186,9 @@ impl World {
             7 => {
                 let away = Duration::from_secs_f64(self.random.random_range(0.1..20.0));
                 self.invariants.tell(format_args!("the API server is away for {away:.1?}"));
-                self.server.stop().await;
+                self.server.suspend();
                 sleep(away).await;
-                self.server.restart().await.expect("its port is still free");
+                self.server.resume();
                 self.invariants.tell("the API server is back");
             }
             8 => {
@@ -189,7 +206,7 @@ impl World {
         }
     }
 
-    async fn calm(&mut self) {
+    fn calm(&self) {
         self.invariants.tell("the faults have ended");
         self.nodes.all_are_heard();
         for manager in &self.managers {
@@ -211,11 +228,11 @@ impl World {
         }
     }
 
-    async fn wait_for_users(&mut self) -> Result<(), String> {
+    async fn wait_for_users(&mut self, users: &Users) -> Result<(), String> {
         let end = Instant::now() + PATIENCE;
         loop {
             self.look()?;
-            let missing = self.users.missing().await;
+            let missing = users.missing().await;
             match missing.is_empty() {
                 true => break,
                 false if Instant::now() > end => return Err(missing.join("\n")),
@@ -226,9 +243,9 @@ impl World {
         Ok(())
     }
 
-    async fn wait_until_users_have_left(&mut self) -> Result<(), String> {
+    async fn wait_until_users_have_left(&mut self, users: &Users) -> Result<(), String> {
         let end = Instant::now() + PATIENCE;
-        while !self.users.have_left().await {
+        while !users.have_left().await {
             self.look()?;
             if Instant::now() > end {
                 return Err("the namespace is still there".to_owned());
@@ -240,14 +257,14 @@ impl World {
     }
 
     /// Waits until all caches equal the server at the same time.
-    async fn wait_for_caches(&mut self) -> Result<(), String> {
+    async fn wait_for_caches(&mut self, users: &Users) -> Result<(), String> {
         let end = Instant::now() + PATIENCE;
         loop {
             self.look()?;
             let mut different = None;
             for manager in &self.managers {
                 for cache in manager.caches() {
-                    if !self.equals_server(&*cache).await {
+                    if !equals_server(&*cache, users).await {
                         different = Some(format!(
                             "{}'s cache of {} differs from the server",
                             manager.name,
@@ -263,18 +280,18 @@ impl World {
             }
         }
     }
+}
 
-    async fn equals_server(&self, cache: &dyn AnyInformer) -> bool {
-        let resource = cache.resource();
-        let path = match resource.group.as_str() {
-            "" => format!("/api/{}/{}", resource.version, resource.resource),
-            group => format!("/apis/{group}/{}/{}", resource.version, resource.resource),
-        };
-        let server = self.users.versions(&path).await;
-        let cached = versions(cache);
-        let cached = cached
-            .into_iter()
-            .map(|(key, version)| ((key.namespace.to_string(), key.name.to_string()), version));
-        cached.eq(server)
-    }
+/// Whether a cache holds what the server does, in the same versions.
+async fn equals_server(cache: &dyn AnyInformer, users: &Users) -> bool {
+    let resource = cache.resource();
+    let path = match resource.group.as_str() {
+        "" => format!("/api/{}/{}", resource.version, resource.resource),
+        group => format!("/apis/{group}/{}/{}", resource.version, resource.resource),
+    };
+    let server = users.versions(&path).await;
+    let cached = versions(cache);
+    let cached =
+        cached.into_iter().map(|(key, version)| ((key.namespace.to_string(), key.name.to_string()), version));
+    cached.eq(server)
 }
