@@ -281,7 +281,7 @@ impl TestServer {
         }
     }
 
-    /// Stops serving as [`stop`](Self::stop) does, but keeps the port, at which nobody is answered until [`resume`](Self::resume).
+    /// Stops serving, as [`stop`](Self::stop) does, but keeps the port. Requests get no answer until [`resume`](Self::resume).
     pub fn suspend(&self) {
         self.server.stop();
     }

@@ -36,13 +36,13 @@ pub trait Model {
 pub struct Stuck<S> {
     /// How many of the certain calls can be explained at most.
     pub explained: usize,
-    /// By their places among the calls, the certain ones of which each is answered wrongly, whichever comes next.
+    /// The certain calls that could come next, by their places among the calls. The answer of each is wrong.
     pub next: Vec<usize>,
     /// The states that the object may have then.
     pub states: Vec<S>,
 }
 
-/// Which calls an order has behind it, by their places in [`Search::certain`] and [`Search::open`].
+/// The certain calls that an order already contains, by their places in [`Search::certain`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Done {
     /// All certain calls before this place.
@@ -106,12 +106,15 @@ impl<M: Model> Search<'_, M> {
         Ok(())
     }
 
+    /// The certain calls that are still to come, by their beginnings.
+    fn to_come(&self, done: &Done) -> impl Iterator<Item = usize> {
+        (done.prefix..self.certain.len()).filter(|place| done.beyond.binary_search(place).is_err())
+    }
+
     /// The certain calls that may come next: those that began before any that is still to come had ended.
     fn candidates(&self, done: &Done) -> impl Iterator<Item = usize> {
         let mut end = u64::MAX;
-        let to_come =
-            (done.prefix..self.certain.len()).filter(|place| done.beyond.binary_search(place).is_err());
-        to_come.take_while(move |place| {
+        self.to_come(done).take_while(move |place| {
             let call = &self.calls[self.certain[*place]];
             let may = call.began < end;
             end = end.min(call.ended);
@@ -147,9 +150,7 @@ impl<M: Model> Search<'_, M> {
     /// The open calls that may take effect next. An open call A may not if a certain call that is still to come ended before A began,
     /// or if A ended before a call began that is behind.
     fn open_candidates<'b>(&'b self, done: &Done, way: &'b [usize]) -> impl Iterator<Item = usize> + 'b {
-        let to_come =
-            (done.prefix..self.certain.len()).filter(|place| done.beyond.binary_search(place).is_err());
-        let earliest_end = self.earliest_end(to_come);
+        let earliest_end = self.earliest_end(done);
         let latest_open = way.last().map_or(0, |place| self.calls[self.open[*place]].began);
         let latest_begin = self.latest_begin(done).max(latest_open);
         (0..self.open.len()).filter(move |place| {
@@ -158,17 +159,10 @@ impl<M: Model> Search<'_, M> {
         })
     }
 
-    /// When the first of these certain calls ended. They are in the order of their beginnings.
-    fn earliest_end(&self, to_come: impl Iterator<Item = usize>) -> u64 {
-        let mut end = u64::MAX;
-        for place in to_come {
-            let call = &self.calls[self.certain[place]];
-            if call.began > end {
-                break;
-            }
-            end = end.min(call.ended);
-        }
-        end
+    /// The earliest end of the certain calls that are still to come. Only the candidates matter: the others began after it.
+    fn earliest_end(&self, done: &Done) -> u64 {
+        let ends = self.candidates(done).map(|place| self.calls[self.certain[place]].ended);
+        ends.min().unwrap_or(u64::MAX)
     }
 
     fn stuck(&self, explained: usize, level: &Level<M::State>) -> Stuck<M::State> {
@@ -197,7 +191,7 @@ impl Done {
     }
 }
 
-/// Adds a way, unless one that is there makes it useless; removes those that it makes useless. Returns whether it was added.
+/// Adds a way unless the level has a part of it, and removes the ways of which it is a part. Returns whether it was added.
 fn insert<S: Eq + Hash>(level: &mut Level<S>, key: (Done, S), way: Vec<usize>) -> bool {
     let ways = level.entry(key).or_default();
     let is_part =

@@ -1,4 +1,4 @@
-//! A client that does what it likes.
+//! A client that sends random requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ enum Answer {
 }
 
 impl Client {
-    /// One that uses the ConfigMaps of the client's namespace.
+    /// Creates a client of the ConfigMaps in the client's namespace.
     pub fn new(number: usize, client: &kube::Client, history: Arc<History>, seed: u64) -> Self {
         let api = Api::default_namespaced(client.clone());
         let random = StdRng::seed_from_u64(seed ^ (number as u64) << 32);

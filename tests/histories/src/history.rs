@@ -1,4 +1,4 @@
-//! What clients and watchers were told, and whether it holds together.
+//! Records the server's answers to clients and its watch events, and checks that they are consistent.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::register::{Act, Outcome, Register};
 /// The objects that clients use: `object-0` and so on.
 pub(crate) const KEYS: usize = 4;
 
-/// The state of an object that somebody was shown.
+/// The state of an object, as the server returned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Its `resourceVersion`.
@@ -24,7 +24,7 @@ pub(crate) struct Seen {
 /// All objects at a version.
 pub(crate) type States = BTreeMap<usize, Seen>;
 
-/// All that the clients of one server were told, over all its lives.
+/// The server's answers to all clients, over all lives of the server.
 #[derive(Debug, Default)]
 pub struct History {
     moments: AtomicU64,
@@ -49,7 +49,7 @@ pub(crate) struct Recorded {
     pub(crate) ended: Option<u64>,
     pub(crate) act: Act,
     pub(crate) outcome: Outcome,
-    /// What the answer showed.
+    /// The state of the object in the answer.
     pub(crate) seen: Option<Seen>,
 }
 
@@ -69,14 +69,14 @@ struct Watched {
     start: u64,
     states: States,
     events: Vec<Told>,
-    /// It has told of everything up to this version.
+    /// The version of its last event or bookmark.
     through: u64,
 }
 
 /// An event of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// When it was told.
+    /// The moment at which the watcher received it.
     pub(crate) at: u64,
     pub(crate) version: u64,
     pub(crate) key: usize,
@@ -84,7 +84,7 @@ pub(crate) struct Told {
     pub(crate) value: Option<u64>,
 }
 
-/// How much a history has of what.
+/// The size of a history.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// How often the server lived.
@@ -155,7 +155,8 @@ impl History {
         watch.through = watch.through.max(version);
     }
 
-    /// The server is dead, and all clients and watchers have ended: what has not taken effect never will.
+    /// Ends the current life. The server must be dead, and all clients and watchers must have ended: calls that have not taken effect
+    /// never will.
     pub fn end_life(&self) {
         let now = self.moment();
         let mut record = self.record.lock();
@@ -165,10 +166,10 @@ impl History {
         record.life += 1;
     }
 
-    /// Whether what everybody was told holds together. To be called after [`end_life`](Self::end_life).
+    /// Checks that the server's answers and events are consistent. Must be called after [`end_life`](Self::end_life).
     ///
     /// # Errors
-    /// What does not, in sentences.
+    /// The first inconsistency, described for people.
     pub fn verify(&self) -> Result<Summary, String> {
         let record = self.record.lock();
         record.answers_show_what_was_written()?;
@@ -193,14 +194,14 @@ impl History {
 }
 
 impl Recorded {
-    /// Whether it is known to have written the state that it was shown.
+    /// Whether the answer confirms a write and has the object.
     fn has_written(&self) -> bool {
         self.outcome == Outcome::Done && self.seen.is_some()
     }
 }
 
 impl Watched {
-    /// The states at a version that it has told of.
+    /// The states at a version that the watch [covers](Self::covers).
     fn states_at(&self, version: u64) -> States {
         let mut states = self.states.clone();
         for told in self.events.iter().take_while(|told| told.version <= version) {
@@ -212,13 +213,14 @@ impl Watched {
         states
     }
 
-    fn has_told_of(&self, version: u64) -> bool {
+    /// Whether the watch has sent all events up to this version, and began before it.
+    fn covers(&self, version: u64) -> bool {
         self.start < version && version <= self.through
     }
 }
 
 impl Record {
-    /// All states that anybody was shown or told of.
+    /// All states in answers and events.
     fn seen(&self) -> impl Iterator<Item = (usize, Seen)> {
         let calls = self.calls.iter().filter_map(|call| Some((call.key, call.seen?)));
         let lists = self.lists.iter().flat_map(|list| list.states.iter().map(|(key, seen)| (*key, *seen)));
@@ -287,16 +289,16 @@ impl Record {
         Ok(())
     }
 
-    /// Each watch tells of all writes, once and in order.
+    /// Checks that each watch sends the same events, once and in order.
     fn watches_agree(&self, life: usize) -> Result<(), String> {
         let watches: Vec<_> = self.watches.iter().filter(|watch| watch.life == life).collect();
         let mut log = BTreeMap::new();
         let told =
             watches.iter().flat_map(|watch| &watch.events).map(|told| (told.version, (told.key, told.value)));
-        // What was written or read is told of as well.
+        // Each state in an answer must also be in the events.
         let seen = self.calls.iter().filter_map(|call| Some((call.key, call.seen?)));
         let seen = seen.map(|(key, seen)| (seen.version, (key, Some(seen.value))));
-        let seen = seen.filter(|(version, _)| watches.iter().any(|watch| watch.has_told_of(*version)));
+        let seen = seen.filter(|(version, _)| watches.iter().any(|watch| watch.covers(*version)));
         for (version, state) in told.chain(seen) {
             let known = *log.entry(version).or_insert(state);
             if known != state {
@@ -304,8 +306,7 @@ impl Record {
             }
         }
         for watch in watches {
-            let missing = |version: &u64| watch.has_told_of(*version);
-            let expected: Vec<u64> = log.keys().copied().filter(missing).collect();
+            let expected: Vec<u64> = log.keys().copied().filter(|version| watch.covers(*version)).collect();
             let told: Vec<u64> = watch.events.iter().map(|told| told.version).collect();
             if told != expected {
                 return Err(format!(
@@ -317,11 +318,11 @@ impl Record {
         Ok(())
     }
 
-    /// A list shows the states of one moment: those that watches tell of.
+    /// Checks that each list has the states that the watches had at its version.
     fn lists_are_as_watched(&self, life: usize) -> Result<(), String> {
         for list in self.lists.iter().filter(|list| list.life == life) {
             for watch in self.watches.iter().filter(|watch| watch.life == life) {
-                if watch.has_told_of(list.version) && watch.states_at(list.version) != list.states {
+                if watch.covers(list.version) && watch.states_at(list.version) != list.states {
                     return Err(format!(
                         "{list:?}, but by a watch from version {} on it was {:?}",
                         watch.start,
@@ -347,7 +348,7 @@ impl Record {
         linearize::<Register>(None, &calls).map_err(|stuck| tell(key, &recorded, &stuck))
     }
 
-    /// A write of which a watch has told has taken effect before that, even if its client knows nothing of it.
+    /// Marks writes as done whose client got no answer, but that a watch has sent: they took effect before the event.
     fn make_certain(&self, calls: &mut [Recorded]) {
         let mut told_at = BTreeMap::<u64, u64>::new();
         for told in self.watches.iter().flat_map(|watch| &watch.events) {

@@ -2,10 +2,10 @@
 //! clients do at the same time, and however often the server dies.
 //!
 //! [`Client`]s write and read a few ConfigMaps at random, and [`Watcher`]s watch them. All of them report to a [`History`]. When the
-//! test is over, [`History::verify`] says whether one order of the calls explains all answers, or which call has none.
+//! test is over, [`History::verify`] checks that one order of the calls explains all answers.
 //!
-//! An answer that never came leaves it open whether the call took effect. A call can't take effect after the server's process has
-//! ended: [`History::end_life`] marks that moment.
+//! A call without an answer may have taken effect, or not. It can't take effect after the server's process has ended:
+//! [`History::end_life`] marks that moment.
 //!
 //! [`linearize`] is the checker by itself, for any [`Model`].
 #![allow(clippy::unwrap_used, reason = "it serves tests, which may fail in this way")]

@@ -11,16 +11,16 @@ use kube::api::{ListParams, WatchEvent, WatchParams};
 use crate::client::{key_of, seen_of, states_of, version_of};
 use crate::history::{History, Told};
 
-/// One that lists all objects and watches them from there on, again and again.
+/// Lists all objects, watches them from the version of the list, and starts over when the watch ends.
 pub struct Watcher {
-    /// As that of a client.
+    /// Identifies the watcher in a history; no client has the same number.
     number: usize,
     api: Api<ConfigMap>,
     history: Arc<History>,
 }
 
 impl Watcher {
-    /// One that watches the ConfigMaps of the client's namespace.
+    /// Creates a watcher of the ConfigMaps in the client's namespace.
     pub fn new(number: usize, client: &kube::Client, history: Arc<History>) -> Self {
         Self { number, api: Api::default_namespaced(client.clone()), history }
     }

@@ -1,13 +1,14 @@
 //! A cluster on one thread, with the faults of a seed: an API server, two controller managers that compete for a Lease, nodes, and
 //! users who change their minds. Time is paused: it jumps to the next moment at which something is to happen.
 //!
-//! Meanwhile the network delays, loses and doubles requests, holds them, and breaks connections; managers are killed and started;
-//! the API server is away; wall clocks jump; nodes fall silent. At every moment nobody writes who does not lead, and no index of a
-//! Job runs twice at the same time. When the faults have ended, users get what they want, the caches of each manager equal the server, and a
-//! namespace goes with all that is in it.
+//! Faults: the network delays, loses and doubles requests, holds them, and breaks connections; managers are killed and started; the
+//! API server is away; wall clocks jump; nodes fall silent.
 //!
-//! A seed decides on the faults, and mostly on what users and nodes do. The order in which tasks run and the names that are generated
-//! differ from run to run, and with them what there is to choose from. A run that fails prints its story.
+//! Invariants at every moment: only the leader writes, and no index of a Job runs twice at the same time. When the faults have ended,
+//! users get what they want, the caches of each manager equal the API server, and a namespace is deleted with all its objects.
+//!
+//! A seed decides on the faults, and mostly on what users and nodes do. Two runs of a seed still differ in the order of tasks and in
+//! generated names. A run that fails prints its story.
 
 mod invariants;
 mod network;

@@ -56,10 +56,10 @@ pub(crate) enum Flow {
     All,
     /// Nothing, either way.
     Held,
-    /// Nothing leaves the process, nor is anything taken in. Its requests are sent when this is over. (Its timers go on: a process
-    /// that is really frozen is tried by `benches/failover.sh`.)
+    /// The process sends and receives nothing. Its requests are sent when this ends. Its timers go on: `benches/failover.sh` tests a
+    /// process that is really frozen.
     Stopped,
-    /// The process is dead. What it has sent arrives, and nobody is there for the answers.
+    /// The process is dead. Requests that it has sent still reach the API server; answers and watch events are dropped.
     Dead,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Weather {
 #[error("the connection broke")]
 pub(crate) struct Broken;
 
-/// What becomes of one request.
+/// The delays and faults of one request.
 struct Fate {
     there: Duration,
     back: Duration,
