@@ -159,7 +159,8 @@ impl Pool {
             };
             let connection = match shared {
                 Some(dialling) => dialling.await?,
-                None => self.dial().await?,
+                // Boxed, since each request's future has room for it.
+                None => Box::pin(self.dial()).await?,
             };
             short_lived += u32::from(connection.is_closed());
         }

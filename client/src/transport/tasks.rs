@@ -52,6 +52,9 @@ where
     F::Output: Send,
 {
     fn execute(&self, task: F) {
+        // Two for each request, of 5 KB: hyper's type for them is as large as the task of a connection. On its way into the runtime
+        // a task is copied a dozen times.
+        let task = Box::pin(task);
         self.spawn(async move {
             task.await;
         });
