@@ -106,6 +106,6 @@ pub use recorder::{Recorded, Recording};
 pub use rest::{OutboundError, Reset, ResponseBody, Settings, Verb};
 pub use serve::Limits;
 pub use server::{Options, Pair, PkiError, Server, StartError};
-pub use store::{EncryptionKeys, KeyFileError, OpenError, SavedSnapshot, SnapshotError};
+pub use store::{EncryptionKeys, KeyFileError, OpenError, SavedSnapshot, SnapshotError, TestDisk};
 pub use test_server::{Builder, TestServer};
 pub use usage::{Amounts, RunningContainer, Usage};

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::monitoring::Monitoring;
 use crate::recorder::Recording;
 use crate::rest::{ApiServer, Outbound, Settings};
 use crate::serve::{Listening, Manner};
-use crate::store::{EncryptionKeys, OpenError};
+use crate::store::{EncryptionKeys, OpenError, TestDisk};
 use crate::usage::Usage;
 
 /// A Kubernetes API server in the test's own process, with all objects in memory.
@@ -34,23 +34,32 @@ pub struct TestServer {
     server: ApiServer,
     /// None while stopped.
     listening: Mutex<Option<Listening>>,
-    /// Where it listens, also after it was started again.
-    address: SocketAddr,
+    /// Where it listens, also after it was started again. `None` if it never does.
+    address: Option<SocketAddr>,
     token_key: String,
+}
+
+/// Where a [`TestServer`] keeps its objects.
+#[derive(Debug, Clone)]
+enum Place {
+    Memory,
+    Folder(PathBuf),
+    Disk(Arc<TestDisk>),
 }
 
 /// How a [`TestServer`] begins.
 #[derive(Debug, Clone)]
 pub struct Builder {
     settings: Settings,
-    folder: Option<PathBuf>,
+    place: Place,
+    has_port: bool,
 }
 
 impl Default for Builder {
     fn default() -> Self {
         let settings =
             Settings { service_account_tokens: false, request_timeout: None, ..Settings::default() };
-        Self { settings, folder: None }
+        Self { settings, place: Place::Memory, has_port: true }
     }
 }
 
@@ -101,7 +110,22 @@ impl Builder {
     /// folder is free again once the server has been [stopped](TestServer::stop) and dropped.
     #[must_use]
     pub fn kept_in(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.folder = Some(folder.into());
+        self.place = Place::Folder(folder.into());
+        self
+    }
+
+    /// Keeps objects on a disk in memory, and begins with those that it holds. A commit takes time, for which tokio's clock may be
+    /// paused. The server is to be used on a runtime of one thread.
+    #[must_use]
+    pub fn kept_on(mut self, disk: Arc<TestDisk>) -> Self {
+        self.place = Place::Disk(disk);
+        self
+    }
+
+    /// Listens at no port: there are only the clients [in memory](TestServer::in_memory), and the runtime needs no I/O.
+    #[must_use]
+    pub fn without_port(mut self) -> Self {
+        self.has_port = false;
         self
     }
 
@@ -126,27 +150,28 @@ impl Builder {
         let outbound = outbound.expect("the authority for nodes must be usable");
         let key = KeyPair::generate().expect("the system must have randomness");
         let signer = Signer::new(&key.serialize_der()).expect("a key that was just made must be good");
-        let server = match self.folder {
-            Some(folder) => {
-                let opened = ApiServer::opening(&folder, EncryptionKeys::default())?;
-                ApiServer::open(
-                    self.settings,
-                    &folder,
-                    opened,
-                    Access::Open,
-                    signer,
-                    outbound,
-                    Monitoring::without_audit(),
-                )?
+        let opened = match &self.place {
+            Place::Memory => None,
+            Place::Folder(folder) => {
+                Some((folder.as_path(), ApiServer::opening(folder, EncryptionKeys::default())?))
+            }
+            Place::Disk(disk) => Some((Path::new("/"), disk.open_on_one_thread()?)),
+        };
+        let server = match opened {
+            Some((folder, opened)) => {
+                let (access, monitoring) = (Access::Open, Monitoring::without_audit());
+                ApiServer::open(self.settings, folder, opened, access, signer, outbound, monitoring)?
             }
             None => ApiServer::signing(self.settings, signer, outbound),
         };
-        let listening =
-            Listening::open(server.clone(), SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Manner::default())
-                .await;
-        let listening = listening.expect("a port of the loopback must be free");
-        let (address, listening) = (listening.address(), Mutex::new(Some(listening)));
-        Ok(TestServer { server, address, listening, token_key: key.serialize_pem() })
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let listening = match self.has_port {
+            true => Some(Listening::open(server.clone(), any, Manner::default()).await),
+            false => None,
+        };
+        let listening = listening.transpose().expect("a port of the loopback must be free");
+        let address = listening.as_ref().map(Listening::address);
+        Ok(TestServer { server, address, listening: Mutex::new(listening), token_key: key.serialize_pem() })
     }
 }
 
@@ -165,8 +190,11 @@ impl TestServer {
     }
 
     /// Where it listens, such as `http://127.0.0.1:12345`. It stays the same after a restart.
+    ///
+    /// # Panics
+    /// If it has no port.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.address.expect("a server without a port has no URL"))
     }
 
     /// The private key that signs the tokens of service accounts, as PEM: the server accepts tokens that others sign with it.
@@ -272,6 +300,11 @@ impl TestServer {
         self.server.store().compact();
     }
 
+    /// Resolves when the disk has failed, and no write will succeed any more. Returns why.
+    pub async fn failed(&self) -> String {
+        self.server.store().failed().await.to_string()
+    }
+
     /// Stops serving: connections break, calls in memory fail, the port is closed. Objects stay.
     pub async fn stop(&self) {
         self.server.stop();
@@ -298,8 +331,10 @@ impl TestServer {
     pub async fn restart(&self) -> io::Result<()> {
         self.stop().await;
         self.server.restart();
-        let listening = Listening::open(self.server.clone(), self.address, Manner::default()).await?;
-        *self.listening.lock() = Some(listening);
+        if let Some(address) = self.address {
+            let listening = Listening::open(self.server.clone(), address, Manner::default()).await?;
+            *self.listening.lock() = Some(listening);
+        }
         Ok(())
     }
 }

@@ -2,13 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail in this way")]
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DynamicObject, PostParams};
 use kube::discovery::ApiResource;
 use serde_json::json;
-use steersman_apiserver::{OpenError, TestServer};
+use steersman_apiserver::{OpenError, TestDisk, TestServer};
+use tokio::time::Instant;
 
 fn map(name: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}, "data": {"a": "b"}})).unwrap()
@@ -104,4 +106,30 @@ async fn a_file_that_is_no_store_is_refused_and_left_alone() {
     let opened = TestServer::builder().kept_in(folder.path()).try_start().await;
     assert!(matches!(opened, Err(OpenError::Read { .. })));
     assert_eq!(std::fs::read(&file).unwrap(), b"somebody's notes");
+}
+
+/// What a client is told is on the disk, whenever the power is cut; a commit takes time, which may be paused.
+#[tokio::test(start_paused = true)]
+async fn on_a_disk_in_memory_objects_last_on_one_thread() {
+    let disk = TestDisk::new(TestDisk::new_file(), usize::MAX);
+    let server = TestServer::builder().without_port().kept_on(disk.clone()).start().await;
+    let maps = Api::<ConfigMap>::default_namespaced(server.in_memory_client());
+    let began = Instant::now();
+    let made = maps.create(&PostParams::default(), &map("a")).await.unwrap();
+    assert!(began.elapsed() > Duration::ZERO, "a commit takes time");
+    // Of this one nobody is told.
+    let unsafe_write = tokio::spawn(async move { maps.create(&PostParams::default(), &map("b")).await });
+    tokio::task::yield_now().await;
+    disk.cut();
+    assert!(unsafe_write.await.unwrap().is_err());
+
+    let disk = TestDisk::new(disk.after_the_crash(0), usize::MAX);
+    let server = TestServer::builder().without_port().kept_on(disk.clone()).start().await;
+    let maps = Api::<ConfigMap>::default_namespaced(server.in_memory_client());
+    assert_eq!(maps.get_opt("b").await.unwrap(), None);
+    assert_eq!(maps.get("a").await.unwrap(), made);
+
+    disk.fail_after(0);
+    assert!(maps.create(&PostParams::default(), &map("c")).await.is_err());
+    assert!(server.failed().await.contains("failed"));
 }

@@ -23,7 +23,6 @@
 //! [`Store::settled`]: super::Store::settled
 
 mod database;
-#[cfg(test)]
 mod disk;
 mod error;
 mod folder;
@@ -32,19 +31,19 @@ mod volume;
 
 use std::io;
 use std::path::Path;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use redb::Database;
 use steersman_api::ObjectKey;
-use tokio::time::Instant;
+use tokio::runtime::Builder;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout_at};
 
 pub(crate) use self::database::Loaded;
 use self::database::{FORMAT, check_format, load};
-#[cfg(test)]
-pub(crate) use self::disk::TestDisk;
+pub use self::disk::TestDisk;
 pub use self::error::OpenError;
 pub use self::seal::{EncryptionKeys, KeyFileError};
 use self::volume::{FOR_DELETES, Folder, Volume, is_full};
@@ -76,7 +75,7 @@ pub(super) struct Entry {
 }
 
 /// The store of a journal.
-pub(super) trait Keeper: Send + 'static {
+pub(super) trait Keeper: Send + Sync + 'static {
     /// Takes in how far the journal is.
     fn note(&self, progress: Progress);
 
@@ -109,6 +108,8 @@ pub(crate) struct Journal {
     /// Queued writes up to this version were undone.
     undone: u64,
     keys: EncryptionKeys,
+    /// `None` if a thread commits. Otherwise it is a task, and this is how long each commit takes.
+    task: Option<Duration>,
 }
 
 /// What is known of a full disk.
@@ -129,10 +130,10 @@ impl Shortage {
     }
 }
 
-/// The end of the queue that writers have, and the thread at the other end. Dropping it commits what is queued.
+/// The end of the queue that writers have, and the thread at the other end. Dropping it commits what is queued, if it is a thread.
 pub(super) struct Writer {
-    queue: Option<mpsc::Sender<Entry>>,
-    thread: Option<JoinHandle<()>>,
+    queue: Option<mpsc::UnboundedSender<Entry>>,
+    thread: Option<thread::JoinHandle<()>>,
     keys: EncryptionKeys,
 }
 
@@ -180,7 +181,7 @@ impl Journal {
         let outdated = decrypt(&mut loaded, &keys, folder)?;
         // An earlier process may have left space in the file.
         let shortage = if holds_reserve(&*volume) { None } else { Some(Shortage::begin(u64::MAX)) };
-        let mut journal = Self { database: Some(database), volume, shortage, undone: 0, keys };
+        let mut journal = Self { database: Some(database), volume, shortage, undone: 0, keys, task: None };
         // The user may remove the old key after this start. So the start fails if a Secret can't be written with the new key.
         if !outdated.is_empty() {
             journal.commit(&outdated, loaded.revision).map_err(|error| match is_out_of_space(&error) {
@@ -192,7 +193,17 @@ impl Journal {
         Ok((journal, loaded))
     }
 
+    /// Has a task commit instead of a thread, which takes so long for it, so that a test on one thread with paused time is the same
+    /// each time. Only for disks in memory: others would keep the runtime waiting.
+    fn committing_as_task(mut self, takes: Duration) -> Self {
+        self.task = Some(takes);
+        self
+    }
+
     /// Starts the thread that commits, and tells the store how far it is.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, if a task commits.
     pub(super) fn start(self, keeper: impl Keeper) -> Writer {
         if self.shortage.is_some() {
             tracing::warn!(
@@ -200,21 +211,27 @@ impl Journal {
             );
             keeper.note(Progress::Full);
         }
-        let (keys, (queue, entries)) = (self.keys.clone(), mpsc::channel());
+        let (keys, (queue, entries)) = (self.keys.clone(), mpsc::unbounded_channel());
+        if self.task.is_some() {
+            tokio::spawn(async move { self.run(entries, &keeper).await });
+            return Writer { queue: Some(queue), thread: None, keys };
+        }
+        let runtime = Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.expect("a runtime without I/O can be made");
         let thread = thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || self.run(&entries, &keeper))
+            .spawn(move || runtime.block_on(self.run(entries, &keeper)))
             .expect("a thread must start: without it nothing is safe");
         Writer { queue: Some(queue), thread: Some(thread), keys }
     }
 
-    fn run(mut self, entries: &mpsc::Receiver<Entry>, keeper: &impl Keeper) {
+    async fn run(mut self, mut entries: mpsc::UnboundedReceiver<Entry>, keeper: &impl Keeper) {
         let _alarm = Alarm(keeper);
         loop {
-            match self.wait_for(entries) {
-                Ok(first) => {
-                    let mut batch = vec![first];
-                    batch.extend(entries.try_iter().take(BATCH - 1));
+            let mut batch = Vec::new();
+            match self.wait_for(&mut entries, &mut batch).await {
+                Some(0) => return,
+                Some(_) => {
                     batch.retain(|entry| entry.version > self.undone);
                     if let Err(error) = self.store(&batch, keeper) {
                         tracing::error!(%error, "The store has failed: writes can't be stored any more");
@@ -222,8 +239,7 @@ impl Journal {
                         return;
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                None => {}
             }
             if self.shortage.as_ref().is_some_and(|shortage| Instant::now() >= shortage.look_at) {
                 self.look_for_space(keeper);
@@ -231,14 +247,22 @@ impl Journal {
         }
     }
 
-    /// The next write, or a timeout when it is time to look for space.
-    fn wait_for(&self, entries: &mpsc::Receiver<Entry>) -> Result<Entry, RecvTimeoutError> {
-        match &self.shortage {
-            None => Ok(entries.recv()?),
-            Some(shortage) => {
-                entries.recv_timeout(shortage.look_at.saturating_duration_since(Instant::now()))
-            }
+    /// Waits for the next writes. Returns how many there are, zero if there are no more writers, or `None` when it is time to look for
+    /// space.
+    async fn wait_for(
+        &mut self,
+        entries: &mut mpsc::UnboundedReceiver<Entry>,
+        batch: &mut Vec<Entry>,
+    ) -> Option<usize> {
+        let next = entries.recv_many(batch, BATCH);
+        let count = match &self.shortage {
+            None => next.await,
+            Some(shortage) => timeout_at(shortage.look_at, next).await.ok()?,
+        };
+        if let Some(takes) = self.task {
+            sleep(takes).await;
         }
+        Some(count)
     }
 
     /// Commits writes; in smaller parts where the disk is full, since each commit gives back the space of what it replaces.

@@ -24,8 +24,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub(crate) use cursor::Cursor;
-#[cfg(test)]
-pub(crate) use journal::TestDisk;
+pub use journal::TestDisk;
 pub use journal::{EncryptionKeys, KeyFileError, OpenError};
 pub(crate) use journal::{Journal, Loaded};
 pub(crate) use object::{Form, Object, View};
@@ -191,7 +190,7 @@ impl Store {
     ///
     /// `undone` is called after each time that writes were undone, since the disk had no space for them: what was derived from
     /// them must be derived anew.
-    pub(crate) fn keep_in(&self, journal: Journal, undone: impl Fn() + Send + 'static) {
+    pub(crate) fn keep_in(&self, journal: Journal, undone: impl Fn() + Send + Sync + 'static) {
         let keeper = Keeper { shared: Arc::clone(&self.shared), undone: Box::new(undone) };
         if self.journal.set(journal.start(keeper)).is_err() {
             unreachable!("a store must be given its journal once");
@@ -241,11 +240,13 @@ impl Store {
     /// Resolves when writes can't be made to last any more.
     pub(crate) async fn failed(&self) -> Failed {
         let mut settled = self.shared.settled.subscribe();
-        match settled.wait_for(|settled| settled.safe.is_err()).await.as_deref() {
-            Ok(Settled { safe: Err(why), .. }) => Failed(Arc::clone(why)),
-            // The sender lives as long as `self`.
-            _ => std::future::pending().await,
+        if let Ok(Settled { safe: Err(why), .. }) =
+            settled.wait_for(|settled| settled.safe.is_err()).await.as_deref()
+        {
+            return Failed(Arc::clone(why));
         }
+        // The sender lives as long as `self`.
+        std::future::pending().await
     }
 
     /// The version of the last write that is in effect.
@@ -441,7 +442,7 @@ impl Store {
 struct Keeper {
     shared: Arc<Shared>,
     /// Called after writes were undone.
-    undone: Box<dyn Fn() + Send>,
+    undone: Box<dyn Fn() + Send + Sync>,
 }
 
 impl journal::Keeper for Keeper {

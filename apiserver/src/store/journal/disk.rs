@@ -5,6 +5,7 @@ use std::io;
 use std::mem;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use redb::{Database, DatabaseError, StorageBackend};
@@ -18,13 +19,15 @@ use super::{CACHE, EncryptionKeys, Journal, OpenError};
 const SECTOR: usize = 512;
 /// What the disk gives to the file at once. What was never written takes no space.
 const BLOCK: usize = 4096;
+/// How long a commit takes where time is paused: what it does on many disks of servers.
+const COMMIT: Duration = Duration::from_millis(2);
 /// How many blocks are reserved, and how many of these are given back at once.
 const RESERVED: usize = 256;
 const PART: usize = 16;
 
 /// A file on a disk whose power is cut, after so many operations or when asked to. From then on everything fails.
 #[derive(Debug)]
-pub(crate) struct TestDisk(Mutex<File>);
+pub struct TestDisk(Mutex<File>);
 
 /// The disk as a journal and its database use it.
 #[derive(Debug)]
@@ -88,7 +91,7 @@ impl Operation {
 
 impl TestDisk {
     /// One with this file, and power for so many operations.
-    pub(crate) fn new(file: Vec<u8>, power: usize) -> Arc<Self> {
+    pub fn new(file: Vec<u8>, power: usize) -> Arc<Self> {
         let written = (0..file.len().div_ceil(BLOCK)).collect();
         let (pending, sound, blocks, others, reserved) = (Vec::new(), None, usize::MAX, 0, 0);
         let file = File {
@@ -106,7 +109,7 @@ impl TestDisk {
     }
 
     /// A file as the journal makes it for a new folder.
-    pub(crate) fn new_file() -> Vec<u8> {
+    pub fn new_file() -> Vec<u8> {
         let disk = Self::new(Vec::new(), usize::MAX);
         let database = Database::builder().create_with_backend(Mounted(Arc::clone(&disk)));
         let database = database.expect("a sound disk takes a database");
@@ -123,45 +126,56 @@ impl TestDisk {
         Journal::on(Box::new(Mounted(Arc::clone(self))), Path::new("/data"), EncryptionKeys::default())
     }
 
+    /// Opens the journal on this disk, for a test on one thread with paused time.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub(crate) fn open_on_one_thread(self: &Arc<Self>) -> Result<(Journal, Loaded), OpenError> {
+        let (journal, loaded) = self.open()?;
+        Ok((journal.committing_as_task(COMMIT), loaded))
+    }
+
     /// One with this file, and so many blocks of 4 KiB. Its power is never cut.
-    pub(crate) fn of_blocks(file: Vec<u8>, blocks: usize) -> Arc<Self> {
+    pub fn of_blocks(file: Vec<u8>, blocks: usize) -> Arc<Self> {
         let disk = Self::new(file, usize::MAX);
         disk.0.lock().blocks = blocks;
         disk
     }
 
     /// Keeps all users of the disk waiting for as long as the guard lives.
-    pub(crate) fn hold(&self) -> impl Drop {
+    pub fn hold(&self) -> impl Drop {
         self.0.lock()
     }
 
     /// Somebody else takes all that is left.
-    pub(crate) fn fill(&self) {
+    pub fn fill(&self) {
         let mut file = self.0.lock();
         file.others += file.free();
     }
 
     /// Somebody else gives back what it took.
-    pub(crate) fn empty(&self) {
+    pub fn empty(&self) {
         self.0.lock().others = 0;
     }
 
     /// One operation fails, after so many others. The disk goes on after it.
-    pub(crate) fn fail_after(&self, operations: usize) {
+    pub fn fail_after(&self, operations: usize) {
         self.0.lock().sound = Some(operations);
     }
 
-    pub(crate) fn cut(&self) {
+    /// Cuts the power.
+    pub fn cut(&self) {
         self.0.lock().power = 0;
     }
 
-    pub(crate) fn is_dead(&self) -> bool {
+    /// Whether the power is cut.
+    pub fn is_dead(&self) -> bool {
         self.0.lock().power == 0
     }
 
     /// What is there when the power is back: all that was synced, and by chance parts of what was not, in any order but
     /// that of operations on one place. To be called once.
-    pub(crate) fn after_the_crash(&self, mut chance: u64) -> Vec<u8> {
+    pub fn after_the_crash(&self, mut chance: u64) -> Vec<u8> {
         let mut file = self.0.lock();
         let mut image = mem::take(&mut file.synced);
         // Of a crash in which nothing, or everything, came through there are as many as of others.
