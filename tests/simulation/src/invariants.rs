@@ -2,28 +2,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use http::Method;
 use http::request::Parts;
+use http::{Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::Value;
 use steersman_api::{GroupVersionResource, ObjectKey};
-use steersman_apiserver::TestServer;
 use tokio::time::Instant;
 
+use crate::api_server::Address;
 use crate::process::LEASE;
 
 /// Watches over a run.
 pub(crate) struct Invariants {
-    server: Arc<TestServer>,
+    server: Address,
+    /// Whether requests are part of the story.
+    tells_requests: bool,
     began: Instant,
     story: Mutex<Vec<String>>,
     broken: Mutex<Vec<String>>,
     pods: Mutex<Pods>,
     /// How many writes were looked at.
     writes: AtomicUsize,
+    /// The latest version of an object that was seen.
+    latest: AtomicU64,
 }
 
 /// The pods of Indexed Jobs.
@@ -38,20 +41,30 @@ struct Pods {
 type Index = (String, String);
 
 impl Invariants {
-    pub(crate) fn new(server: Arc<TestServer>) -> Self {
+    pub(crate) fn new(server: Address, tells_requests: bool) -> Self {
         Self {
             server,
+            tells_requests,
             began: Instant::now(),
             story: Mutex::default(),
             broken: Mutex::default(),
             pods: Mutex::default(),
             writes: AtomicUsize::new(0),
+            latest: AtomicU64::new(0),
         }
     }
 
     /// Tells what happens, for the story.
     pub(crate) fn tell(&self, what: impl std::fmt::Display) {
         self.story.lock().push(format!("{:>8.3} s  {what}", self.began.elapsed().as_secs_f64()));
+    }
+
+    /// Tells of a request and its answer, where it is part of the story.
+    pub(crate) fn trace(&self, process: &str, request: &Parts, answer: Option<StatusCode>) {
+        if self.tells_requests {
+            let (method, uri) = (&request.method, &request.uri);
+            self.tell(format_args!("{process}: {method} {uri}: {answer:?}"));
+        }
     }
 
     fn break_with(&self, what: impl std::fmt::Display) {
@@ -82,7 +95,7 @@ impl Invariants {
         }
         self.writes.fetch_add(1, Ordering::Relaxed);
         let lease = GroupVersionResource::new("coordination.k8s.io", "v1", "leases");
-        let lease = self.server.peek(&lease, &ObjectKey::new(LEASE.0, LEASE.1)).unwrap_or_default();
+        let lease = self.server.server().peek(&lease, &ObjectKey::new(LEASE.0, LEASE.1)).unwrap_or_default();
         let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
         if holder != process {
             self.break_with(format_args!(
@@ -97,6 +110,17 @@ impl Invariants {
         self.writes.load(Ordering::Relaxed) > 0 && !self.pods.lock().succeeded.is_empty()
     }
 
+    /// Somebody was told of this state of an object.
+    pub(crate) fn see(&self, object: &Value) {
+        let version = object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
+        self.latest.fetch_max(version.unwrap_or_default(), Ordering::Relaxed);
+    }
+
+    /// The latest version that somebody was told of: no earlier one may be lost.
+    pub(crate) fn latest_version(&self) -> u64 {
+        self.latest.load(Ordering::Relaxed)
+    }
+
     /// There are no other pods than these, by their uids.
     pub(crate) fn see_only(&self, uids: &BTreeSet<String>) {
         self.pods.lock().active.retain(|uid, _| uids.contains(uid));
@@ -104,6 +128,7 @@ impl Invariants {
 
     /// No index runs twice at the same time, and none succeeds twice.
     pub(crate) fn see_pod(&self, pod: &Value, exists: bool) {
+        self.see(pod);
         let meta = &pod["metadata"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let Some(number) = meta["annotations"]["batch.kubernetes.io/job-completion-index"].as_str() else {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, BodyStream, StreamBody};
@@ -15,17 +16,21 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use rand::Rng as _;
 use rand::rngs::StdRng;
-use steersman_apiserver::InMemory;
-use tokio::sync::{oneshot, watch};
+use steersman_apiserver::ResponseBody;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
-use tokio_util::task::TaskTracker;
+use tokio_util::sync::CancellationToken;
 use tower::Service;
 
+use crate::api_server::Address;
 use crate::invariants::Invariants;
 
 /// For how long what was sent waits in the sender's kernel while nothing gets through. It must be less than the margin of a lease,
 /// as it is with the socket options of `steersman_client::transport`.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(4);
+/// How many frames of an answer wait in the receiver's kernel.
+const RECEIVED: usize = 16;
 
 /// The connections of one process to the API server.
 ///
@@ -36,31 +41,22 @@ pub(crate) struct Link(Arc<Shared>);
 struct Shared {
     /// Whose they are.
     process: String,
-    server: InMemory,
+    server: Address,
+    /// Where requests and answers are on their way, whatever becomes of the process.
+    network: Handle,
     line: watch::Sender<Line>,
     weather: Mutex<(Weather, StdRng)>,
-    under_way: TaskTracker,
+    /// The cluster has ended, and with it all that is on its way.
+    end: CancellationToken,
     invariants: Arc<Invariants>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Line {
-    flow: Flow,
+    /// Whether nothing gets through, either way.
+    is_held: bool,
     /// How often all connections were broken.
     breaks: u64,
-}
-
-/// What gets through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flow {
-    All,
-    /// Nothing, either way.
-    Held,
-    /// The process sends and receives nothing. Its requests are sent when this ends. Its timers go on: `benches/failover.sh` tests a
-    /// process that is really frozen.
-    Stopped,
-    /// The process is dead. Requests that it has sent still reach the API server; answers and watch events are dropped.
-    Dead,
 }
 
 /// How a network is today.
@@ -91,13 +87,21 @@ struct Fate {
 type Answer = Response<StreamBody<BoxStream<'static, Result<Frame<Bytes>, Broken>>>>;
 
 impl Link {
-    pub(crate) fn new(process: &str, server: InMemory, random: StdRng, invariants: Arc<Invariants>) -> Self {
+    /// To be called by a task of the API server's host, where what is on its way stays until `end`.
+    pub(crate) fn new(
+        process: &str,
+        server: Address,
+        random: StdRng,
+        end: CancellationToken,
+        invariants: Arc<Invariants>,
+    ) -> Self {
         Self(Arc::new(Shared {
             process: process.to_owned(),
             server,
-            line: watch::Sender::new(Line { flow: Flow::All, breaks: 0 }),
+            network: Handle::current(),
+            line: watch::Sender::new(Line { is_held: false, breaks: 0 }),
             weather: Mutex::new((Weather::default(), random)),
-            under_way: TaskTracker::new(),
+            end,
             invariants,
         }))
     }
@@ -106,8 +110,9 @@ impl Link {
         self.0.weather.lock().0 = weather;
     }
 
-    pub(crate) fn set_flow(&self, flow: Flow) {
-        self.0.line.send_modify(|line| line.flow = flow);
+    /// Whether nothing gets through from now on.
+    pub(crate) fn hold(&self, is_held: bool) {
+        self.0.line.send_modify(|line| line.is_held = is_held);
     }
 
     /// Breaks all connections. What is on its way is lost.
@@ -115,7 +120,7 @@ impl Link {
         self.0.line.send_modify(|line| line.breaks += 1);
     }
 
-    fn fate(&self, request: &http::request::Parts) -> Fate {
+    fn fate(&self, request: &Parts) -> Fate {
         let mut guard = self.0.weather.lock();
         let (weather, random) = &mut *guard;
         let delay = |random: &mut StdRng| weather.delay.mul_f64(random.random());
@@ -130,35 +135,26 @@ impl Link {
         }
     }
 
-    /// Waits until the line lets a request through that was sent before it broke so many times.
-    async fn pass_there(&self, breaks: u64) -> Result<(), Broken> {
-        let mut line = self.0.line.subscribe();
-        // What has left the process is not stopped with it.
-        let opens = line.wait_for(|line| line.flow != Flow::Held || line.breaks != breaks);
-        match timeout(UNACKNOWLEDGED, opens).await {
-            Ok(Ok(line)) if line.breaks == breaks => Ok(()),
-            _ => Err(Broken),
-        }
+    fn delay(&self) -> Duration {
+        let (weather, random) = &mut *self.0.weather.lock();
+        weather.delay.mul_f64(random.random())
     }
 
-    /// Waits until the line lets an answer through to a request that was sent before it broke so many times.
-    async fn pass_back(&self, breaks: u64) -> Result<(), Broken> {
+    /// Waits until the line lets something through that was sent before it broke so many times.
+    async fn pass(&self, breaks: u64) -> Result<(), Broken> {
         let mut line = self.0.line.subscribe();
-        let is_over = |line: &Line| line.breaks != breaks || line.flow == Flow::Dead;
-        match line.wait_for(|line| line.flow == Flow::All || is_over(line)).await {
-            Ok(line) if !is_over(&line) => Ok(()),
+        match line.wait_for(|line| !line.is_held || line.breaks != breaks).await {
+            Ok(line) if line.breaks == breaks => Ok(()),
             _ => Err(Broken),
         }
     }
 
     /// Carries a request to the server, and the answer back.
-    async fn carry(self, request: Request<Body>) -> Result<Answer, Broken> {
-        let (parts, body) = request.into_parts();
-        let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
+    async fn carry(&self, parts: Parts, body: Bytes) -> Result<Answer, Broken> {
         let fate = self.fate(&parts);
         let breaks = self.0.line.borrow().breaks;
         sleep(fate.there).await;
-        self.pass_there(breaks).await?;
+        timeout(UNACKNOWLEDGED, self.pass(breaks)).await.unwrap_or(Err(Broken))?;
         if fate.is_lost {
             return Err(Broken);
         }
@@ -167,45 +163,55 @@ impl Link {
             self.0.invariants.check_write(&self.0.process, &parts);
             self.0.server.clone().call(request)
         };
-        let answer = send().await.map_err(|_| Broken)?;
+        let answer = send().await.map_err(|_| Broken);
+        self.0.invariants.trace(&self.0.process, &parts, answer.as_ref().ok().map(Response::status));
+        let answer = answer?;
         if fate.is_doubled {
             let _ = send().await;
         }
         sleep(fate.back).await;
-        self.pass_back(breaks).await?;
+        self.pass(breaks).await?;
         if fate.is_answer_lost {
             return Err(Broken);
         }
-        Ok(answer.map(|body| StreamBody::new(self.frames(breaks, body))))
+        let (parts, body) = answer.into_parts();
+        Ok(Response::from_parts(parts, StreamBody::new(self.frames(breaks, body))))
     }
 
     /// The frames of a body, as they come through the line.
-    fn frames<B>(self, breaks: u64, body: B) -> BoxStream<'static, Result<Frame<Bytes>, Broken>>
-    where
-        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
-        B::Error: Send,
-    {
-        let frames = futures::stream::unfold(Some((self, BodyStream::new(body))), move |state| async move {
-            let (link, mut body) = state?;
+    fn frames(&self, breaks: u64, body: ResponseBody) -> BoxStream<'static, Result<Frame<Bytes>, Broken>> {
+        let (send, received) = mpsc::channel(RECEIVED);
+        let (link, mut body) = (self.clone(), BodyStream::new(body));
+        self.spawn(async move {
             let mut line = link.0.line.subscribe();
-            let frame = tokio::select! {
-                biased;
-                _ = line.wait_for(|line| line.breaks != breaks || line.flow == Flow::Dead) => {
-                    return Some((Err(Broken), None));
+            loop {
+                let frame = tokio::select! {
+                    biased;
+                    () = send.closed() => return,
+                    _ = line.wait_for(|line| line.breaks != breaks) => Err(Broken),
+                    frame = body.next() => match frame {
+                        Some(frame) => frame.map_err(|_| Broken),
+                        None => return,
+                    },
+                };
+                sleep(link.delay()).await;
+                let frame = link.pass(breaks).await.and(frame);
+                let is_broken = frame.is_err();
+                if send.send(frame).await.is_err() || is_broken {
+                    return;
                 }
-                frame = body.next() => frame?.map_err(|_| Broken),
-            };
-            let delay = {
-                let (weather, random) = &mut *link.0.weather.lock();
-                weather.delay.mul_f64(random.random())
-            };
-            sleep(delay).await;
-            match link.pass_back(breaks).await {
-                Ok(()) => Some((frame, Some((link, body)))),
-                Err(Broken) => Some((Err(Broken), None)),
             }
         });
+        let frames = futures::stream::unfold(received, async |mut received| {
+            received.recv().await.map(|frame| (frame, received))
+        });
         frames.boxed()
+    }
+
+    /// Has the network do something until the cluster ends.
+    fn spawn(&self, act: impl Future<Output = ()> + Send + 'static) {
+        let end = self.0.end.clone();
+        self.0.network.spawn(async move { _ = end.run_until_cancelled(act).await });
     }
 }
 
@@ -221,17 +227,11 @@ impl Service<Request<Body>> for Link {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let link = self.clone();
         Box::pin(async move {
-            let mut line = link.0.line.subscribe();
-            // The sender lives as long as `link`.
-            let flow = line.wait_for(|line| line.flow != Flow::Stopped).await.map(|line| line.flow);
-            if !flow.is_ok_and(|flow| flow != Flow::Dead) {
-                return Err(Broken);
-            }
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
             let (answer, answered) = oneshot::channel();
-            let tasks = link.0.under_way.clone();
-            tasks.spawn(async move {
-                let _ = answer.send(link.carry(request).await);
-            });
+            let network = link.clone();
+            link.spawn(async move { _ = answer.send(network.carry(parts, body).await) });
             answered.await.unwrap_or(Err(Broken))
         })
     }

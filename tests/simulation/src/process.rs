@@ -1,11 +1,9 @@
-//! A controller manager, as a process that may be killed.
+//! A controller manager, as a process on a host of its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use steersman_api::ObjectKey;
 use steersman_client::events::{self, broadcaster};
 use steersman_client::leader_election::{self, Elector};
@@ -20,10 +18,12 @@ use steersman_controller::server_version::ServerVersion;
 use steersman_informer::factory::Options;
 use steersman_informer::work_queue::MetricsProvider;
 use steersman_informer::{AnyInformer, SharedInformerFactory};
-use tokio::task::JoinSet;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::network::{Flow, Link};
+use crate::hosts::{Host, Hosts};
+use crate::network::Link;
 
 /// The Lease that managers compete for.
 pub(crate) const LEASE: (&str, &str) = ("kube-system", "kube-controller-manager");
@@ -32,101 +32,125 @@ pub(crate) const LEASE: (&str, &str) = ("kube-system", "kube-controller-manager"
 pub(crate) struct Process {
     pub(crate) name: String,
     pub(crate) link: Link,
-    /// By how many seconds its wall clock is ahead.
-    ahead: Arc<AtomicI64>,
     informers: SharedInformerFactory,
     stop: CancellationToken,
-    tasks: JoinSet<()>,
+    tasks: Vec<JoinHandle<()>>,
+    hosts: Hosts,
+    runtime: Handle,
 }
 
 impl Process {
-    /// Starts a manager whose identity is its name.
+    /// Starts a manager whose identity is its name, on a new host.
     ///
     /// # Panics
     /// The manager can't be built.
-    pub(crate) fn start(name: &str, link: Link, now: steersman_apiserver::Clock) -> Self {
+    pub(crate) fn start(name: &str, link: Link, hosts: &Hosts) -> Self {
+        let host = Host::new();
+        let runtime = host.handle().clone();
+        let entered = runtime.enter();
         let clients = Clients::over(link.clone());
-        let metrics = prometheus::Registry::new();
-        let (events, writers) = broadcaster(&clients, events::Metrics::new());
-        let config = leader_election::Config::new(LEASE.0, LEASE.1, name);
-        let retry_period = config.retry_period;
-        let elector = Elector::new(
-            config,
-            clients.lease_client("leader-election"),
-            events.recorder("kube-controller-manager"),
-            leader_election::Metrics::new(),
-        );
-        let elector = elector.expect("the defaults are valid");
         let informers = SharedInformerFactory::new(clients.watch_client(), Options::default());
-        let registry = steersman_controllers::builtin();
-        let ahead = Arc::new(AtomicI64::new(0));
-        let context = ControllerContext {
-            clients: clients.gated(Arc::new(elector.fence())),
-            informers: informers.clone(),
-            first_looks: FirstLooks::default(),
-            rest_mapper: Arc::new(RestMapper::new(clients.component("discovery"))),
-            root_ca: "an authority".into(),
-            server_version: ServerVersion::fixed(36),
-            events,
-            clock: {
-                let ahead = Arc::clone(&ahead);
-                Clock::of(move || now.now() + jiff::SignedDuration::from_secs(ahead.load(Ordering::Relaxed)))
-            },
-            options: Arc::new(registry.options()),
-            gates: Arc::default(),
-            queue_metrics: MetricsProvider::register(&metrics).expect("a new registry takes them"),
-            metrics,
-            debug: DebugPages::default(),
-        };
-        let selection = Selection::parse(&["*"], &registry).expect("the pattern for all is valid");
-        let controllers = registry.build(&selection, &context, &runner::Metrics::new());
-        let controllers = controllers.expect("the controllers can be built");
-        let timing = Timing { start_interval: Duration::ZERO, shutdown_timeout: Duration::from_secs(30) };
-        let leadership = Leadership::new(Some(elector), retry_period, controllers, informers.clone(), timing);
-
-        let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        let (events, writers) = broadcaster(&clients, events::Metrics::new());
+        let elector = elector(name, &clients, &events);
+        let context = context(&clients, &informers, events, &elector);
+        let leadership = leadership(elector, &context);
+        let stop = CancellationToken::new();
         informers.start();
-        tasks.spawn(writers.run(stop.child_token()));
-        tasks.spawn({
-            let stop = stop.clone();
-            async move { leadership.run(&stop).await.expect("controllers end in time") }
-        });
-        Self { name: name.to_owned(), link, ahead, informers, stop, tasks }
+        let tasks = vec![
+            runtime.spawn(writers.run(stop.child_token())),
+            runtime.spawn({
+                let stop = stop.clone();
+                async move { leadership.run(&stop).await.expect("controllers end in time") }
+            }),
+        ];
+        drop(entered);
+        hosts.add(name, host);
+        Self { name: name.to_owned(), link, informers, stop, tasks, hosts: hosts.clone(), runtime }
     }
 
-    /// Moves its wall clock.
-    pub(crate) fn set_ahead(&self, seconds: i64) {
-        self.ahead.store(seconds, Ordering::Relaxed);
+    /// Sets its wall clock ahead by so many seconds, or back where they are negative.
+    pub(crate) fn set_wall_clock_ahead(&self, seconds: i64) {
+        self.hosts.set_wall_clock_ahead(&self.name, seconds);
+    }
+
+    /// Freezes it for a while, as SIGSTOP does.
+    pub(crate) fn freeze(&self, how_long: Duration) {
+        self.hosts.freeze(&self.name, how_long);
     }
 
     /// Ends it in the middle of what it does.
-    pub(crate) fn kill(mut self) {
-        self.tasks.abort_all();
-        self.link.set_flow(Flow::Dead);
-        // The first poll tells the informers to end.
-        let _ = self.informers.shutdown().now_or_never();
+    pub(crate) fn kill(self) {
+        self.hosts.cut_power(&self.name);
     }
 
     /// Asks it to end, and waits until it has.
-    pub(crate) async fn stop(mut self) {
+    ///
+    /// # Panics
+    /// If it does.
+    pub(crate) async fn stop(self) {
         self.stop.cancel();
-        while let Some(ended) = self.tasks.join_next().await {
-            ended.expect("a manager does not panic");
+        for task in self.tasks {
+            task.await.expect("a manager does not panic");
         }
-        self.informers.shutdown().await;
-        self.link.set_flow(Flow::Dead);
+        let informers = self.informers;
+        self.runtime.spawn(async move { informers.shutdown().await }).await.expect("informers do not panic");
+        self.hosts.cut_power(&self.name);
     }
 
-    /// Whether one of its tasks has panicked.
-    pub(crate) fn has_panicked(&mut self) -> bool {
-        let ended = self.tasks.try_join_next().is_some_and(|ended| ended.is_err());
-        ended || self.informers.informers().iter().any(|informer| informer.has_panicked())
+    /// Whether one of its tasks has panicked, or ended by itself.
+    pub(crate) fn has_failed(&self) -> bool {
+        let has_ended = self.tasks.iter().any(JoinHandle::is_finished);
+        has_ended || self.informers.informers().iter().any(|informer| informer.has_panicked())
     }
 
     /// Its caches.
     pub(crate) fn caches(&self) -> Vec<Arc<dyn AnyInformer>> {
         self.informers.whole_informers()
     }
+}
+
+fn elector(name: &str, clients: &Clients, events: &events::Broadcaster) -> Elector {
+    let elector = Elector::new(
+        leader_election::Config::new(LEASE.0, LEASE.1, name),
+        clients.lease_client("leader-election"),
+        events.recorder("kube-controller-manager"),
+        leader_election::Metrics::new(),
+    );
+    elector.expect("the defaults are valid")
+}
+
+fn context(
+    clients: &Clients,
+    informers: &SharedInformerFactory,
+    events: events::Broadcaster,
+    elector: &Elector,
+) -> ControllerContext {
+    let metrics = prometheus::Registry::new();
+    ControllerContext {
+        clients: clients.gated(Arc::new(elector.fence())),
+        informers: informers.clone(),
+        first_looks: FirstLooks::default(),
+        rest_mapper: Arc::new(RestMapper::new(clients.component("discovery"))),
+        root_ca: "an authority".into(),
+        server_version: ServerVersion::fixed(36),
+        events,
+        clock: Clock::wall(),
+        options: Arc::new(steersman_controllers::builtin().options()),
+        gates: Arc::default(),
+        queue_metrics: MetricsProvider::register(&metrics).expect("a new registry takes them"),
+        metrics,
+        debug: DebugPages::default(),
+    }
+}
+
+fn leadership(elector: Elector, context: &ControllerContext) -> Leadership {
+    let registry = steersman_controllers::builtin();
+    let selection = Selection::parse(&["*"], &registry).expect("the pattern for all is valid");
+    let controllers = registry.build(&selection, context, &runner::Metrics::new());
+    let controllers = controllers.expect("the controllers can be built");
+    let timing = Timing { start_interval: Duration::ZERO, shutdown_timeout: Duration::from_secs(30) };
+    let retry_period = leader_election::Config::new(LEASE.0, LEASE.1, "").retry_period;
+    Leadership::new(Some(elector), retry_period, controllers, context.informers.clone(), timing)
 }
 
 /// What a cache holds: the version of each object.

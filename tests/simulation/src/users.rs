@@ -69,7 +69,10 @@ impl Users {
                 .header("content-type", content)
                 .body(bytes);
             match self.client.request::<Value>(request.expect("it is a request")).await {
-                Ok(answer) => return answer,
+                Ok(answer) => {
+                    self.invariants.see(&answer);
+                    return answer;
+                }
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return Value::Null,
                 Err(kube::Error::Api(status)) if status.code < 500 && status.code != 429 => {
                     panic!("{method} {path}: {status:?}")

@@ -7,19 +7,22 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
-use steersman_apiserver::{Clock, TestServer};
+use steersman_apiserver::Clock;
 use steersman_informer::AnyInformer;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
+use crate::api_server::ApiServer;
+use crate::hosts::{self, Host, Hosts};
 use crate::invariants::Invariants;
-use crate::network::{Flow, Link, Weather};
+use crate::network::Link;
 use crate::nodes::Nodes;
 use crate::process::{Process, versions};
 use crate::users::Users;
 
-/// How many faults there are, and as many acts of users.
-const FAULTS: usize = 12;
+/// How many acts of users there are.
+const ACTS: usize = 12;
 /// How long the cluster gets to do what users want once the faults have ended. A node that was silent is trusted again within it,
 /// and each back-off has ended.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
@@ -38,28 +41,37 @@ pub struct Summary {
     pub story: String,
 }
 
-struct World {
-    server: Arc<TestServer>,
-    clock: Clock,
-    random: StdRng,
-    invariants: Arc<Invariants>,
-    nodes: Nodes,
-    managers: Vec<Process>,
+pub(crate) struct World {
+    pub(crate) api_server: ApiServer,
+    hosts: Hosts,
+    pub(crate) random: StdRng,
+    pub(crate) invariants: Arc<Invariants>,
+    pub(crate) nodes: Nodes,
+    pub(crate) managers: Vec<Process>,
     started: usize,
+    /// To end all that is on its way.
+    end: CancellationToken,
 }
 
-/// Runs the cluster with the faults of a seed. To be called on a runtime of one thread whose time is paused.
+/// Runs the cluster with the faults of a seed. To be called once in a process, after [`replay::begin`], by a thread that was started
+/// since then. Where `tells_requests`, each request of a manager is part of the story.
 ///
 /// # Errors
 /// What was broken, with the story.
-pub async fn run(seed: u64) -> Result<Summary, String> {
-    let (mut world, mut users) = World::new(seed).await;
+pub fn run(seed: u64, tells_requests: bool) -> Result<Summary, String> {
+    let hosts = Hosts::default();
+    hosts::run(Host::new(), &hosts.clone(), live(seed, tells_requests, hosts))
+}
+
+async fn live(seed: u64, tells_requests: bool, hosts: Hosts) -> Result<Summary, String> {
+    let (mut world, mut users) = World::new(seed, tells_requests, hosts).await;
     let mut nodes = JoinSet::new();
     nodes.spawn(world.nodes.clone().live());
     nodes.spawn(world.nodes.clone().run_pods(Arc::clone(&world.invariants)));
-    let invariants = Arc::clone(&world.invariants);
+    let (invariants, end) = (Arc::clone(&world.invariants), world.end.clone());
     let ran = AssertUnwindSafe(timeout(A_DAY, world.go(&mut users))).catch_unwind();
     let ran = tokio::select! {
+        biased;
         ran = ran => match ran {
             Ok(Ok(ran)) => ran,
             Ok(Err(_)) => Err("it does not end".to_owned()),
@@ -67,6 +79,7 @@ pub async fn run(seed: u64) -> Result<Summary, String> {
         },
         ended = nodes.join_next() => Err(format!("the nodes have ended: {ended:?}")),
     };
+    end.cancel();
     let (story, mut broken) = (invariants.story(), invariants.broken());
     broken.extend(ran.as_ref().err().cloned());
     match ran {
@@ -76,16 +89,18 @@ pub async fn run(seed: u64) -> Result<Summary, String> {
 }
 
 impl World {
-    async fn new(seed: u64) -> (Self, Users) {
+    async fn new(seed: u64, tells_requests: bool, hosts: Hosts) -> (Self, Users) {
         let clock = Clock::following_tokio();
-        let server = Arc::new(TestServer::builder().clock(clock.clone()).start().await);
-        let invariants = Arc::new(Invariants::new(Arc::clone(&server)));
-        let client = server.in_memory_client();
-        let nodes = Nodes::new(client.clone(), clock.clone(), seed ^ 1);
+        let api_server = ApiServer::start(clock.clone()).await;
+        let address = api_server.address();
+        let invariants = Arc::new(Invariants::new(address.clone(), tells_requests));
+        let client = address.client();
+        let nodes = Nodes::new(client.clone(), clock, seed ^ 1);
         let users = Users::new(client, seed ^ 2, Arc::clone(&invariants));
         nodes.register().await;
         let random = StdRng::seed_from_u64(seed);
-        (Self { server, clock, random, invariants, nodes, managers: Vec::new(), started: 0 }, users)
+        let (managers, started, end) = (Vec::new(), 0, CancellationToken::new());
+        (Self { api_server, hosts, random, invariants, nodes, managers, started, end }, users)
     }
 
     /// Returns how long it lasted, and how long users waited after the last fault.
@@ -95,7 +110,7 @@ impl World {
         self.start_manager();
         users.begin().await;
         let acts = async {
-            for _ in 0..FAULTS {
+            for _ in 0..ACTS {
                 users.act().await;
             }
         };
@@ -118,109 +133,20 @@ impl World {
         }
     }
 
-    async fn faults(&mut self) -> Result<(), String> {
-        for _ in 0..FAULTS {
-            self.pause(0.1, 20.0).await;
-            self.look()?;
-            self.fault().await;
-        }
-        self.look()
-    }
-
-    async fn pause(&mut self, least: f64, most: f64) {
-        sleep(Duration::from_secs_f64(self.random.random_range(least..most))).await;
-    }
-
-    fn start_manager(&mut self) {
+    pub(crate) fn start_manager(&mut self) {
         self.started += 1;
         let name = format!("manager-{}", self.started);
         let random = StdRng::seed_from_u64(self.random.random());
-        let link = Link::new(&name, self.server.in_memory(), random, Arc::clone(&self.invariants));
+        let (address, end) = (self.api_server.address(), self.end.clone());
+        let link = Link::new(&name, address, random, end, Arc::clone(&self.invariants));
         self.invariants.tell(format_args!("{name} starts"));
-        self.managers.push(Process::start(&name, link, self.clock.clone()));
-    }
-
-    fn any_manager(&mut self) -> usize {
-        self.random.random_range(0..self.managers.len())
-    }
-
-    async fn fault(&mut self) {
-        let at = self.any_manager();
-        let name = self.managers[at].name.clone();
-        match self.random.random_range(0..10) {
-            0 | 1 => {
-                self.invariants.tell(format_args!("{name} is killed"));
-                self.managers.remove(at).kill();
-                self.pause(0.0, 5.0).await;
-                self.start_manager();
-            }
-            2 => {
-                self.invariants.tell(format_args!("{name} is asked to end"));
-                let stopped = self.managers.remove(at);
-                self.start_manager();
-                stopped.stop().await;
-            }
-            3 | 4 => {
-                let held = Duration::from_secs_f64(self.random.random_range(0.5..40.0));
-                let flow = if self.random.random() { Flow::Held } else { Flow::Stopped };
-                self.invariants.tell(format_args!("{name} is {flow:?} for {held:.1?}"));
-                let link = self.managers[at].link.clone();
-                link.set_flow(flow);
-                sleep(held).await;
-                link.set_flow(Flow::All);
-                self.invariants.tell(format_args!("{name} goes on"));
-            }
-            5 => {
-                self.invariants.tell(format_args!("the connections of {name} break"));
-                self.managers[at].link.break_all();
-            }
-            6 => {
-                let weather = Weather {
-                    delay: Duration::from_millis(self.random.random_range(0..400)),
-                    loses_one_in: self.random.random_bool(0.6).then(|| self.random.random_range(4..40)),
-                    doubles_one_in: self.random.random_bool(0.4).then(|| self.random.random_range(3..30)),
-                };
-                self.invariants.tell(format_args!("around {name}: {weather:?}"));
-                self.managers[at].link.set_weather(weather);
-            }
-            7 => {
-                let away = Duration::from_secs_f64(self.random.random_range(0.1..20.0));
-                self.invariants.tell(format_args!("the API server is away for {away:.1?}"));
-                self.server.suspend();
-                sleep(away).await;
-                self.server.resume();
-                self.invariants.tell("the API server is back");
-            }
-            8 => {
-                let ahead = self.random.random_range(-7200..7200);
-                self.invariants.tell(format_args!("the wall clock of {name} is {ahead} s ahead"));
-                self.managers[at].set_ahead(ahead);
-            }
-            _ => {
-                let silent = self.nodes.silence();
-                self.invariants.tell(format_args!("node {silent} falls silent"));
-                self.pause(10.0, 90.0).await;
-                self.nodes.all_are_heard();
-                self.invariants.tell(format_args!("node {silent} is heard again"));
-            }
-        }
-    }
-
-    fn calm(&self) {
-        self.invariants.tell("the faults have ended");
-        self.nodes.all_are_heard();
-        for manager in &self.managers {
-            manager.link.set_weather(Weather::default());
-            manager.set_ahead(0);
-        }
+        self.managers.push(Process::start(&name, link, &self.hosts));
     }
 
     /// Looks for what must never be.
-    fn look(&mut self) -> Result<(), String> {
-        if let Some(panicked) =
-            self.managers.iter_mut().find_map(|one| one.has_panicked().then(|| one.name.clone()))
-        {
-            return Err(format!("{panicked} has panicked"));
+    pub(crate) fn look(&mut self) -> Result<(), String> {
+        if let Some(failed) = self.managers.iter().find(|one| one.has_failed()) {
+            return Err(format!("{} has ended", failed.name));
         }
         match self.invariants.broken().is_empty() {
             true => Ok(()),
