@@ -190,7 +190,7 @@ fn of_removed(container: &Container, old: Option<&ContainerStatus>, waiting_for:
         let message = "The container is removed because RestartAllContainers in place";
         status.state = Some(waiting(RESTARTING_ALL, Some(message)));
         status.last_state = Some(ended(LOST_EXIT_CODE, RESTARTING_ALL, message));
-        status.restart_count = old.restart_count + 1;
+        status.restart_count = old.restart_count.saturating_add(1);
     }
     status
 }
@@ -211,7 +211,7 @@ fn of_missing(
             "The container could not be located when the pod was deleted.  The container used to be Running";
         status.last_state = Some(lost(message));
         if !deleted {
-            status.restart_count += 1;
+            status.restart_count = status.restart_count.saturating_add(1);
         }
     }
     status
@@ -253,7 +253,7 @@ fn of_observed(
             if let Some(old) = old {
                 // Ended under the same number of restarts: it was made anew.
                 if terminated(old.state.as_ref()).is_some() && old.restart_count >= observed.restart_count {
-                    status.restart_count = old.restart_count + 1;
+                    status.restart_count = old.restart_count.saturating_add(1);
                 }
                 // Whoever restarts this agent restarts no probes: what was started stays so.
                 status.started = old.started;
@@ -276,7 +276,7 @@ fn of_observed(
             ..ContainerState::default()
         },
         ObservedState::Unknown if old_ran => {
-            status.restart_count = old.map_or(0, |old| old.restart_count) + 1;
+            status.restart_count = old.map_or(0, |old| old.restart_count).saturating_add(1);
             let asked = restart_of_all != RestartOfAll::NotAsked;
             let reason = if asked { RESTARTING_ALL } else { STATUS_UNKNOWN };
             ended(LOST_EXIT_CODE, reason, "The container could not be located when the pod was terminated")

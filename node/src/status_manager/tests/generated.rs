@@ -116,6 +116,24 @@ fn what_the_runtime_forgot_is_not_forgotten() {
 }
 
 #[test]
+fn a_count_of_restarts_that_is_as_high_as_can_be_stays_so() {
+    let pod = plain("Always");
+    let (mut ran, mut failed) = (running("a"), ended("a", 7));
+    (ran.restart_count, failed.restart_count) = (i32::MAX, i32::MAX);
+    for (old, observed) in [
+        (&ran, vec![]),
+        (&ran, vec![seen("a", 2, ObservedState::Unknown)]),
+        (&failed, vec![seen("a", 2, runs())]),
+    ] {
+        assert_eq!(
+            of_a(&pod, std::slice::from_ref(old), &observed, None)["restartCount"],
+            i32::MAX,
+            "{observed:?}"
+        );
+    }
+}
+
+#[test]
 fn what_was_started_stays_so_when_the_agent_comes_back() {
     let old = ContainerStatus { container_id: Some("containerd://a0".to_owned()), ..running("a") };
     assert_eq!(of_a(&plain("Always"), &[old], &[seen("a", 0, runs())], None)["started"], true);
