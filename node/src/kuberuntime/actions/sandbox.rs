@@ -25,7 +25,8 @@ pub fn pod_sandbox_changed(pod: &Pod, status: &PodStatus) -> SandboxChange {
     };
     let next = |id: Option<&String>| SandboxChange {
         changed: true,
-        attempt: newest.attempt.saturating_add(1),
+        // Past the highest number it begins anew, as upstream's does: the dead sandbox has that one.
+        attempt: newest.attempt.wrapping_add(1),
         id: id.cloned(),
     };
     let ready = status.sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready).count();

@@ -223,10 +223,11 @@ impl Kuberuntime {
     }
 
     /// How many containers of this name came before: one more than the newest has, or than the logs show where the runtime
-    /// forgot, so that no log is written over.
+    /// forgot, so that no log is written over. Past the highest number it begins anew, as upstream's attempt does: under a number
+    /// that an ended container has, none could be created.
     async fn restart_count(&self, start: &Start<'_>, name: &str) -> u32 {
         if let Some(newest) = start.status.container(name) {
-            return newest.restart_count.saturating_add(1);
+            return newest.restart_count.wrapping_add(1);
         }
         let folder = self.log_folder(start.pod, name);
         let listed = off_thread({

@@ -27,6 +27,11 @@ fn a_pod_without_a_good_sandbox_starts_over() {
         ),
         ("a dead sandbox", base().policy("Always").dead_sandbox(0), Expected { start: all(), ..anew(1) }),
         (
+            "a dead sandbox of the highest number",
+            base().policy("Always").dead_sandbox(u32::MAX),
+            Expected { start: all(), ..anew(0) },
+        ),
+        (
             "the newest is dead though an older one is ready",
             base().dead_sandbox(4).but(|scene| scene.status.sandboxes.push(sandbox("older", 3))),
             Expected { start: all(), ..anew(5) },

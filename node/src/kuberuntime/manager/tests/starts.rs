@@ -8,7 +8,7 @@ use super::world::{World, app, pass, pod, seconds};
 use crate::container::{ContainerState, SandboxState};
 use crate::events::EventType;
 use crate::kuberuntime::sync_result::SyncAction;
-use crate::runtime::Operation;
+use crate::runtime::{Operation, RuntimeService};
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_comes_up_with_its_sandbox_and_containers() {
@@ -220,6 +220,19 @@ async fn the_logs_tell_the_restart_count_that_the_runtime_forgot() {
     let status = world.synced(&pod).await;
     assert_eq!(status.container("a").unwrap().restart_count, 5);
     assert!(folder.join("5.log").exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn past_the_highest_restart_count_it_begins_anew() {
+    let world = World::new();
+    let pod = pod(&[("exit-after", "1s")], json!({"containers": [app("a", json!({}))]}));
+    world.synced(&pod).await;
+    pass(2).await;
+    let mut status = world.status(&pod).await;
+    world.simulated.remove_container(&status.containers[0].id.id).await.unwrap();
+    status.containers[0].restart_count = u32::MAX;
+    assert!(world.sync_seeing(&pod, &status).await.is_ok());
+    assert_eq!(world.status(&pod).await.container("a").unwrap().restart_count, 0);
 }
 
 #[tokio::test(start_paused = true)]
