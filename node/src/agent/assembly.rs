@@ -311,7 +311,11 @@ impl Agent {
             inventory,
             live_node,
             tree,
-            rotator: LogRotator::new(Arc::clone(&connections.runtime), rotation(configuration))?,
+            rotator: LogRotator::new(
+                Arc::clone(&connections.runtime),
+                &configuration.pod_logs_dir,
+                rotation(configuration),
+            )?,
             services,
             objects: watched,
             stop_objects,

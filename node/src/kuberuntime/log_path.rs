@@ -39,7 +39,8 @@ pub fn pod_uid_of_directory(name: &str) -> Uid {
     Uid::from(name.rsplit('_').next().unwrap_or(name))
 }
 
-/// The link to a container's log in `root`, its name cut to what a file name may be.
+/// The link to a container's log in `root`, its name cut to what a file name may be. Whatever the runtime says that the container
+/// and its pod are called, it is a file in that folder.
 pub fn legacy_log_symlink(
     root: &Path,
     namespace: &str,
@@ -47,7 +48,7 @@ pub fn legacy_log_symlink(
     container: &str,
     container_id: &str,
 ) -> PathBuf {
-    let mut name = format!("{pod}_{namespace}_{container}-{container_id}");
+    let mut name = format!("{pod}_{namespace}_{container}-{container_id}").replace('/', "_");
     let mut longest = (MAX_FILE_NAME - LEGACY_SUFFIX.len()).min(name.len());
     while !name.is_char_boundary(longest) {
         longest -= 1;
@@ -97,6 +98,8 @@ mod tests {
         let name = long.file_name().and_then(|name| name.to_str()).unwrap();
         assert_eq!(name, format!("{}_.log", "w".repeat(250)));
         assert_eq!(name.len(), MAX_FILE_NAME);
+        let astray = legacy_log_symlink(root, "shop", "../web", "app", "/../id");
+        assert_eq!(astray, Path::new("/var/log/containers/.._web_shop_app-_.._id.log"));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! No reader holds more than two blocks of a log in memory, however long its lines are.
 
 mod error;
+mod folder;
 mod format;
 mod line;
 mod open;
@@ -20,6 +21,7 @@ mod tests;
 mod watch;
 
 pub use error::Error;
+pub use folder::is_below;
 pub use options::{LogOptions, Streams};
 pub use reader::{Followed, LogReader};
 pub use rotate::{InvalidPolicy, LogRotator, RotatePolicy};

@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::folder::is_below;
 use super::open::open_log;
 use super::rotated::{COMPRESSED, TEMPORARY, part_unused, rotated};
 use crate::blocking::blocking;
@@ -69,6 +70,8 @@ enum RotateError {
     Status(#[source] runtime::Error),
     #[error("container status is nil")]
     NoStatus,
+    #[error("container log {0:?} is not in the folder of pods' logs")]
+    Elsewhere(PathBuf),
     #[error("failed to stat container log {0:?}: {1}")]
     Stat(PathBuf, #[source] io::Error),
     #[error("failed to remove old logs of {0:?}: {1}")]
@@ -86,6 +89,8 @@ enum RotateError {
 /// compresses first; the log grows on meanwhile.)
 pub struct LogRotator {
     runtime: Arc<dyn RuntimeService>,
+    /// The folder of the logs of all pods. Files elsewhere are not rotated, whatever the runtime says.
+    pod_logs: PathBuf,
     policy: RotatePolicy,
     /// Logs that were rotated since [`Self::compress_rotated`] last began: at most one path per log.
     uncompressed: Mutex<BTreeSet<PathBuf>>,
@@ -94,11 +99,15 @@ pub struct LogRotator {
 }
 
 impl LogRotator {
-    /// A rotator with that policy.
+    /// A rotator with that policy, of logs below the folder `pod_logs`.
     ///
     /// # Errors
     /// The policy is invalid.
-    pub fn new(runtime: Arc<dyn RuntimeService>, policy: RotatePolicy) -> Result<Self, InvalidPolicy> {
+    pub fn new(
+        runtime: Arc<dyn RuntimeService>,
+        pod_logs: impl Into<PathBuf>,
+        policy: RotatePolicy,
+    ) -> Result<Self, InvalidPolicy> {
         if policy.max_files < 2 {
             return Err(InvalidPolicy::MaxFiles(policy.max_files));
         }
@@ -108,7 +117,8 @@ impl LogRotator {
         if policy.interval < Duration::from_secs(3) {
             return Err(InvalidPolicy::Interval);
         }
-        Ok(Self { runtime, policy, uncompressed: Mutex::default(), rotated: Notify::new() })
+        let pod_logs = pod_logs.into();
+        Ok(Self { runtime, pod_logs, policy, uncompressed: Mutex::default(), rotated: Notify::new() })
     }
 
     /// Rotates the logs that are too large, every interval, and compresses earlier ones beside that, until `stop`.
@@ -180,6 +190,9 @@ impl LogRotator {
         let log = PathBuf::from(answer.status.ok_or(RotateError::NoStatus)?.log_path);
         if log.as_os_str().is_empty() {
             return Ok(());
+        }
+        if !is_below(&self.pod_logs, &log) {
+            return Err(RotateError::Elsewhere(log));
         }
         let size = match size(&log).await {
             // Somebody took the file away; the runtime still writes to it.

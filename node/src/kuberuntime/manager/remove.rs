@@ -29,7 +29,8 @@ impl Kuberuntime {
                 let (root, log) = (self.options.container_log_links.clone(), PathBuf::from(status.log_path));
                 let link =
                     legacy_log_symlink(&root, &info.pod_namespace, &info.pod_name, &info.container_name, id);
-                off_thread(move || remove_logs(&log, &link))
+                let log = Some(log).filter(|log| logs::is_below(&self.options.pod_logs, log));
+                off_thread(move || remove_logs(log.as_deref(), &link))
                     .await
                     .map_err(|error| format!("failed to remove container {id:?} log: {error}"))?;
             }
@@ -46,9 +47,9 @@ impl Kuberuntime {
     }
 }
 
-/// Removes a log, those that were rotated of it, and the link to it.
-fn remove_logs(log: &Path, link: &Path) -> io::Result<()> {
-    if log.file_name().is_some() {
+/// Removes a log, if there is one, those that were rotated of it, and the link to it.
+fn remove_logs(log: Option<&Path>, link: &Path) -> io::Result<()> {
+    if let Some(log) = log {
         logs::remove_logs(log)?;
     }
     match fs::remove_file(link) {
@@ -69,14 +70,13 @@ mod tests {
         {
             fs::write(path(name), "").unwrap();
         }
-        remove_logs(&path("1.log"), &path("link")).unwrap();
+        remove_logs(Some(&path("1.log")), &path("link")).unwrap();
         let mut left: Vec<_> =
             fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["0.log", "11.log"]);
-        remove_logs(&path("1.log"), &path("link")).unwrap();
-        remove_logs(&path("gone/1.log"), &path("link")).unwrap();
-        // A container may have none.
-        remove_logs(Path::new(""), &path("link")).unwrap();
+        remove_logs(Some(&path("1.log")), &path("link")).unwrap();
+        remove_logs(Some(&path("gone/1.log")), &path("link")).unwrap();
+        remove_logs(None, &path("link")).unwrap();
     }
 }

@@ -14,7 +14,8 @@ use crate::runtime::{Code, Operation};
 
 fn rotator(container: &Running, max_files: u32) -> LogRotator {
     let policy = RotatePolicy { max_size: 50, max_files, ..Default::default() };
-    LogRotator::new(Arc::new(container.runtime.clone()), policy).unwrap()
+    let folder = container.log.parent().unwrap();
+    LogRotator::new(Arc::new(container.runtime.clone()), folder, policy).unwrap()
 }
 
 async fn rotate_and_compress(rotator: &LogRotator) {
@@ -35,7 +36,7 @@ fn a_policy_that_can_not_be_followed_is_refused() {
     let runtime = |policy| {
         let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _entered = tokio.enter();
-        LogRotator::new(Arc::new(SimulatedRuntime::new(SimulatedConfig::default())), policy).err()
+        LogRotator::new(Arc::new(SimulatedRuntime::new(SimulatedConfig::default())), "/", policy).err()
     };
     let policy = RotatePolicy::default();
     assert_eq!(runtime(policy.clone()), None);
@@ -111,6 +112,16 @@ async fn a_log_that_was_taken_away_is_made_again() {
     let container = Running::start().await;
     fs::remove_file(&container.log).unwrap();
     rotator(&container, 3).rotate_logs().await;
+    assert_eq!(names(&container), ["0.log"]);
+}
+
+#[tokio::test]
+async fn what_is_not_in_the_folder_of_logs_stays_as_it_is() {
+    let container = Running::start().await;
+    append(&container.log, &line(1, "stdout", "F", &"x".repeat(60)));
+    let policy = RotatePolicy { max_size: 50, ..Default::default() };
+    let rotator = LogRotator::new(Arc::new(container.runtime.clone()), "/var/log/pods", policy).unwrap();
+    rotator.rotate_logs().await;
     assert_eq!(names(&container), ["0.log"]);
 }
 
