@@ -26,13 +26,11 @@ pub struct RuntimePod {
 }
 
 impl RuntimePod {
-    /// The state of the container or sandbox `id` (ids are unique over both), or nothing where it does not exist.
-    pub fn state_of(&self, id: &str) -> Option<ContainerState> {
-        let container = self.containers.iter().find(|container| container.id.id == id);
-        let sandbox = || self.sandboxes.iter().find(|sandbox| sandbox.id == id);
-        container
-            .map(|container| container.state)
-            .or_else(|| sandbox().map(|sandbox| sandbox.state.as_container_state()))
+    /// The ids and states of its containers, then those of its sandboxes. A good runtime gives each of them an id of its own.
+    pub fn states(&self) -> impl Iterator<Item = (&str, ContainerState)> {
+        let containers = self.containers.iter().map(|container| (container.id.id.as_str(), container.state));
+        let state = |sandbox: &RuntimeSandbox| sandbox.state.as_container_state();
+        containers.chain(self.sandboxes.iter().map(move |sandbox| (sandbox.id.as_str(), state(sandbox))))
     }
 
     /// The pod as far as the runtime tells: its containers have names and images, and are all ordinary ones.

@@ -1,5 +1,7 @@
 //! What happened to a container, and how two states tell it.
 
+use std::collections::{HashMap, HashSet};
+
 use steersman_api::Uid;
 
 use crate::container::{ContainerState, RuntimePod};
@@ -81,12 +83,23 @@ pub fn container_events(
     }
 }
 
-/// What happened to a pod's containers and sandboxes between two lists; none is a pod that is not there.
+/// What happened to a pod's containers and sandboxes between two lists; none is a pod that is not there. Of several with one id,
+/// the first counts.
 pub fn pod_events(old: Option<&RuntimePod>, new: Option<&RuntimePod>) -> Vec<EventKind> {
-    let before = old.into_iter().flat_map(RuntimePod::ids);
-    let state = |pod: Option<&RuntimePod>, id: &str| pod.and_then(|pod| pod.state_of(id));
-    let added = new.into_iter().flat_map(RuntimePod::ids).filter(|id| state(old, id).is_none());
-    before.chain(added).flat_map(|id| container_events(id, state(old, id), state(new, id))).collect()
+    let (before, after) = (states(old), states(new));
+    let mut seen = HashSet::new();
+    let all = old.into_iter().chain(new).flat_map(RuntimePod::states);
+    all.filter(|(id, _)| seen.insert(*id))
+        .flat_map(|(id, _)| container_events(id, before.get(id).copied(), after.get(id).copied()))
+        .collect()
+}
+
+fn states(pod: Option<&RuntimePod>) -> HashMap<&str, ContainerState> {
+    let mut states = HashMap::new();
+    for (id, state) in pod.into_iter().flat_map(RuntimePod::states) {
+        states.entry(id).or_insert(state);
+    }
+    states
 }
 
 #[cfg(test)]
@@ -127,7 +140,17 @@ mod tests {
         assert!(names(None, None).is_empty());
     }
 
-    fn states() -> impl Strategy<Value = Vec<Option<ContainerState>>> {
+    #[test]
+    fn what_has_one_id_has_one_event() {
+        let twice = |state| pod("p", &[("c", state), ("c", ContainerState::Running)]);
+        let (running, exited) = (twice(ContainerState::Running), twice(ContainerState::Exited));
+        let died = EventKind::ContainerDied("c".to_owned());
+        assert_eq!(pod_events(Some(&running), Some(&exited)), std::slice::from_ref(&died));
+        let removed = EventKind::ContainerRemoved("c".to_owned());
+        assert_eq!(pod_events(Some(&running), None), [died, removed]);
+    }
+
+    fn course_of_states() -> impl Strategy<Value = Vec<Option<ContainerState>>> {
         prop::collection::vec(prop::sample::select(&STATES[..]), 4)
     }
 
@@ -135,7 +158,7 @@ mod tests {
         /// Over any course of a pod's containers: each death but the first is preceded by a start or by a change that the PLEG
         /// cannot tell; nothing is removed that did not die; and who plays the events back knows who runs.
         #[test]
-        fn events_tell_who_runs(course in prop::collection::vec(states(), 1..8)) {
+        fn events_tell_who_runs(course in prop::collection::vec(course_of_states(), 1..8)) {
             let names = ["c0", "c1", "c2", "c3"];
             let listed = |states: &Vec<Option<ContainerState>>| {
                 let there = names.iter().zip(states);

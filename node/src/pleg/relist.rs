@@ -24,7 +24,8 @@ use super::health::{Health, Unhealthy};
 use super::metrics::Metrics;
 use crate::container::{PodStatus, RuntimePod};
 
-/// Requests to list one pod that may wait; more are dropped, as the next list of all serves them.
+/// The most requests to list one pod that wait, and the most of such lists under way: a runtime may tell of events of any number
+/// of pods. More requests are dropped, since the next list of all pods serves them.
 const REQUEST_CAPACITY: usize = 200;
 
 /// What the generator needs of a runtime.
@@ -218,9 +219,11 @@ impl Pleg {
         if self.listed_at.max(self.listing).is_some_and(|began| began > at) {
             return;
         }
+        let under_way = self.listing_one.len();
         match self.listing_one.get_mut(&pod) {
             Some(again) => *again = true,
-            None => self.begin_list_one(pod),
+            None if under_way < REQUEST_CAPACITY => self.begin_list_one(pod),
+            None => debug!(%pod, "a request to list a pod is dropped: too many lists are under way"),
         }
     }
 

@@ -21,6 +21,9 @@ use crate::pleg::{PodLister, RuntimeError};
 use crate::runtime::{Error, RuntimeService};
 use crate::volumes::ContainerMounts;
 
+/// How many containers of a pod, and as many sandboxes, the runtime is asked for at a time: it may list any number of them.
+const AT_ONCE: usize = 16;
+
 #[async_trait]
 impl PodLister for Kuberuntime {
     async fn pods(&self) -> Result<Vec<RuntimePod>, RuntimeError> {
@@ -33,16 +36,15 @@ impl PodLister for Kuberuntime {
     }
 
     async fn pod_status(&self, pod: &RuntimePod) -> Result<PodStatus, RuntimeError> {
-        let sandboxes = try_join_all(pod.sandboxes.iter().map(|sandbox| self.sandbox(&sandbox.id)));
-        let containers = try_join_all(pod.containers.iter().map(|container| self.container(container)));
-        let (sandboxes, containers) = try_join(sandboxes, containers).await.map_err(shared)?;
+        let (sandboxes, containers) =
+            try_join(self.sandboxes(pod), self.containers(pod)).await.map_err(shared)?;
         let mut status = PodStatus {
             uid: pod.uid.clone(),
             name: pod.name.clone(),
             namespace: pod.namespace.clone(),
             ips: Vec::new(),
-            containers: containers.into_iter().flatten().collect(),
-            sandboxes: sandboxes.into_iter().flatten().collect(),
+            containers,
+            sandboxes,
         };
         status
             .containers
@@ -67,6 +69,24 @@ impl Kuberuntime {
             try_join(self.runtime.list_pod_sandbox(&sandboxes), self.runtime.list_containers(&containers))
                 .await?;
         Ok(group(&self.options.runtime_name, sandboxes, containers))
+    }
+
+    /// The pod's sandboxes, inspected, without those that went since they were listed.
+    async fn sandboxes(&self, pod: &RuntimePod) -> Result<Vec<SandboxStatus>, Error> {
+        let mut found = Vec::new();
+        for some in pod.sandboxes.chunks(AT_ONCE) {
+            found.extend(try_join_all(some.iter().map(|sandbox| self.sandbox(&sandbox.id))).await?);
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// The pod's containers, inspected, without those that went since they were listed.
+    async fn containers(&self, pod: &RuntimePod) -> Result<Vec<ContainerStatus>, Error> {
+        let mut found = Vec::new();
+        for some in pod.containers.chunks(AT_ONCE) {
+            found.extend(try_join_all(some.iter().map(|container| self.container(container))).await?);
+        }
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// None where it went since it was listed.

@@ -15,6 +15,10 @@ struct Runtime {
     pods: Mutex<BTreeMap<String, ContainerState>>,
     /// Lists of all pods fail.
     broken: Mutex<bool>,
+    /// Lists of one pod never end.
+    hangs_on_one: Mutex<bool>,
+    /// How often one pod was listed.
+    lists_of_one: Mutex<usize>,
     /// Pods whose inspection never ends.
     hung: Mutex<HashSet<Uid>>,
     /// Where set, lists of all pods take what is there and answer only after a permit.
@@ -48,6 +52,10 @@ impl PodLister for Runtime {
     }
 
     async fn pod(&self, uid: &Uid) -> Result<Option<RuntimePod>, RuntimeError> {
+        *self.lists_of_one.lock() += 1;
+        if *self.hangs_on_one.lock() {
+            std::future::pending::<()>().await;
+        }
         Ok(self.listed().into_iter().find(|pod| pod.uid == *uid))
     }
 
@@ -186,6 +194,17 @@ async fn a_pod_is_listed_at_once_on_request() {
     pleg.handle.request_relist(Uid::from("a"));
     assert_eq!(pleg.event().await, ("a".into(), "ContainerRemoved"));
     assert_eq!(Instant::now(), begin + Duration::from_millis(10));
+    pleg.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_so_many_pods_are_listed_at_a_time() {
+    let pleg = start(Config::default(), |runtime| *runtime.hangs_on_one.lock() = true);
+    for n in 0..3 * REQUEST_CAPACITY {
+        pleg.handle.request_relist(Uid::from(n.to_string().as_str()));
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*pleg.runtime.lists_of_one.lock(), REQUEST_CAPACITY);
     pleg.end().await;
 }
 
