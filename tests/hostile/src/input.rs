@@ -94,13 +94,13 @@ const WORDS: &[&[u8]] = &[
 const OPENERS: &[&[u8]] = &[b"[", b"{\"a\":", b"{a: ", b"- ", b"(", b"\x0a\x02", b"\x0b"];
 
 /// An endless series of inputs.
-pub(crate) struct Inputs<'a> {
-    corpus: &'a [Vec<u8>],
+pub(crate) struct Inputs {
+    corpus: Vec<Vec<u8>>,
     random: StdRng,
 }
 
-impl<'a> Inputs<'a> {
-    pub(crate) fn new(corpus: &'a [Vec<u8>], random: StdRng) -> Self {
+impl Inputs {
+    pub(crate) fn new(corpus: Vec<Vec<u8>>, random: StdRng) -> Self {
         Self { corpus, random }
     }
 
@@ -143,7 +143,7 @@ impl<'a> Inputs<'a> {
                 input.splice(at..end, word.iter().copied());
             }
             7 => {
-                let other = self.corpus.choose(&mut self.random).expect("there must be a corpus");
+                let other = self.corpus.choose(&mut self.random).expect("there must be a corpus").clone();
                 let (from, to) = self.span(other.len());
                 input.splice(at..at, other[from..to].iter().copied());
             }
@@ -173,7 +173,7 @@ impl<'a> Inputs<'a> {
     }
 }
 
-impl Iterator for Inputs<'_> {
+impl Iterator for Inputs {
     type Item = Vec<u8>;
 
     fn next(&mut self) -> Option<Vec<u8>> {

@@ -5,6 +5,8 @@
 //! one run finds, another one repeats.
 
 mod input;
+pub mod panics;
+pub mod protobuf;
 
 use std::any::Any;
 use std::fs;
@@ -65,12 +67,25 @@ pub struct Report {
     pub most: usize,
 }
 
-/// Gives `take` the corpus of a surface as it is, then what becomes of it when it is broken.
+/// Gives `take` the corpus of a surface as it is, then what becomes of it when its bytes are broken.
+///
+/// # Panics
+/// As [`attack_with`] does.
+pub fn attack(surface: &Surface, effort: Effort, take: impl Fn(&[u8])) -> Report {
+    attack_with(surface, effort, |corpus, random| Inputs::new(corpus.to_vec(), random), take)
+}
+
+/// Gives `take` the corpus of a surface as it is, then the inputs that `broken` makes of it.
 ///
 /// # Panics
 /// If an input makes `take` panic or allocate too much, or if memory is not given back. The message names a file with the input.
 #[allow(clippy::disallowed_types, reason = "real time bounds a run; nothing is decided by it")]
-pub fn attack(surface: &Surface, effort: Effort, take: impl Fn(&[u8])) -> Report {
+pub fn attack_with<I: Iterator<Item = Vec<u8>>>(
+    surface: &Surface,
+    effort: Effort,
+    broken: impl FnOnce(&[Vec<u8>], StdRng) -> I,
+    take: impl Fn(&[u8]),
+) -> Report {
     let corpus = [surface.samples.clone(), corpus(surface.name)].concat();
     assert!(!corpus.is_empty(), "{} must have a corpus", surface.name);
     let attempt = |input: &[u8]| {
@@ -100,7 +115,7 @@ pub fn attack(surface: &Surface, effort: Effort, take: impl Fn(&[u8])) -> Report
         report.most = report.most.max(attempt(input));
     };
     corpus.iter().for_each(|input| see(input));
-    let inputs = Inputs::new(&corpus, StdRng::seed_from_u64(effort.seed));
+    let inputs = broken(&corpus, StdRng::seed_from_u64(effort.seed));
     let begun = std::time::Instant::now();
     for input in inputs {
         see(&input);

@@ -1,24 +1,34 @@
-//! What a node's server reads of a client that may do everything: requests for all that it offers, broken, as bytes over TLS.
+//! What a node's server reads of others: of a client that may do everything, requests for all that it offers, broken, as bytes over
+//! TLS; of a container runtime, answers that are good protobuf and wrong in all else.
 //!
-//! It runs for a second, or for as long as `HOSTILE_SECONDS` says. An input takes a connection of its own, so there are fewer than
-//! a hundred in a second.
+//! Each test runs for a second, or for as long as `HOSTILE_SECONDS` says. A broken request takes a connection of its own, so there
+//! are fewer than a hundred in a second.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "a test may fail in this way, and say what it did"
 )]
 
+#[allow(dead_code, reason = "the test of the whole agent uses all of it")]
+#[path = "runtime/answers.rs"]
+mod answers;
+#[path = "runtime/hostile_runtime.rs"]
+mod hostile_runtime;
+
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostile::{Effort, MEMORY, Surface};
+use hostile::{Effort, MEMORY, Surface, panics, protobuf};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::client::ConfigExt;
+use parking_lot::{Mutex, MutexGuard};
 use peak_alloc::PeakAlloc;
 use prometheus::Registry;
+use prost::Message as _;
 use serde_json::{Value, json};
 use steersman_api::Uid;
 use steersman_node::cri::v1;
@@ -34,6 +44,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
+
+use self::answers::Answers;
+use self::hostile_runtime::HostileRuntime;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = MEMORY;
@@ -114,9 +127,10 @@ async fn runtime(folder: &TempDir) -> (SimulatedRuntime, String) {
     (runtime, id)
 }
 
-/// A server for everybody.
-async fn node(folder: &TempDir, serving: &mut JoinSet<()>) -> SocketAddr {
+/// A server for everybody, and its runtime.
+async fn node(folder: &TempDir, serving: &mut JoinSet<()>) -> (SocketAddr, HostileRuntime) {
     let (runtime, id) = runtime(folder).await;
+    let runtime = HostileRuntime::over(runtime);
     let pod = json!({
         "metadata": { "name": "p", "namespace": "ns", "uid": "u" },
         "spec": { "containers": [{ "name": "c" }] },
@@ -130,7 +144,7 @@ async fn node(folder: &TempDir, serving: &mut JoinSet<()>) -> SocketAddr {
         serving_certificate_files(&folder.path().join("pki"), "kubelet", &names).unwrap();
     let parts = Parts {
         host: Arc::new(Agent(Arc::new(serde_json::from_value(pod).unwrap()))),
-        runtime: Arc::new(runtime),
+        runtime: Arc::new(runtime.clone()),
         auth: Auth::new(AuthConfig {
             node: "n".to_owned(),
             anonymous: true,
@@ -148,7 +162,20 @@ async fn node(folder: &TempDir, serving: &mut JoinSet<()>) -> SocketAddr {
     let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = listener.local_addr().unwrap();
     serving.spawn(async move { serve(listener, parts, CancellationToken::new()).await.unwrap() });
-    address
+    (address, runtime)
+}
+
+/// For a client that believes the server.
+fn client_config(address: SocketAddr) -> kube::Config {
+    let mut config = kube::Config::new(format!("https://{address}").parse().unwrap());
+    config.accept_invalid_certs = true;
+    config
+}
+
+/// One test at a time: the memory and the panics of the whole process are counted.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock()
 }
 
 /// A request for each thing that a node offers.
@@ -187,12 +214,11 @@ fn samples() -> Vec<Vec<u8>> {
 
 #[test]
 fn requests_to_a_node() {
+    let _turn = turn();
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let (folder, mut serving) = (tempfile::tempdir().unwrap(), JoinSet::new());
-    let address = runtime.block_on(node(&folder, &mut serving));
-    let mut config = kube::Config::new(format!("https://{address}").parse().unwrap());
-    config.accept_invalid_certs = true;
-    let connector = config.rustls_https_connector().unwrap();
+    let (address, _) = runtime.block_on(node(&folder, &mut serving));
+    let connector = client_config(address).rustls_https_connector().unwrap();
     let uri: http::Uri = format!("https://{address}").parse().unwrap();
     let serving = RefCell::new(serving);
     // The beginning of the answer.
@@ -227,4 +253,66 @@ fn requests_to_a_node() {
     let surface = Surface { name: "node", ceiling: CEILING, samples: samples() };
     let report = hostile::attack(&surface, Effort::wanted(), |input| drop(ask(input)));
     println!("node: {} inputs, at most {} KiB for one", report.inputs, report.most / 1024);
+}
+
+/// What is hostile in a runtime's answers here.
+const TEXTS: &[&str] = &[
+    "ns",
+    "p",
+    "u",
+    "c",
+    "a\"b",
+    "a\\",
+    "a\nb",
+    "a\rb",
+    "a,b=\"c\"",
+    "io.kubernetes.pod.uid",
+    "http://127.0.0.1:1/",
+];
+
+/// Fails if the text is none of Prometheus's: a scrape fails as a whole if one line of it does, or if two have one name.
+fn check_metrics(text: &str) {
+    let mut names = BTreeSet::new();
+    for line in text.split('\n').filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let name_ends = line.rfind('}').map_or_else(|| line.find(' ').unwrap(), |at| at + 1);
+        let (name, values) = line.split_at(name_ends);
+        let values: Vec<f64> = values.split_whitespace().map(|value| value.parse().unwrap()).collect();
+        assert!(matches!(values.len(), 1 | 2) && values[0].is_finite(), "{line}");
+        assert!(names.insert(name), "{name} is there twice");
+    }
+}
+
+#[test]
+fn answers_of_a_runtime_as_the_node_serves_them() {
+    let _turn = turn();
+    panics::watch();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let (folder, mut serving) = (tempfile::tempdir().unwrap(), JoinSet::new());
+    let (address, hostile) = runtime.block_on(node(&folder, &mut serving));
+    let client = runtime.block_on(async { kube::Client::try_from(client_config(address)).unwrap() });
+    let ask = |method: &str, path: &str| {
+        let request = http::Request::builder().method(method).uri(path).body(Vec::new()).unwrap();
+        runtime.block_on(client.request_text(request))
+    };
+    let sample = runtime.block_on(Answers::of(&hostile)).encode_to_vec();
+    let surface = Surface { name: "served", ceiling: CEILING, samples: vec![sample] };
+    let decodes = |input: &[u8]| Answers::decode(input).is_ok();
+    let broken = |corpus: &[Vec<u8>], random| protobuf::broken(corpus, TEXTS, decodes, random);
+    let report = hostile::attack_with(&surface, Effort::wanted(), broken, |input| {
+        hostile.answer(Some(Answers::decode(input).unwrap()));
+        check_metrics(&ask("GET", "/metrics/resource").unwrap());
+        let pods: Value = serde_json::from_str(&ask("GET", "/runningpods/").unwrap()).unwrap();
+        assert!(pods["items"].is_array(), "{pods}");
+        // These may be refused.
+        for (method, path) in [
+            ("GET", "/containerLogs/ns/p/c?tailLines=5"),
+            ("POST", "/run/ns/p/c?cmd=a"),
+            ("POST", "/exec/ns/p/c?command=a&output=1"),
+        ] {
+            let _ = ask(method, path);
+        }
+        let panics = panics::take();
+        assert!(panics.is_empty(), "{}", panics.join("\n"));
+    });
+    println!("served: {} inputs, at most {} KiB for one", report.inputs, report.most / 1024);
 }
