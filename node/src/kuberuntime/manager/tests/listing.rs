@@ -1,5 +1,6 @@
 //! What the PLEG is shown.
 
+use futures::FutureExt;
 use serde_json::json;
 
 use super::world::{World, app, named, pass, pod, seconds};
@@ -32,6 +33,21 @@ async fn all_pods_are_listed_and_one_by_itself() {
     assert!(listed.containers.iter().all(|container| container.id.to_string().starts_with("test://")));
     let missing = named("missing", &[], json!({"containers": []}));
     assert_eq!(world.listed(&missing).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_containers_only_some_are_inspected_at_a_time() {
+    let world = World::new();
+    let pod = pod(&[], json!({"containers": [app("a", json!({}))]}));
+    world.synced(&pod).await;
+    let mut listed = world.listed(&pod).await.unwrap();
+    listed.containers = vec![listed.containers[0].clone(); 40];
+    let before = world.count(Operation::ContainerStatus);
+    world.simulated.inject(Operation::ContainerStatus, u32::MAX, Fault::Hangs);
+    assert!(world.kuberuntime.pod_status(&listed).now_or_never().is_none());
+    assert_eq!(world.count(Operation::ContainerStatus) - before, 16);
+    world.simulated.clear_faults();
+    assert_eq!(world.kuberuntime.pod_status(&listed).await.unwrap().containers.len(), 40);
 }
 
 #[tokio::test(start_paused = true)]
