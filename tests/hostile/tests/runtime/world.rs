@@ -78,7 +78,7 @@ impl World {
         let mut world = Self { server, runtime, folder, stop, running };
         world.put_precious_files();
         world.start_agent();
-        orphan(&world.runtime.simulated, &world.folder.path().join("logs")).await;
+        world.leave_orphan("gone").await;
         let pods: Api<Pod> = Api::namespaced(world.server.in_memory_client(), "default");
         for pod in [web(), job(), crashing()] {
             pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
@@ -89,6 +89,8 @@ impl World {
 
     /// What the runtime truly answers, with names in the place of what is different in each run, and what is made of it by `cases`.
     pub(crate) async fn samples(&self, cases: &[Case]) -> Vec<Vec<u8>> {
+        // The agent has not seen it yet.
+        self.leave_orphan("lost").await;
         let mut message = Message::decode(&Answers::of(&self.runtime).await.encode_to_vec()).unwrap();
         for (name, value) in self.names().await {
             message.replace(&value, &name);
@@ -125,6 +127,10 @@ impl World {
         self.well().await;
         assert!(self.running.try_join_next().is_none(), "the agent has ended");
         self.check_precious_files();
+    }
+
+    async fn leave_orphan(&self, name: &str) {
+        orphan(&self.runtime.simulated, &self.folder.path().join("logs"), name).await;
     }
 
     fn start_agent(&mut self) {
@@ -315,14 +321,14 @@ fn crashing() -> Value {
     )
 }
 
-/// Makes a container of a pod that nobody knows any more.
-async fn orphan(runtime: &SimulatedRuntime, logs: &Path) {
-    let log_directory = logs.join("default_gone_gone");
+/// Makes a container of the pod `name` that nobody knows any more.
+async fn orphan(runtime: &SimulatedRuntime, logs: &Path, name: &str) {
+    let log_directory = logs.join(format!("default_{name}_{name}"));
     fs::create_dir_all(log_directory.join("left")).unwrap();
     let labels: std::collections::BTreeMap<String, String> = [
-        ("io.kubernetes.pod.name", "gone"),
+        ("io.kubernetes.pod.name", name),
         ("io.kubernetes.pod.namespace", "default"),
-        ("io.kubernetes.pod.uid", "gone"),
+        ("io.kubernetes.pod.uid", name),
         ("io.kubernetes.container.name", "left"),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -341,9 +347,9 @@ async fn orphan(runtime: &SimulatedRuntime, logs: &Path) {
         ("io.kubernetes.pod.terminationGracePeriod", "3"),
     ];
     let metadata = v1::PodSandboxMetadata {
-        name: "gone".into(),
+        name: name.into(),
         namespace: "default".into(),
-        uid: "gone".into(),
+        uid: name.into(),
         attempt: 0,
     };
     let sandbox_config = v1::PodSandboxConfig {
