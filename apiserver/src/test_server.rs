@@ -37,6 +37,7 @@ pub struct TestServer {
     /// Where it listens, also after it was started again. `None` if it never does.
     address: Option<SocketAddr>,
     token_key: String,
+    restored: u64,
 }
 
 /// Where a [`TestServer`] keeps its objects.
@@ -157,6 +158,7 @@ impl Builder {
             }
             Place::Disk(disk) => Some((Path::new("/"), disk.open_on_one_thread()?)),
         };
+        let restored = opened.as_ref().map_or(0, |(_, (_, loaded))| loaded.revision);
         let server = match opened {
             Some((folder, opened)) => {
                 let (access, monitoring) = (Access::Open, Monitoring::without_audit());
@@ -171,7 +173,8 @@ impl Builder {
         };
         let listening = listening.transpose().expect("a port of the loopback must be free");
         let address = listening.as_ref().map(Listening::address);
-        Ok(TestServer { server, address, listening: Mutex::new(listening), token_key: key.serialize_pem() })
+        let (listening, token_key) = (Mutex::new(listening), key.serialize_pem());
+        Ok(TestServer { server, address, listening, token_key, restored })
     }
 }
 
@@ -274,6 +277,11 @@ impl TestServer {
     /// The version of the last write.
     pub fn resource_version(&self) -> u64 {
         self.server.store().revision()
+    }
+
+    /// The version of the last write that it found when it was started; zero if it keeps nothing.
+    pub fn restored_version(&self) -> u64 {
+        self.restored
     }
 
     /// How many objects of a resource there are.

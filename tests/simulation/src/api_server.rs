@@ -8,7 +8,7 @@ use http::Request;
 use kube::client::Body;
 use parking_lot::Mutex;
 use steersman_apiserver::{Clock, InMemory, TestDisk, TestServer};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tower::Service;
 
 /// The machine of the API server.
@@ -48,16 +48,25 @@ impl ApiServer {
         self.disk.empty();
     }
 
-    /// The disk fails once, after so many operations. Waits until the server can't go on, and says whether it can't.
-    pub(crate) async fn fail_disk(&self, after: usize, at_most: Duration) -> bool {
-        self.disk.fail_after(after);
-        let server = self.address.server();
-        tokio::time::timeout(at_most, server.failed()).await.is_ok()
+    /// The disk fails once, after so many operations.
+    pub(crate) fn fail_disk_after(&self, operations: usize) {
+        self.disk.fail_after(operations);
     }
 
-    /// The machine loses its power, and starts again after a while with what the disk has kept. `chance` decides on what that is of
-    /// what was not synced.
-    pub(crate) async fn lose_power(&mut self, chance: u64, how_long: Duration) {
+    /// The power is cut after so many operations of the disk.
+    pub(crate) fn cut_power_after(&self, operations: usize) {
+        self.disk.cut_after(operations);
+    }
+
+    /// Waits until the server can't go on, and says whether it can't.
+    pub(crate) async fn fails_within(&self, at_most: Duration) -> bool {
+        let server = self.address.server();
+        timeout(at_most, server.failed()).await.is_ok()
+    }
+
+    /// The machine starts again after a while without power, with what the disk has kept. `chance` decides on what that is of what was
+    /// not synced.
+    pub(crate) async fn restart(&mut self, chance: u64, how_long: Duration) {
         self.disk.cut();
         self.address.server().suspend();
         sleep(how_long).await;

@@ -120,12 +120,14 @@ impl World {
             2 => {
                 let after = self.random.random_range(0..60);
                 self.invariants.tell(format_args!("the API server's disk fails after {after} operations"));
-                let has_failed = self.api_server.fail_disk(after, Duration::from_secs(60)).await;
-                self.invariants.tell(format_args!("the API server has failed: {has_failed}"));
+                self.api_server.fail_disk_after(after);
                 self.restart_the_api_server(how_long).await?;
             }
             _ => {
-                self.invariants.tell(format_args!("the API server loses its power for {how_long:.1?}"));
+                let after = self.random.random_range(0..60);
+                self.invariants
+                    .tell(format_args!("the power of the API server is cut after {after} operations"));
+                self.api_server.cut_power_after(after);
                 self.restart_the_api_server(how_long).await?;
             }
         }
@@ -133,12 +135,15 @@ impl World {
         Ok(())
     }
 
-    /// It must have kept all that anybody has seen.
+    /// Waits until it has failed, and starts it again. It must have kept all that anybody has seen.
     async fn restart_the_api_server(&mut self, how_long: Duration) -> Result<(), String> {
+        if !self.api_server.fails_within(Duration::from_secs(60)).await {
+            return Err("the API server goes on without a disk".to_owned());
+        }
         let seen = self.invariants.latest_version();
         let chance = self.random.random();
-        self.api_server.lose_power(chance, how_long).await;
-        match self.api_server.address().server().resource_version() {
+        self.api_server.restart(chance, how_long).await;
+        match self.api_server.address().server().restored_version() {
             kept if kept < seen => {
                 Err(format!("the API server has kept version {kept}, and {seen} was seen"))
             }

@@ -34,12 +34,13 @@ pub(crate) struct Nodes {
     clock: Clock,
     silent: Arc<Mutex<BTreeSet<&'static str>>>,
     random: Arc<Mutex<StdRng>>,
+    invariants: Arc<Invariants>,
 }
 
 impl Nodes {
-    pub(crate) fn new(client: kube::Client, clock: Clock, seed: u64) -> Self {
+    pub(crate) fn new(client: kube::Client, clock: Clock, seed: u64, invariants: Arc<Invariants>) -> Self {
         let random = Arc::new(Mutex::new(StdRng::seed_from_u64(seed)));
-        Self { client, clock, silent: Arc::default(), random }
+        Self { client, clock, silent: Arc::default(), random, invariants }
     }
 
     /// Makes one of them silent, which does nothing then; returns its name.
@@ -111,7 +112,7 @@ impl Nodes {
     }
 
     /// Binds pods, runs them and ends them, for ever, and shows each state of a pod to the invariants.
-    pub(crate) async fn run_pods(self, invariants: Arc<Invariants>) {
+    pub(crate) async fn run_pods(self) {
         let pods = Api::<Pod>::all(self.client.clone());
         let mut events = std::pin::pin!(watcher(pods, watcher::Config::default()));
         let (mut acts, mut listed) = (JoinSet::new(), BTreeSet::new());
@@ -121,14 +122,15 @@ impl Nodes {
                     Some(Ok(Event::Apply(pod) | Event::InitApply(pod))) => {
                         listed.extend(pod.metadata.uid.clone());
                         let pod = serde_json::to_value(pod).expect("an object is JSON");
-                        invariants.see_pod(&pod, true);
+                        self.invariants.see_pod(&pod, true);
                         acts.spawn(self.clone().act(pod));
                     }
                     Some(Ok(Event::Delete(pod))) => {
-                        invariants.see_pod(&serde_json::to_value(pod).expect("an object is JSON"), false);
+                        let pod = serde_json::to_value(pod).expect("an object is JSON");
+                        self.invariants.see_pod(&pod, false);
                     }
                     Some(Ok(Event::Init)) => listed.clear(),
-                    Some(Ok(Event::InitDone)) => invariants.see_only(&listed),
+                    Some(Ok(Event::InitDone)) => self.invariants.see_only(&listed),
                     Some(Err(_)) => sleep(Duration::from_millis(100)).await,
                     None => return,
                 },
@@ -185,7 +187,10 @@ impl Nodes {
                 };
                 let patch =
                     json!({"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": status});
-                api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+                let patched = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+                patched.map(|pod| {
+                    self.invariants.see(&serde_json::to_value(pod).expect("an object is JSON"));
+                })
             };
             match done {
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return,

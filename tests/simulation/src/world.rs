@@ -67,7 +67,7 @@ async fn live(seed: u64, tells_requests: bool, hosts: Hosts) -> Result<Summary, 
     let (mut world, mut users) = World::new(seed, tells_requests, hosts).await;
     let mut nodes = JoinSet::new();
     nodes.spawn(world.nodes.clone().live());
-    nodes.spawn(world.nodes.clone().run_pods(Arc::clone(&world.invariants)));
+    nodes.spawn(world.nodes.clone().run_pods());
     let (invariants, end) = (Arc::clone(&world.invariants), world.end.clone());
     let ran = AssertUnwindSafe(timeout(A_DAY, world.go(&mut users))).catch_unwind();
     let ran = tokio::select! {
@@ -95,7 +95,7 @@ impl World {
         let address = api_server.address();
         let invariants = Arc::new(Invariants::new(address.clone(), tells_requests));
         let client = address.client();
-        let nodes = Nodes::new(client.clone(), clock, seed ^ 1);
+        let nodes = Nodes::new(client.clone(), clock, seed ^ 1, Arc::clone(&invariants));
         let users = Users::new(client, seed ^ 2, Arc::clone(&invariants));
         nodes.register().await;
         let random = StdRng::seed_from_u64(seed);

@@ -165,7 +165,12 @@ impl TestDisk {
 
     /// Cuts the power.
     pub fn cut(&self) {
-        self.0.lock().power = 0;
+        self.cut_after(0);
+    }
+
+    /// Cuts the power after so many operations.
+    pub fn cut_after(&self, operations: usize) {
+        self.0.lock().power = operations;
     }
 
     /// Whether the power is cut.
