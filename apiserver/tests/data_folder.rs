@@ -118,10 +118,11 @@ async fn on_a_disk_in_memory_objects_last_on_one_thread() {
     let made = maps.create(&PostParams::default(), &map("a")).await.unwrap();
     assert!(began.elapsed() > Duration::ZERO, "a commit takes time");
     // Of this one nobody is told.
-    let unsafe_write = tokio::spawn(async move { maps.create(&PostParams::default(), &map("b")).await });
-    tokio::task::yield_now().await;
+    let (parameters, second) = (PostParams::default(), map("b"));
+    let mut write = Box::pin(maps.create(&parameters, &second));
+    assert!(futures::poll!(&mut write).is_pending());
     disk.cut();
-    assert!(unsafe_write.await.unwrap().is_err());
+    assert!(write.await.is_err());
 
     let disk = TestDisk::new(disk.after_the_crash(0), usize::MAX);
     let server = TestServer::builder().without_port().kept_on(disk.clone()).start().await;

@@ -39,6 +39,7 @@ use redb::Database;
 use steersman_api::ObjectKey;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 pub(crate) use self::database::Loaded;
@@ -130,10 +131,12 @@ impl Shortage {
     }
 }
 
-/// The end of the queue that writers have, and the thread at the other end. Dropping it commits what is queued, if it is a thread.
+/// The end of the queue that writers have, and the thread at the other end. Dropping it commits what is queued; where a task commits,
+/// it is lost.
 pub(super) struct Writer {
     queue: Option<mpsc::UnboundedSender<Entry>>,
     thread: Option<thread::JoinHandle<()>>,
+    _task: JoinSet<()>,
     keys: EncryptionKeys,
 }
 
@@ -212,9 +215,10 @@ impl Journal {
             keeper.note(Progress::Full);
         }
         let (keys, (queue, entries)) = (self.keys.clone(), mpsc::unbounded_channel());
+        let mut task = JoinSet::new();
         if self.task.is_some() {
-            tokio::spawn(async move { self.run(entries, &keeper).await });
-            return Writer { queue: Some(queue), thread: None, keys };
+            task.spawn(async move { self.run(entries, &keeper).await });
+            return Writer { queue: Some(queue), thread: None, _task: task, keys };
         }
         let runtime = Builder::new_current_thread().enable_time().build();
         let runtime = runtime.expect("a runtime without I/O can be made");
@@ -222,7 +226,7 @@ impl Journal {
             .name("journal".to_owned())
             .spawn(move || runtime.block_on(self.run(entries, &keeper)))
             .expect("a thread must start: without it nothing is safe");
-        Writer { queue: Some(queue), thread: Some(thread), keys }
+        Writer { queue: Some(queue), thread: Some(thread), _task: task, keys }
     }
 
     async fn run(mut self, mut entries: mpsc::UnboundedReceiver<Entry>, keeper: &impl Keeper) {

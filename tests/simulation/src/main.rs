@@ -65,11 +65,7 @@ fn main() -> ExitCode {
 /// Returns the story, and in its last line a summary.
 fn one(seed: u64, requests: bool) -> Result<String, String> {
     replay::begin(seed);
-    thread::spawn(|| {
-        thread::sleep(REAL_TIME);
-        eprintln!("the cluster is not ready after {REAL_TIME:?}");
-        process::abort();
-    });
+    thread::spawn(end_late);
     let cluster = thread::spawn(move || run(seed, requests));
     let Summary { lasted, settled, story } =
         cluster.join().map_err(|_| "it panics, see above".to_owned()).flatten()?;
@@ -80,4 +76,12 @@ fn one(seed: u64, requests: bool) -> Result<String, String> {
     Ok(format!(
         "{story}seed {seed}: {lasted:.0?}, of which {settled:.0?} until users had what they wanted; {left} bytes left"
     ))
+}
+
+/// Ends the process if it is still there after [`REAL_TIME`].
+#[allow(clippy::disallowed_methods, reason = "all other waits follow the clocks of the cluster")]
+fn end_late() {
+    thread::sleep(REAL_TIME);
+    eprintln!("the cluster is not ready after {REAL_TIME:?}");
+    process::abort();
 }
