@@ -3,15 +3,14 @@
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write};
-use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 use clap::builder::Styles;
 
 use remedy::Remedy;
+use tokio::runtime::{Builder, Runtime};
 
 mod alloc;
 mod cli;
@@ -19,19 +18,11 @@ mod controller_manager;
 mod logging;
 mod node;
 mod remedy;
+mod runtime;
 mod serve;
 mod signals;
 mod standalone;
 mod version;
-
-/// Threads that a controller manager works with, besides the one that waits for its end. What it does is mostly one small
-/// event after another: a second thread makes each of them wake threads, which doubles the processor time at rest (a
-/// thousand nodes that renew their leases, `benches/cluster.sh`) and makes no load's wall time shorter.
-const MANAGER_THREADS: usize = 1;
-
-/// Threads that a node agent works with at the most. It mostly waits, for its runtime and its API server; each thread more
-/// costs a stack and an arena of the allocator, and a node may have a hundred processors.
-const NODE_THREADS: usize = 2;
 
 /// How long threads that do not come to an end hold up the end of the process.
 const LAST_GRACE: Duration = Duration::from_millis(100);
@@ -50,12 +41,12 @@ fn main() -> ExitCode {
         }
         Ok(cli::Invocation::Write(files)) => write_all(&files),
         Ok(cli::Invocation::ControllerManager(manager)) => {
-            run(manager.logging.clone(), MANAGER_THREADS, controller_manager::run(*manager))
+            run(manager.logging.clone(), runtime::of_manager, controller_manager::run(*manager))
         }
-        Ok(cli::Invocation::Node(node)) => {
-            run(node.logging.clone(), processors().min(NODE_THREADS), node::run(*node))
+        Ok(cli::Invocation::Node(node)) => run(node.logging.clone(), runtime::of_node, node::run(*node)),
+        Ok(cli::Invocation::Standalone(all)) => {
+            run(all.logging.clone(), runtime::of_all, standalone::run(*all))
         }
-        Ok(cli::Invocation::Standalone(all)) => run(all.logging.clone(), processors(), standalone::run(*all)),
         Ok(cli::Invocation::Snapshot(snapshot)) => do_and_tell(standalone::snapshot::run(snapshot)),
         Err(refusal) => refuse(&refusal),
     }
@@ -74,7 +65,7 @@ fn write_all(files: &[(PathBuf, String)]) -> ExitCode {
 
 /// Runs a command that ends by itself, and prints its result or its error.
 fn do_and_tell<E: std::error::Error + Remedy>(done: impl Future<Output = Result<String, E>>) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return refuse(&error),
     };
@@ -98,20 +89,14 @@ fn refuse(why: &dyn Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// How many processors there are for this process.
-fn processors() -> usize {
-    available_parallelism().map_or(1, NonZero::get)
-}
-
-/// Runs a subcommand to its end, on so many threads.
+/// Runs a subcommand to its end, on a runtime of its own.
 fn run<E: std::error::Error + Remedy>(
     logging: logging::Logging,
-    threads: usize,
+    runtime: fn() -> io::Result<Runtime>,
     command: impl Future<Output = Result<(), E>>,
 ) -> ExitCode {
     logging::start(logging);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
-    let runtime = match runtime {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error, None),
     };

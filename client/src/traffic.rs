@@ -9,6 +9,9 @@ use http::{Method, Request};
 pub enum Traffic {
     /// Watches: many streams that stay open for minutes, so they are spread over several connections.
     Watch,
+    /// Watches whose events nobody needs in a hurry: their connections are read only now and then. Only the
+    /// [options](crate::transport::Options::unhurried_watches) of a transport tell this class.
+    UnhurriedWatch,
     /// Gets and lists.
     Read,
     /// Requests that change objects.

@@ -1,7 +1,8 @@
 //! The connections to the API server: a pool of HTTP/2 connections for each class of [`Traffic`].
 //!
 //! A request takes a free stream on a connection of its class. If none is free, the pool opens another connection.
-//! Pings detect half-open connections. A pool retires connections that use an old client certificate after its
+//! Pings detect half-open connections. Connections of watches that nobody needs in a hurry are read only now and then, many
+//! events at a time. A pool retires connections that use an old client certificate after its
 //! rotation. The pool of leases also retires a connection on which a caller gave up waiting for a response. For
 //! servers that do not support HTTP/2 over TLS, the pools use HTTP/1.1, with one request at a time on each
 //! connection.
@@ -29,6 +30,7 @@ use token::TokenFile;
 
 mod connection;
 mod pool;
+mod socket;
 mod tasks;
 mod tls;
 mod token;
@@ -64,6 +66,12 @@ pub struct Options {
     /// How often the client checks certificate files for changes. It also reads them for each new connection, and when
     /// the server answers with 401. Default 5 min.
     pub certificate_poll: Duration,
+    /// The paths of lists whose watches nobody needs in a hurry, such as `/apis/coordination.k8s.io/v1/leases`, where each node
+    /// of a cluster renews its lease every few seconds. They are [`Traffic::UnhurriedWatch`]. Default: none.
+    pub unhurried_watches: Vec<&'static str>,
+    /// How long reads pause on the connections of [`Traffic::UnhurriedWatch`], so that events are read many at a time. An event
+    /// that comes after a longer silence is read at once. Default 500 ms.
+    pub unhurried_pause: Duration,
     /// How long requests may continue on a retired connection. Watches end at once instead, since they lose nothing.
     /// Default 30 s.
     pub retirement: Duration,
@@ -81,6 +89,8 @@ impl Default for Options {
             lease_duration: Duration::from_secs(15),
             write_unacknowledged: Duration::from_secs(45),
             certificate_poll: Duration::from_secs(300),
+            unhurried_watches: Vec::new(),
+            unhurried_pause: Duration::from_millis(500),
             retirement: Duration::from_secs(30),
         }
     }
@@ -90,7 +100,7 @@ impl Options {
     /// The options for connections of the class `traffic`.
     fn of(&self, traffic: Traffic) -> Self {
         match traffic {
-            Traffic::Watch | Traffic::Read | Traffic::Write => self.clone(),
+            Traffic::Watch | Traffic::UnhurriedWatch | Traffic::Read | Traffic::Write => self.clone(),
             // By default a leader renews every 2 s, and a response within 3 s makes a ping unnecessary.
             Traffic::Lease => Self {
                 connect_timeout: self.connect_timeout.min(self.lease_duration / 3),
@@ -150,29 +160,45 @@ pub struct Transport {
 struct Shared {
     pools: Arc<Pools>,
     tasks: Tasks,
+    unhurried_watches: Vec<&'static str>,
     /// Stops the maintenance task when dropped.
     _maintenance: DropGuard,
 }
 
 struct Pools {
     watch: Arc<Pool>,
+    unhurried_watch: Arc<Pool>,
     read: Arc<Pool>,
     write: Arc<Pool>,
     lease: Arc<Pool>,
+}
+
+impl Shared {
+    fn traffic(&self, request: &Request<Body>) -> Traffic {
+        let path = request.uri().path();
+        match Traffic::of(request) {
+            // The address of a server may have a path as well, which comes first.
+            Traffic::Watch if self.unhurried_watches.iter().any(|list| path.ends_with(list)) => {
+                Traffic::UnhurriedWatch
+            }
+            traffic => traffic,
+        }
+    }
 }
 
 impl Pools {
     fn of(&self, traffic: Traffic) -> &Arc<Pool> {
         match traffic {
             Traffic::Watch => &self.watch,
+            Traffic::UnhurriedWatch => &self.unhurried_watch,
             Traffic::Read => &self.read,
             Traffic::Write => &self.write,
             Traffic::Lease => &self.lease,
         }
     }
 
-    fn all(&self) -> [&Arc<Pool>; 4] {
-        [&self.watch, &self.read, &self.write, &self.lease]
+    fn all(&self) -> [&Arc<Pool>; 5] {
+        [&self.watch, &self.unhurried_watch, &self.read, &self.write, &self.lease]
     }
 }
 
@@ -184,16 +210,19 @@ impl Transport {
         let pool = |traffic| Arc::new(Pool::new(traffic, tls.clone(), options.of(traffic), tasks.clone()));
         let pools = Arc::new(Pools {
             watch: pool(Traffic::Watch),
+            unhurried_watch: pool(Traffic::UnhurriedWatch),
             read: pool(Traffic::Read),
             write: pool(Traffic::Write),
             lease: pool(Traffic::Lease),
         });
         let maintenance = CancellationToken::new();
         let (stop, maintained) = (maintenance.clone(), pools.clone());
+        let unhurried_watches = options.unhurried_watches.clone();
         tasks.spawn(async move {
             stop.run_until_cancelled(maintain(maintained, tls, options)).await;
         });
-        Self { shared: Arc::new(Shared { pools, tasks, _maintenance: maintenance.drop_guard() }) }
+        let shared = Shared { pools, tasks, unhurried_watches, _maintenance: maintenance.drop_guard() };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Closes all connections at once and waits until all tasks have ended. Later requests fail with
@@ -238,7 +267,7 @@ impl Service<Request<Body>> for Transport {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let pool = self.shared.pools.of(Traffic::of(&request)).clone();
+        let pool = self.shared.pools.of(self.shared.traffic(&request)).clone();
         Box::pin(async move { pool.send(request).await })
     }
 }

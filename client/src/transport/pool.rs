@@ -22,7 +22,7 @@ use super::{
     Error, Options,
     connection::{Connection, Failure, Slot},
     tasks::Tasks,
-    tls::{Tls, limit_unacknowledged},
+    tls::{Tls, limit_unacknowledged, pause_between_reads},
 };
 use crate::{service::RawBody, traffic::Traffic};
 
@@ -123,7 +123,7 @@ impl Pool {
             !retire
         });
         for connection in retired {
-            if self.traffic == Traffic::Watch {
+            if matches!(self.traffic, Traffic::Watch | Traffic::UnhurriedWatch) {
                 connection.cut();
                 continue;
             }
@@ -185,9 +185,11 @@ impl Pool {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (pool, tasks) = (Arc::downgrade(self), self.tasks.child());
         let attempt = async {
-            let (stream, generation) = self.tls.dial().await?;
-            if self.traffic == Traffic::Write {
-                limit_unacknowledged(&stream, self.options.write_unacknowledged)?;
+            let (mut stream, generation) = self.tls.dial().await?;
+            match self.traffic {
+                Traffic::Write => limit_unacknowledged(&stream, self.options.write_unacknowledged)?,
+                Traffic::UnhurriedWatch => pause_between_reads(&mut stream, self.options.unhurried_pause),
+                Traffic::Watch | Traffic::Read | Traffic::Lease => {}
             }
             let ended = move || Self::forget(&pool, id);
             let connection = Connection::establish(stream, &self.options, tasks, ended).await?;

@@ -10,13 +10,16 @@ use kube::{
 };
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
-use tokio::{net::TcpStream, sync::watch, time::Instant};
+use tokio::{sync::watch, time::Instant};
 use tower::{BoxError, ServiceExt};
 
-use super::Options;
+use super::{
+    Options,
+    socket::{self, Socket},
+};
 
 /// The byte stream of a connection.
-pub(super) type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
+pub(super) type Stream = MaybeHttpsStream<TokioIo<Socket>>;
 
 /// Makes the kernel close the connection, and discard what it holds of it, once sent bytes are not acknowledged for `time`.
 ///
@@ -24,12 +27,12 @@ pub(super) type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 /// If the kernel refuses the option.
 #[cfg(target_os = "linux")]
 pub(super) fn limit_unacknowledged(stream: &Stream, time: Duration) -> io::Result<()> {
-    let tcp = match stream {
-        MaybeHttpsStream::Http(tcp) => tcp.inner(),
+    let socket = match stream {
+        MaybeHttpsStream::Http(plain) => plain.inner(),
         MaybeHttpsStream::Https(tls) => tls.inner().get_ref().0.inner().inner(),
     };
     let milliseconds = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
-    Ok(rustix::net::sockopt::set_tcp_user_timeout(tcp, milliseconds)?)
+    Ok(rustix::net::sockopt::set_tcp_user_timeout(socket.tcp(), milliseconds)?)
 }
 
 /// Does nothing: only Linux has such an option.
@@ -41,6 +44,15 @@ pub(super) fn limit_unacknowledged(_: &Stream, _: Duration) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes reads pause: see [`Socket::pause_between_reads`]. Not before the handshake of TLS, whose messages would wait as well.
+pub(super) fn pause_between_reads(stream: &mut Stream, length: Duration) {
+    let socket = match stream {
+        MaybeHttpsStream::Http(plain) => plain.inner_mut(),
+        MaybeHttpsStream::Https(tls) => tls.inner_mut().get_mut().0.inner_mut().inner_mut(),
+    };
+    socket.pause_between_reads(length);
+}
+
 /// Opens connections with the client certificate, key and certificate authorities of the configuration.
 ///
 /// Reads their files again for each new connection, at each [`refresh`](Tls::refresh), and when the server
@@ -50,7 +62,7 @@ pub(super) fn limit_unacknowledged(_: &Stream, _: Duration) -> io::Result<()> {
 /// identity. A change of the authorities starts no generation, since existing connections have been verified.
 pub(super) struct Tls {
     config: Config,
-    http: HttpConnector,
+    sockets: socket::Connector,
     current: Mutex<Current>,
     generation: watch::Sender<u64>,
     /// When the server's last refusal led to a refresh.
@@ -67,8 +79,8 @@ struct Current {
 
 #[derive(Clone)]
 enum Connector {
-    Plain(HttpConnector),
-    Tls(HttpsConnector<HttpConnector>),
+    Plain(socket::Connector),
+    Tls(HttpsConnector<socket::Connector>),
 }
 
 /// The contents of the files that a [`Connector`] is made from. Contents are compared because modification times are
@@ -113,10 +125,11 @@ impl Tls {
         #[cfg(target_os = "linux")]
         http.set_tcp_user_timeout(Some(options.read_idle + options.ping_timeout));
         let files = Files::read(&config).map_err(|error| kube::Error::Service(error.into()))?;
-        let connector = connector(&config, &http)?;
+        let sockets = socket::Connector(http);
+        let connector = connector(&config, &sockets)?;
         Ok(Self {
             config,
-            http,
+            sockets,
             current: Mutex::new(Current { connector, files }),
             generation: watch::Sender::new(0),
             refused: Mutex::default(),
@@ -143,7 +156,7 @@ impl Tls {
                 return tracing::warn!(%error, "Certificates can't be read, keeping the last good ones");
             }
         };
-        match connector(&self.config, &self.http) {
+        match connector(&self.config, &self.sockets) {
             Ok(connector) => {
                 let rotated = !files.same_identity(&current.files);
                 *current = Current { connector, files };
@@ -170,7 +183,7 @@ impl Tls {
         };
         let server = self.config.cluster_url.clone();
         let stream = match connector {
-            Connector::Plain(http) => MaybeHttpsStream::Http(http.oneshot(server).await?),
+            Connector::Plain(sockets) => MaybeHttpsStream::Http(sockets.oneshot(server).await?),
             Connector::Tls(https) => https.oneshot(server).await?,
         };
         Ok((stream, generation))
@@ -182,9 +195,9 @@ impl Tls {
     }
 }
 
-fn connector(config: &Config, http: &HttpConnector) -> kube::Result<Connector> {
+fn connector(config: &Config, sockets: &socket::Connector) -> kube::Result<Connector> {
     if config.cluster_url.scheme_str() != Some("https") {
-        return Ok(Connector::Plain(http.clone()));
+        return Ok(Connector::Plain(sockets.clone()));
     }
     // Reads the files, and runs a credential plugin if one is configured.
     let mut builder =
@@ -194,5 +207,5 @@ fn connector(config: &Config, http: &HttpConnector) -> kube::Result<Connector> {
             .map_err(|error| kube::Error::RustlsTls(RustlsTlsError::InvalidServerName(error)))?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
-    Ok(Connector::Tls(builder.enable_http1().enable_http2().wrap_connector(http.clone())))
+    Ok(Connector::Tls(builder.enable_http1().enable_http2().wrap_connector(sockets.clone())))
 }

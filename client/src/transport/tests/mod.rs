@@ -51,23 +51,25 @@ async fn broken(mut watch: RawBody) {
 async fn watches_are_spread_and_other_traffic_has_connections_of_its_own() {
     let authority = Authority::new();
     let server = Server::start(&authority, Speaks::Http2(100)).await;
-    let (transport, service) = start(config(server.url(), &authority), Options::default());
+    let options = Options { unhurried_watches: vec!["/leases"], ..Options::default() };
+    let (transport, service) = start(config(server.url(), &authority), options);
     let watches = futures::future::join_all((0..250).map(|_| watch(&service, "/watch"))).await;
     assert_eq!(transport.connections(Traffic::Watch), 4);
 
     body(get(&service, "/read").await.unwrap()).await;
     service.clone().oneshot(request(Method::PUT, "/write")).await.unwrap();
     service.clone().oneshot(lease_call()).await.unwrap();
+    watch(&service, "/leases").await;
 
     let served: Vec<Vec<String>> = server.connections().into_iter().map(|served| served.paths).collect();
     let watched: Vec<usize> = served.iter().filter(|paths| paths[0] == "/watch").map(Vec::len).collect();
     assert_eq!(watched, [80, 80, 80, 10]);
-    assert_eq!(served[4..], [["/read"], ["/write"], ["/lease"]]);
+    assert_eq!(served[4..], [["/read"], ["/write"], ["/lease"], ["/leases"]]);
 
     // Returned streams are used again.
     drop(watches);
     let again = futures::future::join_all((0..100).map(|_| watch(&service, "/watch"))).await;
-    assert_eq!(server.connections().len(), 7);
+    assert_eq!(server.connections().len(), 8);
     drop(again);
 }
 
