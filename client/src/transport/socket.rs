@@ -21,11 +21,11 @@ use tokio::{
 };
 use tower::{BoxError, Service};
 
-/// How many bytes are read at once. rustls asks for 4 KB at a time, which is less than many events of a watch.
-const CAPACITY: usize = 32 << 10;
+/// How many bytes are read at once: a TLS record at the most. rustls asks for 4 KB at a time, which is less than many events of a watch.
+const CAPACITY: usize = 16 << 10;
 
 /// After so many bytes in a row, reads let the readers of streams go first: what they have not taken is kept in memory.
-const AT_A_TIME: usize = 128 << 10;
+const AT_A_TIME: usize = 64 << 10;
 
 /// A TCP connection.
 pub(crate) struct Socket {
