@@ -70,7 +70,7 @@ pub struct Options {
     /// of a cluster renews its lease every few seconds. They are [`Traffic::UnhurriedWatch`]. Default: none.
     pub unhurried_watches: Vec<&'static str>,
     /// How long reads pause on the connections of [`Traffic::UnhurriedWatch`], so that events are read many at a time. An event
-    /// that comes after a longer silence is read at once. Default 500 ms.
+    /// that comes after a longer silence is read at once. Default 200 ms.
     pub unhurried_pause: Duration,
     /// How long requests may continue on a retired connection. Watches end at once instead, since they lose nothing.
     /// Default 30 s.
@@ -90,7 +90,7 @@ impl Default for Options {
             write_unacknowledged: Duration::from_secs(45),
             certificate_poll: Duration::from_secs(300),
             unhurried_watches: Vec::new(),
-            unhurried_pause: Duration::from_millis(500),
+            unhurried_pause: Duration::from_millis(200),
             retirement: Duration::from_secs(30),
         }
     }
