@@ -9,9 +9,9 @@ use http::{Method, Request};
 pub enum Traffic {
     /// Watches: many streams that stay open for minutes, so they are spread over several connections.
     Watch,
-    /// Watches whose events nobody needs in a hurry: their connections are read only now and then. Only the
-    /// [options](crate::transport::Options::unhurried_watches) of a transport tell this class.
-    UnhurriedWatch,
+    /// Watches whose events the transport reads in batches. The transport's
+    /// [options](crate::transport::Options::batched_watches) select them; [`Traffic::of`] never returns this class.
+    BatchedWatch,
     /// Gets and lists.
     Read,
     /// Requests that change objects.

@@ -57,9 +57,9 @@ const ACCOUNTS_NAMESPACE: &str = "kube-system";
 /// The limits of the client for discovery, whose many requests come all at once; client-go: `DiscoveryClient`.
 const DISCOVERY_LIMITS: Limits = Limits::new(20.0, 200);
 
-/// The kind whose events come all the time: each node renews its lease every ten seconds. Who reads them looks for nodes that were
-/// silent for long, `--node-monitor-grace-period`.
-const UNHURRIED: &str = "/apis/coordination.k8s.io/v1/leases";
+/// Leases are watched in batches: each node renews its lease every 10 s, and the node lifecycle controller, which reads them,
+/// waits for `--node-monitor-grace-period` (50 s).
+const BATCHED_WATCH: &str = "/apis/coordination.k8s.io/v1/leases";
 
 /// How long events and HTTP answers may take to be sent at shutdown. The event writers flush for five seconds.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(6);
@@ -166,7 +166,7 @@ fn connect(options: &ControllerManager) -> Result<Foundation, Error> {
     tracing::info!(server = %config.cluster_url, "Using API server");
     let root_ca = root_ca(&config, options.kubeconfig.as_deref())?.into();
     let mut client_options = clients::Options { limits: options.limits, ..clients::Options::default() };
-    client_options.transport.unhurried_watches = vec![UNHURRIED];
+    client_options.transport.batched_watches = vec![BATCHED_WATCH];
     if let Some(election) = &options.election {
         client_options.transport.lease_duration = election.lease_duration;
         client_options.transport.write_unacknowledged = election.margin();

@@ -1,9 +1,8 @@
 //! The connections to the API server: a pool of HTTP/2 connections for each class of [`Traffic`].
 //!
 //! A request takes a free stream on a connection of its class. If none is free, the pool opens another connection.
-//! Pings detect half-open connections. Connections of watches that nobody needs in a hurry are read only now and then, many
-//! events at a time. A pool retires connections that use an old client certificate after its
-//! rotation. The pool of leases also retires a connection on which a caller gave up waiting for a response. For
+//! Pings detect half-open connections. The pool of batched watches reads from its connections at intervals, to handle many
+//! events per wake-up. A pool retires connections that use an old client certificate after its rotation. The pool of leases also retires a connection on which a caller gave up waiting for a response. For
 //! servers that do not support HTTP/2 over TLS, the pools use HTTP/1.1, with one request at a time on each
 //! connection.
 
@@ -66,12 +65,12 @@ pub struct Options {
     /// How often the client checks certificate files for changes. It also reads them for each new connection, and when
     /// the server answers with 401. Default 5 min.
     pub certificate_poll: Duration,
-    /// The paths of lists whose watches nobody needs in a hurry, such as `/apis/coordination.k8s.io/v1/leases`, where each node
-    /// of a cluster renews its lease every few seconds. They are [`Traffic::UnhurriedWatch`]. Default: none.
-    pub unhurried_watches: Vec<&'static str>,
-    /// How long reads pause on the connections of [`Traffic::UnhurriedWatch`], so that events are read many at a time. An event
-    /// that comes after a longer silence is read at once. Default 200 ms.
-    pub unhurried_pause: Duration,
+    /// Paths of collections whose watches are [`Traffic::BatchedWatch`]. For collections with many events and consumers that
+    /// tolerate a delay, such as `/apis/coordination.k8s.io/v1/leases`. Default: none.
+    pub batched_watches: Vec<&'static str>,
+    /// Minimum time between two reads from a connection of [`Traffic::BatchedWatch`]: the longest time by which an event is
+    /// delayed. An event that arrives after a longer silence is not delayed. Default 200 ms.
+    pub batch_interval: Duration,
     /// How long requests may continue on a retired connection. Watches end at once instead, since they lose nothing.
     /// Default 30 s.
     pub retirement: Duration,
@@ -89,8 +88,8 @@ impl Default for Options {
             lease_duration: Duration::from_secs(15),
             write_unacknowledged: Duration::from_secs(45),
             certificate_poll: Duration::from_secs(300),
-            unhurried_watches: Vec::new(),
-            unhurried_pause: Duration::from_millis(200),
+            batched_watches: Vec::new(),
+            batch_interval: Duration::from_millis(200),
             retirement: Duration::from_secs(30),
         }
     }
@@ -100,7 +99,7 @@ impl Options {
     /// The options for connections of the class `traffic`.
     fn of(&self, traffic: Traffic) -> Self {
         match traffic {
-            Traffic::Watch | Traffic::UnhurriedWatch | Traffic::Read | Traffic::Write => self.clone(),
+            Traffic::Watch | Traffic::BatchedWatch | Traffic::Read | Traffic::Write => self.clone(),
             // By default a leader renews every 2 s, and a response within 3 s makes a ping unnecessary.
             Traffic::Lease => Self {
                 connect_timeout: self.connect_timeout.min(self.lease_duration / 3),
@@ -160,14 +159,14 @@ pub struct Transport {
 struct Shared {
     pools: Arc<Pools>,
     tasks: Tasks,
-    unhurried_watches: Vec<&'static str>,
+    batched_watches: Vec<&'static str>,
     /// Stops the maintenance task when dropped.
     _maintenance: DropGuard,
 }
 
 struct Pools {
     watch: Arc<Pool>,
-    unhurried_watch: Arc<Pool>,
+    batched_watch: Arc<Pool>,
     read: Arc<Pool>,
     write: Arc<Pool>,
     lease: Arc<Pool>,
@@ -177,9 +176,9 @@ impl Shared {
     fn traffic(&self, request: &Request<Body>) -> Traffic {
         let path = request.uri().path();
         match Traffic::of(request) {
-            // The address of a server may have a path as well, which comes first.
-            Traffic::Watch if self.unhurried_watches.iter().any(|list| path.ends_with(list)) => {
-                Traffic::UnhurriedWatch
+            // The server's URL may have a path, which precedes that of the collection.
+            Traffic::Watch if self.batched_watches.iter().any(|collection| path.ends_with(collection)) => {
+                Traffic::BatchedWatch
             }
             traffic => traffic,
         }
@@ -190,7 +189,7 @@ impl Pools {
     fn of(&self, traffic: Traffic) -> &Arc<Pool> {
         match traffic {
             Traffic::Watch => &self.watch,
-            Traffic::UnhurriedWatch => &self.unhurried_watch,
+            Traffic::BatchedWatch => &self.batched_watch,
             Traffic::Read => &self.read,
             Traffic::Write => &self.write,
             Traffic::Lease => &self.lease,
@@ -198,7 +197,7 @@ impl Pools {
     }
 
     fn all(&self) -> [&Arc<Pool>; 5] {
-        [&self.watch, &self.unhurried_watch, &self.read, &self.write, &self.lease]
+        [&self.watch, &self.batched_watch, &self.read, &self.write, &self.lease]
     }
 }
 
@@ -210,18 +209,18 @@ impl Transport {
         let pool = |traffic| Arc::new(Pool::new(traffic, tls.clone(), options.of(traffic), tasks.clone()));
         let pools = Arc::new(Pools {
             watch: pool(Traffic::Watch),
-            unhurried_watch: pool(Traffic::UnhurriedWatch),
+            batched_watch: pool(Traffic::BatchedWatch),
             read: pool(Traffic::Read),
             write: pool(Traffic::Write),
             lease: pool(Traffic::Lease),
         });
         let maintenance = CancellationToken::new();
         let (stop, maintained) = (maintenance.clone(), pools.clone());
-        let unhurried_watches = options.unhurried_watches.clone();
+        let batched_watches = options.batched_watches.clone();
         tasks.spawn(async move {
             stop.run_until_cancelled(maintain(maintained, tls, options)).await;
         });
-        let shared = Shared { pools, tasks, unhurried_watches, _maintenance: maintenance.drop_guard() };
+        let shared = Shared { pools, tasks, batched_watches, _maintenance: maintenance.drop_guard() };
         Self { shared: Arc::new(shared) }
     }
 

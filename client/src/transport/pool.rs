@@ -123,7 +123,7 @@ impl Pool {
             !retire
         });
         for connection in retired {
-            if matches!(self.traffic, Traffic::Watch | Traffic::UnhurriedWatch) {
+            if matches!(self.traffic, Traffic::Watch | Traffic::BatchedWatch) {
                 connection.cut();
                 continue;
             }
@@ -188,7 +188,7 @@ impl Pool {
             let (mut stream, generation) = self.tls.dial().await?;
             match self.traffic {
                 Traffic::Write => limit_unacknowledged(&stream, self.options.write_unacknowledged)?,
-                Traffic::UnhurriedWatch => pause_between_reads(&mut stream, self.options.unhurried_pause),
+                Traffic::BatchedWatch => pause_between_reads(&mut stream, self.options.batch_interval),
                 Traffic::Watch | Traffic::Read | Traffic::Lease => {}
             }
             let ended = move || Self::forget(&pool, id);

@@ -1,4 +1,4 @@
-//! The TCP connection below TLS: it is read in large pieces, and not too often where nobody is in a hurry.
+//! The TCP connection below TLS. Reads from the kernel in larger pieces than rustls, and optionally at intervals.
 
 use std::{
     future::Future,
@@ -21,16 +21,16 @@ use tokio::{
 };
 use tower::{BoxError, Service};
 
-/// How many bytes are read at once: a TLS record at the most. rustls asks for 4 KB at a time, which is less than many events of a watch.
+/// Size of the read buffer in bytes: one TLS record. rustls alone would read 4 KB per system call.
 const CAPACITY: usize = 16 << 10;
 
-/// After so many bytes in a row, reads let the readers of streams go first: what they have not taken is kept in memory.
+/// Number of bytes after which a read yields to other tasks, so that they decode what h2 has buffered before it buffers more.
 const AT_A_TIME: usize = 64 << 10;
 
 /// A TCP connection.
 pub(crate) struct Socket {
     tcp: BufReader<TcpStream>,
-    /// How many bytes were read since others had their turn.
+    /// Number of bytes read since the last yield.
     in_a_row: usize,
     pauses: Option<Pauses>,
 }
@@ -53,8 +53,8 @@ impl Socket {
         self.tcp.get_ref()
     }
 
-    /// Makes reads pause for `length` each time that they have read all that had arrived. What arrives during a pause is read
-    /// together at its end; what arrives later is read at once.
+    /// Makes the socket wait for `length` after each read that has emptied the kernel's buffer. The next read then returns
+    /// all bytes that arrived during the wait. Bytes that arrive after the wait are read immediately.
     pub(super) fn pause_between_reads(&mut self, length: Duration) {
         self.pauses = Some(Pauses { length, end: Box::pin(sleep_until(Instant::now())) });
     }

@@ -44,7 +44,7 @@ pub(super) fn limit_unacknowledged(_: &Stream, _: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes reads pause: see [`Socket::pause_between_reads`]. Not before the handshake of TLS, whose messages would wait as well.
+/// Calls [`Socket::pause_between_reads`]. The caller must have finished the TLS handshake, or its messages would be delayed.
 pub(super) fn pause_between_reads(stream: &mut Stream, length: Duration) {
     let socket = match stream {
         MaybeHttpsStream::Http(plain) => plain.inner_mut(),

@@ -51,7 +51,7 @@ async fn broken(mut watch: RawBody) {
 async fn watches_are_spread_and_other_traffic_has_connections_of_its_own() {
     let authority = Authority::new();
     let server = Server::start(&authority, Speaks::Http2(100)).await;
-    let options = Options { unhurried_watches: vec!["/leases"], ..Options::default() };
+    let options = Options { batched_watches: vec!["/leases"], ..Options::default() };
     let (transport, service) = start(config(server.url(), &authority), options);
     let watches = futures::future::join_all((0..250).map(|_| watch(&service, "/watch"))).await;
     assert_eq!(transport.connections(Traffic::Watch), 4);
