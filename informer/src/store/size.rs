@@ -1,6 +1,8 @@
 //! Estimates the memory of a store.
 
-use super::{Postings, Slot, Store, Tables};
+use super::Store;
+use super::postings::Postings;
+use super::tables::{Slot, Tables};
 use crate::wire::Object;
 
 /// The number of objects whose memory is added up before writers may go on.
