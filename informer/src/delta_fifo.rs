@@ -1,6 +1,7 @@
 //! The ordered log of changes between a reflector and the store.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::Arc;
 
 use hashbrown::HashSet;
@@ -141,7 +142,8 @@ impl<K: Object> Consumer<K> {
             {
                 let mut log = self.shared.log.lock();
                 if !log.deltas.is_empty() {
-                    let taken = log.deltas.drain(..).collect();
+                    // With its memory: a log that once held a list would otherwise keep the room for it.
+                    let taken = mem::take(&mut log.deltas).into();
                     log.since = None;
                     drop(log);
                     self.shared.drained.notify_one();

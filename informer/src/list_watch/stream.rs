@@ -42,7 +42,7 @@ where
                 }
                 Ok(Some(Err(error))) => return Err(Error::Body(Box::new(error))),
                 Ok(Some(Ok(frame))) => {
-                    if let Some(piece) = frame.data_ref() {
+                    if let Ok(piece) = frame.into_data() {
                         state.splitter.push(piece);
                     }
                 }

@@ -106,7 +106,7 @@ fn split<S: Splitter + Default>(input: &[u8], mut see: impl FnMut(S::Part)) {
         let mut splitter = S::default();
         let mut good = true;
         for piece in input.chunks(length.min(input.len()).max(1)) {
-            splitter.push(piece);
+            splitter.push(Bytes::copy_from_slice(piece));
             while good {
                 match splitter.next() {
                     Ok(Some(part)) => see(part),

@@ -1,13 +1,14 @@
 //! Splits a list's body in JSON: an object with the members `metadata` and `items`.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
+use super::buffer::Buffer;
 use super::{FrameError, ListPart, MAX_OBJECT, Splitter};
 
 /// The splitter of such a body. It does not check the items: their decoder does.
 #[derive(Debug, Default)]
 pub struct JsonList {
-    buffer: BytesMut,
+    buffer: Buffer,
     /// The number of bytes of the body before the buffer, for error messages.
     consumed: usize,
     state: State,
@@ -50,8 +51,8 @@ struct Scan {
 impl Splitter for JsonList {
     type Part = ListPart;
 
-    fn push(&mut self, piece: &[u8]) {
-        self.buffer.extend_from_slice(piece);
+    fn push(&mut self, piece: Bytes) {
+        self.buffer.push(piece);
     }
 
     fn next(&mut self) -> Result<Option<ListPart>, FrameError> {
@@ -126,7 +127,7 @@ impl JsonList {
     /// The value at the buffer's start, once all of it has arrived.
     fn take_value(&mut self) -> Result<Option<Bytes>, FrameError> {
         let Some(end) = self.value_end()? else { return Ok(None) };
-        let value = self.buffer.split_to(end).freeze();
+        let value = self.buffer.split_to(end);
         self.consumed += end;
         self.scan = Scan::default();
         Ok(Some(value))
@@ -134,8 +135,8 @@ impl JsonList {
 
     /// The end of the value at the buffer's start.
     fn value_end(&mut self) -> Result<Option<usize>, FrameError> {
-        let scan = &mut self.scan;
-        while let Some(&byte) = self.buffer.get(scan.at) {
+        let (buffer, scan) = (&*self.buffer, &mut self.scan);
+        while let Some(&byte) = buffer.get(scan.at) {
             if scan.in_text {
                 match byte {
                     _ if scan.escaped => scan.escaped = false,

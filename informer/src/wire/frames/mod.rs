@@ -2,6 +2,7 @@
 //!
 //! No body is ever held whole: a list of a hundred thousand pods needs the memory of its largest pod.
 
+mod buffer;
 mod json_list;
 mod protobuf_list;
 mod watch;
@@ -53,7 +54,7 @@ pub trait Splitter: Send {
     type Part;
 
     /// Appends the next piece of the body.
-    fn push(&mut self, piece: &[u8]);
+    fn push(&mut self, piece: Bytes);
 
     /// The next part, or `None` if it is not complete yet.
     ///

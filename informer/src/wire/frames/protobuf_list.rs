@@ -1,14 +1,15 @@
 //! Splits a list's body in protobuf: an envelope around `ListMeta` (field 1) and the items (field 2).
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
+use super::buffer::Buffer;
 use super::{FrameError, ListPart, MAX_OBJECT, Splitter, WireError};
 use steersman_api::wire::MAGIC;
 
 /// The splitter of such a body.
 #[derive(Debug, Default)]
 pub struct ProtobufList {
-    buffer: BytesMut,
+    buffer: Buffer,
     state: State,
 }
 
@@ -33,8 +34,8 @@ struct Head {
 impl Splitter for ProtobufList {
     type Part = ListPart;
 
-    fn push(&mut self, piece: &[u8]) {
-        self.buffer.extend_from_slice(piece);
+    fn push(&mut self, piece: Bytes) {
+        self.buffer.push(piece);
     }
 
     fn next(&mut self) -> Result<Option<ListPart>, FrameError> {
@@ -95,7 +96,7 @@ impl ProtobufList {
             return Ok(None);
         }
         let _ = self.buffer.split_to(head.head);
-        Ok(Some(self.buffer.split_to(head.len).freeze()))
+        Ok(Some(self.buffer.split_to(head.len)))
     }
 }
 

@@ -11,7 +11,7 @@ fn split<S: Splitter>(mut splitter: S, body: &[u8], sizes: &[usize]) -> Result<V
     while !rest.is_empty() {
         let size = (*sizes.next().unwrap_or(&rest.len())).clamp(1, rest.len());
         let (piece, behind) = rest.split_at(size);
-        splitter.push(piece);
+        splitter.push(Bytes::copy_from_slice(piece));
         while let Some(part) = splitter.next()? {
             parts.push(part);
         }
@@ -107,14 +107,14 @@ fn space_costs_no_room() {
     let begin = ["{", "{\"items\"", "{\"items\":", "{\"items\":[", "{\"items\":[],"];
     for begin in begin {
         let mut list = JsonList::default();
-        list.push(begin.as_bytes());
+        list.push(Bytes::from_static(begin.as_bytes()));
         for _ in 0..20 {
-            list.push(&[b' '; 1 << 14]);
+            list.push(vec![b' '; 1 << 14].into());
             assert_eq!(list.next().unwrap(), None);
         }
         assert!(list.held() < 1 << 15, "{begin} holds {}", list.held());
     }
-    list.push(b"{\"metadata\" \n : {}}");
+    list.push(Bytes::from_static(b"{\"metadata\" \n : {}}"));
     assert_eq!(list.next().unwrap(), Some(ListPart::Meta("{}".into())));
 }
 

@@ -1,9 +1,10 @@
 //! Splits a watch's body into events.
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::buffer::Buffer;
 use super::{FrameError, MAX_OBJECT, Splitter, WireError};
 use steersman_api::wire::{MAGIC, Reader};
 
@@ -39,14 +40,14 @@ impl RawEvent {
 /// envelope of its own.
 #[derive(Debug, Default)]
 pub struct ProtobufWatch {
-    buffer: BytesMut,
+    buffer: Buffer,
 }
 
 impl Splitter for ProtobufWatch {
     type Part = RawEvent;
 
-    fn push(&mut self, piece: &[u8]) {
-        self.buffer.extend_from_slice(piece);
+    fn push(&mut self, piece: Bytes) {
+        self.buffer.push(piece);
     }
 
     fn next(&mut self) -> Result<Option<RawEvent>, FrameError> {
@@ -58,8 +59,8 @@ impl Splitter for ProtobufWatch {
         if self.buffer.len() < 4 + length {
             return Ok(None);
         }
-        self.buffer.advance(4);
-        let frame = self.buffer.split_to(length).freeze();
+        let _ = self.buffer.split_to(4);
+        let frame = self.buffer.split_to(length);
         event(&frame).map(Some)
     }
 
@@ -102,7 +103,7 @@ fn bare(object: &[u8]) -> &[u8] {
 /// Splits a watch in JSON: one event per line, with the members `type` and `object`.
 #[derive(Debug, Default)]
 pub struct JsonWatch {
-    buffer: BytesMut,
+    buffer: Buffer,
     /// The part of the buffer before this offset has no newline.
     searched: usize,
 }
@@ -110,8 +111,8 @@ pub struct JsonWatch {
 impl Splitter for JsonWatch {
     type Part = RawEvent;
 
-    fn push(&mut self, piece: &[u8]) {
-        self.buffer.extend_from_slice(piece);
+    fn push(&mut self, piece: Bytes) {
+        self.buffer.push(piece);
     }
 
     fn next(&mut self) -> Result<Option<RawEvent>, FrameError> {
@@ -127,7 +128,7 @@ impl Splitter for JsonWatch {
                 let length = self.buffer.len();
                 return if length > MAX_OBJECT { Err(FrameError::TooLarge(length)) } else { Ok(None) };
             };
-            let line = self.buffer.split_to(self.searched + end + 1).freeze();
+            let line = self.buffer.split_to(self.searched + end + 1);
             self.searched = 0;
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
