@@ -2,14 +2,17 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, advance, sleep_until};
 
-/// Hosts run one after the other, each for so much of the cluster's time.
+/// Hosts run one after the other, each for so much of the cluster's time: what one sends reaches the others so much later at most.
 const STEP: Duration = Duration::from_millis(5);
+/// While hosts send each other nothing, each step is twice as long as the one before, up to this.
+const LONGEST_STEP: Duration = Duration::from_millis(80);
 
 /// Something that runs tasks, with a clock of its own that is paused: it jumps to the next moment at which something is to happen.
 pub(crate) struct Host {
@@ -22,7 +25,14 @@ pub(crate) struct Host {
 
 /// The hosts of a cluster beside the first one, which the others depend on.
 #[derive(Clone, Default)]
-pub(crate) struct Hosts(Arc<Mutex<All>>);
+pub(crate) struct Hosts {
+    all: Arc<Mutex<All>>,
+    traffic: Traffic,
+}
+
+/// Knows whether hosts send each other something.
+#[derive(Clone, Default)]
+pub(crate) struct Traffic(Arc<AtomicBool>);
 
 #[derive(Default)]
 struct All {
@@ -56,15 +66,31 @@ impl Host {
     }
 }
 
+impl Traffic {
+    /// Something was sent from one host to another.
+    pub(crate) fn sent(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn was_there(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
 impl Hosts {
+    /// What is told of each message.
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.traffic.clone()
+    }
+
     /// Adds a host that is on.
     pub(crate) fn add(&self, name: &str, host: Host) {
-        self.0.lock().running.push((name.to_owned(), host));
+        self.all.lock().running.push((name.to_owned(), host));
     }
 
     /// Stops a host in the middle of what it does, for good.
     pub(crate) fn cut_power(&self, name: &str) {
-        let mut all = self.0.lock();
+        let mut all = self.all.lock();
         let (dead, running) = mem::take(&mut all.running).into_iter().partition(|(other, _)| other == name);
         all.running = running;
         let dead: Vec<(String, Host)> = dead;
@@ -82,17 +108,17 @@ impl Hosts {
     }
 
     fn change(&self, name: &str, mut change: impl FnMut(&mut Host)) {
-        let mut all = self.0.lock();
+        let mut all = self.all.lock();
         let hosts = all.running.iter_mut().filter(|(other, _)| other == name);
         hosts.for_each(|(_, host)| change(host));
     }
 
     fn run_until(&self, now: Instant) {
         // No task of theirs adds hosts or freezes them.
-        let mut running = mem::take(&mut self.0.lock().running);
+        let mut running = mem::take(&mut self.all.lock().running);
         running.iter_mut().for_each(|(_, host)| host.run_until(now));
         let dead = {
-            let mut all = self.0.lock();
+            let mut all = self.all.lock();
             all.running = running;
             mem::take(&mut all.dead)
         };
@@ -110,9 +136,10 @@ pub(crate) fn run<T: Send + 'static>(
     task: impl Future<Output = T> + Send + 'static,
 ) -> T {
     let task = first.handle().spawn(task);
-    let mut passed = Duration::ZERO;
+    let (mut passed, mut step) = (Duration::ZERO, STEP);
     while !task.is_finished() {
-        passed += STEP;
+        step = if hosts.traffic.was_there() { STEP } else { (step * 2).min(LONGEST_STEP) };
+        passed += step;
         replay::set_time(passed);
         // Outside of runtimes it is the time of the machine's clock, and that one was set.
         let now = Instant::now();

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use crate::api_server::Address;
+use crate::hosts::Traffic;
 use crate::invariants::Invariants;
 
 /// For how long what was sent waits in the sender's kernel while nothing gets through. It must be less than the margin of a lease,
@@ -48,6 +49,7 @@ struct Shared {
     weather: Mutex<(Weather, StdRng)>,
     /// The cluster has ended, and with it all that is on its way.
     end: CancellationToken,
+    traffic: Traffic,
     invariants: Arc<Invariants>,
 }
 
@@ -93,6 +95,7 @@ impl Link {
         server: Address,
         random: StdRng,
         end: CancellationToken,
+        traffic: Traffic,
         invariants: Arc<Invariants>,
     ) -> Self {
         Self(Arc::new(Shared {
@@ -102,6 +105,7 @@ impl Link {
             line: watch::Sender::new(Line { is_held: false, breaks: 0 }),
             weather: Mutex::new((Weather::default(), random)),
             end,
+            traffic,
             invariants,
         }))
     }
@@ -197,6 +201,7 @@ impl Link {
                 sleep(link.delay()).await;
                 let frame = link.pass(breaks).await.and(frame);
                 let is_broken = frame.is_err();
+                link.0.traffic.sent();
                 if send.send(frame).await.is_err() || is_broken {
                     return;
                 }
@@ -231,7 +236,12 @@ impl Service<Request<Body>> for Link {
             let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
             let (answer, answered) = oneshot::channel();
             let network = link.clone();
-            link.spawn(async move { _ = answer.send(network.carry(parts, body).await) });
+            link.0.traffic.sent();
+            link.spawn(async move {
+                let carried = network.carry(parts, body).await;
+                network.0.traffic.sent();
+                let _ = answer.send(carried);
+            });
             answered.await.unwrap_or(Err(Broken))
         })
     }

@@ -138,7 +138,7 @@ impl World {
         let name = format!("manager-{}", self.started);
         let random = StdRng::seed_from_u64(self.random.random());
         let (address, end) = (self.api_server.address(), self.end.clone());
-        let link = Link::new(&name, address, random, end, Arc::clone(&self.invariants));
+        let link = Link::new(&name, address, random, end, self.hosts.traffic(), Arc::clone(&self.invariants));
         self.invariants.tell(format_args!("{name} starts"));
         self.managers.push(Process::start(&name, link, &self.hosts));
     }
