@@ -2,7 +2,7 @@
 
 use arcstr::ArcStr;
 
-use crate::{ObjectKey, OwnerReference, ResourceVersion, Time, Uid};
+use crate::{ObjectKey, OwnerReference, ResourceVersion, SharedList, Time, Uid};
 
 /// The part of `metadata` that every cached object has.
 ///
@@ -21,9 +21,9 @@ pub struct Meta {
     /// The labels.
     pub labels: Labels,
     /// The owner references.
-    pub owners: Box<[OwnerReference]>,
+    pub owners: SharedList<OwnerReference>,
     /// The finalizers. The API server removes the object only once this list is empty.
-    pub finalizers: Box<[ArcStr]>,
+    pub finalizers: SharedList<ArcStr>,
     /// The creation timestamp.
     pub created: Option<Time>,
     /// The deletion timestamp: when the grace period ends. `None` until a client deletes the object.
@@ -54,9 +54,9 @@ impl Meta {
     }
 }
 
-/// Labels, sorted by key. Each key occurs once.
+/// Labels, sorted by key. Each key occurs once. Clones share their memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Labels(Box<[(ArcStr, ArcStr)]>);
+pub struct Labels(SharedList<(ArcStr, ArcStr)>);
 
 impl Labels {
     /// Returns the value of a label.
@@ -67,20 +67,27 @@ impl Labels {
 
     /// Sets a label, and replaces its old value.
     pub fn insert(&mut self, key: ArcStr, value: ArcStr) {
-        let mut pairs = std::mem::take(&mut self.0).into_vec();
+        let mut pairs = self.0.to_vec();
         match pairs.binary_search_by(|(k, _)| k.cmp(&key)) {
             Ok(at) => pairs[at].1 = value,
-            Err(at) => {
-                pairs.reserve_exact(1);
-                pairs.insert(at, (key, value));
-            }
+            Err(at) => pairs.insert(at, (key, value)),
         }
-        self.0 = pairs.into_boxed_slice();
+        self.0 = pairs.into();
     }
 
     /// Iterates over keys and values, sorted by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&ArcStr, &ArcStr)> {
         self.0.iter().map(|(k, v)| (k, v))
+    }
+
+    /// Whether both share their memory, or are empty.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0.is_same(&other.0)
+    }
+
+    /// How many share their memory. Zero if there are no labels.
+    pub fn users(&self) -> usize {
+        self.0.users()
     }
 
     /// Number of labels.
@@ -101,7 +108,7 @@ impl FromIterator<(ArcStr, ArcStr)> for Labels {
         pairs.reverse();
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
         pairs.dedup_by(|later, kept| later.0 == kept.0);
-        Self(pairs.into_boxed_slice())
+        Self(pairs.into())
     }
 }
 

@@ -21,6 +21,7 @@ mod lister;
 #[cfg(feature = "kube-runtime")]
 pub mod object_refs;
 pub mod processor;
+mod recent_lists;
 pub mod reflector;
 pub mod shared_informer;
 pub mod store;

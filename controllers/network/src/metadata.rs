@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use steersman_api::meta::Labels;
 use steersman_api::wire::Writer;
-use steersman_api::{ArcStr, Meta, OwnerReference, ResourceVersion, Uid};
+use steersman_api::{ArcStr, Meta, OwnerReference, ResourceVersion, SharedList, Uid};
 use steersman_kinds::endpoints::TargetRef;
 
 /// The metadata that a client can set. An update must send all of it, because the API server drops what is missing. Only
@@ -26,9 +26,9 @@ pub struct Metadata {
     /// The annotations, by key.
     pub annotations: BTreeMap<ArcStr, ArcStr>,
     /// The owner references, in the object's order.
-    pub owner_references: Box<[OwnerReference]>,
+    pub owner_references: SharedList<OwnerReference>,
     /// The finalizers, in the object's order.
-    pub finalizers: Box<[ArcStr]>,
+    pub finalizers: SharedList<ArcStr>,
 }
 
 impl Metadata {

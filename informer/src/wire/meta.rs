@@ -12,6 +12,7 @@ use super::{
     message_from_json, nullable,
 };
 use crate::intern::{Interned, Interner};
+use crate::recent_lists::{share_labels, share_owners};
 
 crate::projection! {
     /// An owner reference on the wire.
@@ -72,8 +73,8 @@ pub struct WireMeta {
 impl From<WireMeta> for Meta {
     fn from(wire: WireMeta) -> Self {
         Self {
-            labels: wire.labels.into_iter().collect(),
-            owners: wire.owners.into(),
+            labels: share_labels(wire.labels),
+            owners: share_owners(wire.owners),
             finalizers: wire.finalizers.into(),
             ..wire.meta
         }

@@ -1,7 +1,7 @@
 //! Estimates how much memory cached objects hold.
 
 use steersman_api::meta::Labels;
-use steersman_api::{ArcStr, Meta};
+use steersman_api::{ArcStr, Meta, OwnerReference, shared_list};
 
 /// What the allocation of a shared string holds beside its text: its length and the number of its users.
 const TEXT_HEAD: usize = 16;
@@ -12,28 +12,30 @@ pub fn text_bytes(text: &ArcStr) -> usize {
     ArcStr::strong_count(text).map_or(0, |users| (text.len() + TEXT_HEAD) / users.max(1))
 }
 
+/// The memory of a list whose elements hold so much beside themselves, in bytes. Of a list that several objects share, the share of
+/// one of them.
+fn list_bytes<T>(elements: usize, users: usize, beside: usize) -> usize {
+    (shared_list::HEAD + elements * size_of::<T>() + beside).checked_div(users).unwrap_or(0)
+}
+
 /// The memory that labels hold beside themselves, in bytes.
 pub(super) fn label_bytes(labels: &Labels) -> usize {
-    labels
-        .iter()
-        .map(|pair| size_of_val(pair.0) + size_of_val(pair.1) + text_bytes(pair.0) + text_bytes(pair.1))
-        .sum()
+    let texts = labels.iter().map(|(key, value)| text_bytes(key) + text_bytes(value)).sum();
+    list_bytes::<(ArcStr, ArcStr)>(labels.len(), labels.users(), texts)
 }
 
 /// The memory that an object's metadata holds beside itself, in bytes.
 pub fn meta_bytes(meta: &Meta) -> usize {
-    let owners = meta.owners.iter().map(|owner| {
-        size_of_val(owner)
-            + text_bytes(&owner.api_version)
-            + text_bytes(&owner.kind)
-            + text_bytes(&owner.name)
-    });
-    let finalizers = meta.finalizers.iter().map(|finalizer| size_of_val(finalizer) + text_bytes(finalizer));
+    let owner_texts = meta
+        .owners
+        .iter()
+        .map(|owner| text_bytes(&owner.api_version) + text_bytes(&owner.kind) + text_bytes(&owner.name));
+    let finalizer_texts = meta.finalizers.iter().map(text_bytes);
     text_bytes(&meta.key.namespace)
         + text_bytes(&meta.key.name)
         + label_bytes(&meta.labels)
-        + owners.sum::<usize>()
-        + finalizers.sum::<usize>()
+        + list_bytes::<OwnerReference>(meta.owners.len(), meta.owners.users(), owner_texts.sum())
+        + list_bytes::<ArcStr>(meta.finalizers.len(), meta.finalizers.users(), finalizer_texts.sum())
 }
 
 #[cfg(test)]
@@ -58,7 +60,7 @@ mod tests {
         // The name has two users now.
         let name = text_bytes(&bare.key.name);
         assert_eq!(meta_bytes(&bare), name);
-        let pair = 2 * size_of::<ArcStr>() + 3 + TEXT_HEAD + 5 + TEXT_HEAD;
+        let pair = shared_list::HEAD + 2 * size_of::<ArcStr>() + 3 + TEXT_HEAD + 5 + TEXT_HEAD;
         assert_eq!(meta_bytes(&labelled), name + pair);
     }
 }

@@ -286,7 +286,7 @@ impl Controller for AttemptToOrphan {
 
 #[cfg(test)]
 mod tests {
-    use steersman_api::Uid;
+    use steersman_api::{SharedList, Uid};
 
     use super::super::testing::{conflict, meta};
     use super::*;
@@ -324,7 +324,7 @@ mod tests {
         two.absorb(&Step::Finish, StepResult::Done(Outcome::Wrote(conflict())));
         assert_eq!(plan(&two), Plan::step(Step::Read));
         let mut newest = two.owner.clone();
-        newest.finalizers = Box::default();
+        newest.finalizers = SharedList::default();
         two.absorb(&Step::Read, StepResult::Done(Outcome::Read(Some(Box::new(newest)))));
         assert_eq!(plan(&two), Plan::done(), "another party has removed the finalizer");
     }

@@ -187,7 +187,7 @@ impl ClaimObserved {
             }
             (_, ClaimOutcome::Written(mut claim)) => {
                 claim.meta.finalizers =
-                    claim.meta.finalizers.into_iter().filter(|f| f != FINALIZER).collect();
+                    claim.meta.finalizers.iter().filter(|f| **f != FINALIZER).cloned().collect();
                 self.written(*claim);
             }
             (_, ClaimOutcome::Gone) => *self = Self::default(),

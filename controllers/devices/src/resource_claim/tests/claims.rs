@@ -1,6 +1,6 @@
 //! What to do for a claim.
 
-use steersman_api::{Meta, ObjectKey, Time};
+use steersman_api::{Meta, ObjectKey, SharedList, Time};
 use steersman_controller::plan::{Batch, OnFailure, Pace, Plan};
 use steersman_kinds::device_allocation::Consumer;
 
@@ -34,7 +34,7 @@ fn deleting(mut observed: ClaimObserved) -> ClaimObserved {
 }
 
 fn without_finalizer(mut observed: ClaimObserved) -> ClaimObserved {
-    observed.claim.meta.finalizers = Box::default();
+    observed.claim.meta.finalizers = SharedList::default();
     observed
 }
 

@@ -118,7 +118,7 @@ impl World {
                 let mut object = meta(&uid).in_namespace(namespace).owned(&references);
                 if object.owners.iter().any(|one| is_unclear(one, &object)) {
                     // The object stays. As in upstream, it would hold up the foreground deletion of its owners for ever.
-                    object.owners.iter_mut().for_each(|one| one.block_owner_deletion = Some(false));
+                    unblock(&mut object);
                 }
                 self.objects.insert(id.clone(), object);
                 self.write(&id, |_| {});
@@ -349,9 +349,7 @@ impl World {
                 self.write(id, |meta| meta.owners = rest);
             }
             Step::Unblock => {
-                self.write(id, |meta| {
-                    meta.owners.iter_mut().for_each(|one| one.block_owner_deletion = Some(false));
-                });
+                self.write(id, unblock);
                 return Outcome::Changed(Box::new(self.objects[id].clone()));
             }
             Step::Delete(_, Some(version)) if *version != stored.resource_version => {
@@ -432,6 +430,12 @@ fn standing(owner: &Meta) -> Standing {
 /// Whether the reference does not say in which namespace the object has its owner.
 pub(super) fn is_unclear(reference: &OwnerReference, object: &Meta) -> bool {
     object.key.namespace.is_empty() && kind_of(reference) != NODE
+}
+
+/// Has none of the object's references hold up the deletion of its owner.
+fn unblock(meta: &mut Meta) {
+    let references = meta.owners.iter().cloned();
+    meta.owners = references.map(|one| OwnerReference { block_owner_deletion: Some(false), ..one }).collect();
 }
 
 fn remove(meta: &mut Meta, finalizer: &str) {
