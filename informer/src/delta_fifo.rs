@@ -84,28 +84,38 @@ pub struct Producer<K> {
 pub struct Closed;
 
 impl<K: Object> Producer<K> {
-    /// Appends a delta, once there is room for it.
+    /// Waits until there is room for a delta. There is until the next [`put`](Self::put).
+    ///
+    /// A producer waits before it gets what it will put in: so no delta is part of a task that waits.
     ///
     /// # Errors
     /// The consumer was dropped.
-    pub async fn push(&mut self, delta: Delta<K>) -> Result<(), Closed> {
+    pub async fn room(&mut self) -> Result<(), Closed> {
         loop {
             let drained = self.shared.drained.notified();
             {
-                let mut log = self.shared.log.lock();
+                let log = self.shared.log.lock();
                 if log.closed {
                     return Err(Closed);
                 }
                 if log.deltas.len() < self.shared.capacity {
-                    log.deltas.push_back(delta);
-                    log.since.get_or_insert_with(Instant::now);
-                    break;
+                    return Ok(());
                 }
             }
             drained.await;
         }
+    }
+
+    /// Appends a delta, for which there must be [`room`](Self::room). Drops it if the consumer was dropped.
+    pub fn put(&mut self, delta: Delta<K>) {
+        let mut log = self.shared.log.lock();
+        if log.closed {
+            return;
+        }
+        log.deltas.push_back(delta);
+        log.since.get_or_insert_with(Instant::now);
+        drop(log);
         self.shared.filled.notify_one();
-        Ok(())
     }
 }
 
@@ -194,11 +204,17 @@ mod tests {
         Delta::Added(Decoded::Good(MetaOnly(meta)))
     }
 
+    async fn push(producer: &mut Producer<MetaOnly>, delta: Delta<MetaOnly>) -> Result<(), Closed> {
+        producer.room().await?;
+        producer.put(delta);
+        Ok(())
+    }
+
     #[tokio::test(start_paused = true)]
     async fn deltas_come_out_in_the_order_they_went_in() {
         let (mut producer, mut consumer) = delta_fifo(8);
         for name in ["a", "b", "a"] {
-            producer.push(added(name)).await.unwrap();
+            push(&mut producer, added(name)).await.unwrap();
         }
         let popped = consumer.pop().await.unwrap();
         let names: Vec<_> = popped.iter().map(|delta| delta.key().unwrap().name.as_str()).collect();
@@ -208,19 +224,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_producer_that_runs_ahead_waits() {
         let (mut producer, mut consumer) = delta_fifo(2);
-        producer.push(added("a")).await.unwrap();
-        producer.push(added("b")).await.unwrap();
-        assert!(tokio::time::timeout(Duration::from_secs(9), producer.push(added("c"))).await.is_err());
+        push(&mut producer, added("a")).await.unwrap();
+        push(&mut producer, added("b")).await.unwrap();
+        assert!(tokio::time::timeout(Duration::from_secs(9), push(&mut producer, added("c"))).await.is_err());
         assert_eq!(consumer.pop().await.unwrap().len(), 2);
-        producer.push(added("c")).await.unwrap();
+        push(&mut producer, added("c")).await.unwrap();
         assert_eq!(consumer.pop().await.unwrap().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_key_is_under_way_until_its_delta_was_taken() {
         let (mut producer, mut consumer) = delta_fifo(8);
-        producer.push(added("a")).await.unwrap();
-        producer.push(Delta::ListBegun).await.unwrap();
+        push(&mut producer, added("a")).await.unwrap();
+        push(&mut producer, Delta::ListBegun).await.unwrap();
         assert_eq!(consumer.under_way(), [ObjectKey::new("default", "a")].into_iter().collect());
         consumer.pop().await.unwrap();
         assert!(consumer.under_way().is_empty());
@@ -230,13 +246,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_side_learns_that_the_other_is_gone() {
         let (mut producer, mut consumer) = delta_fifo(8);
-        producer.push(added("a")).await.unwrap();
+        push(&mut producer, added("a")).await.unwrap();
         drop(producer);
         assert_eq!(consumer.pop().await.unwrap().len(), 1, "nothing is lost");
         assert!(consumer.pop().await.is_none());
 
         let (mut producer, consumer) = delta_fifo(8);
         drop(consumer);
-        assert_eq!(producer.push(added("a")).await, Err(Closed));
+        assert_eq!(push(&mut producer, added("a")).await, Err(Closed));
     }
 }

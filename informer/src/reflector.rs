@@ -177,7 +177,8 @@ impl<K: Object> Run<K> {
 
     async fn list(&mut self, freshness: Freshness) -> Result<State<K>, Closed> {
         self.turns_to(WatchState::Listing);
-        self.log.push(Delta::ListBegun).await?;
+        self.log.room().await?;
+        self.log.put(Delta::ListBegun);
         let listed = match self.mode {
             ListMode::Streamed => self.list_streamed(freshness).await?,
             ListMode::Whole | ListMode::Paged => self.list_plain(freshness).await?,
@@ -187,7 +188,8 @@ impl<K: Object> Run<K> {
                 self.seen = version;
                 self.mode = self.usual;
                 self.reflector.pulse.listed();
-                self.log.push(Delta::ListComplete(version)).await?;
+                self.log.room().await?;
+                self.log.put(Delta::ListComplete(version));
                 State::Watching { from: version, open }
             }
             Err(error) => self.failed(Phase::Listing(freshness), &error),
@@ -210,19 +212,20 @@ impl<K: Object> Run<K> {
         self.answered();
         let deadline = Instant::now() + timeout;
         loop {
+            self.log.room().await?;
             let Ok(event) = tokio::time::timeout_at(deadline, events.next()).await else {
                 return Ok(Err(Error::Endless(timeout)));
             };
             match event {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
-                    self.push(Delta::Replaced(object)).await?;
+                    self.put(Delta::Replaced(object));
                 }
                 // The object may be one of the list. Only another list can tell.
                 Some(Ok(WatchEvent::Deleted(Decoded::Lost(error)))) => {
                     return Ok(Err(Error::LostDeletion(error)));
                 }
                 // The object was deleted while the list was being streamed.
-                Some(Ok(WatchEvent::Deleted(object))) => self.push(Delta::Deleted(object)).await?,
+                Some(Ok(WatchEvent::Deleted(object))) => self.put(Delta::Deleted(object)),
                 // If the server supports streamed lists, its first bookmark is the one that ends the list.
                 Some(Ok(WatchEvent::Bookmark(_))) => return Ok(Err(Error::NotStreamed)),
                 Some(Ok(WatchEvent::InitialEventsEnd(version))) => return Ok(Ok((version, Some(events)))),
@@ -242,8 +245,9 @@ impl<K: Object> Run<K> {
         };
         self.answered();
         loop {
+            self.log.room().await?;
             match events.next().await {
-                Some(Ok(ListEvent::Item(object))) => self.push(Delta::Replaced(object)).await?,
+                Some(Ok(ListEvent::Item(object))) => self.put(Delta::Replaced(object)),
                 Some(Ok(ListEvent::Complete(version))) => return Ok(Ok((version, None))),
                 Some(Err(error)) => return Ok(Err(error)),
                 None => return Ok(Err(Error::Incomplete)),
@@ -273,19 +277,21 @@ impl<K: Object> Run<K> {
         };
         self.turns_to(WatchState::Watching);
         let mut count = 0_u64;
-        while let Some(event) = events.next().await {
+        loop {
+            self.log.room().await?;
+            let Some(event) = events.next().await else { break };
             match event {
-                Ok(WatchEvent::Added(object)) => self.change(Delta::Added, object).await?,
-                Ok(WatchEvent::Modified(object)) => self.change(Delta::Updated, object).await?,
+                Ok(WatchEvent::Added(object)) => self.change(Delta::Added, object),
+                Ok(WatchEvent::Modified(object)) => self.change(Delta::Updated, object),
                 // Only a list can tell what is gone.
                 Ok(WatchEvent::Deleted(Decoded::Lost(error))) => {
                     return Ok(self.failed(Phase::Watching, &Error::LostDeletion(error)));
                 }
-                Ok(WatchEvent::Deleted(object)) => self.change(Delta::Deleted, object).await?,
+                Ok(WatchEvent::Deleted(object)) => self.change(Delta::Deleted, object),
                 Ok(WatchEvent::Bookmark(version) | WatchEvent::InitialEventsEnd(version)) => {
                     self.seen = self.seen.max(version);
                     self.reflector.pulse.heard_bookmark();
-                    self.log.push(Delta::Bookmark(version)).await?;
+                    self.log.put(Delta::Bookmark(version));
                 }
                 Err(error) => {
                     let phase = if count == 0 { Phase::Watching } else { Phase::Watched };
@@ -301,14 +307,16 @@ impl<K: Object> Run<K> {
         Ok(State::Watching { from: self.seen, open: None })
     }
 
-    async fn change(&mut self, delta: fn(Decoded<K>) -> Delta<K>, object: Decoded<K>) -> Result<(), Closed> {
+    /// Hands a change on, for which there is room.
+    fn change(&mut self, delta: fn(Decoded<K>) -> Delta<K>, object: Decoded<K>) {
         if let Some(object) = object.object() {
             self.seen = self.seen.max(object.meta().resource_version);
         }
-        self.push(delta(object)).await
+        self.put(delta(object));
     }
 
-    async fn push(&mut self, delta: Delta<K>) -> Result<(), Closed> {
+    /// Hands an object on, for which there is room.
+    fn put(&mut self, delta: Delta<K>) {
         if let Delta::Added(object)
         | Delta::Updated(object)
         | Delta::Deleted(object)
@@ -317,7 +325,7 @@ impl<K: Object> Run<K> {
             self.reflector.pulse.heard();
             self.report_damage(object);
         }
-        self.log.push(delta).await
+        self.log.put(delta);
     }
 
     /// The server has answered. Its return that this may be says nothing about failures that are still to come.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use steersman_api::{GroupVersionResource, Meta, ObjectKey, ResourceVersion, Uid};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::delta_fifo::Level;
@@ -20,14 +20,16 @@ use crate::store::{Store, StoreWriter, store};
 use crate::wire::{Object, Selection, View};
 
 mod change;
+mod commands;
 mod mapping;
 mod pump;
 #[cfg(test)]
 mod tests;
 pub use change::{Change, MetaChange};
+use commands::{Command, Receiver, Sender, commands};
 pub use mapping::MappingRegistration;
 use mapping::{Gate, Mapping};
-use pump::{Command, Pump};
+use pump::Pump;
 
 /// A cache of one kind. One reflector keeps it up to date for all users.
 ///
@@ -44,7 +46,7 @@ pub struct SharedInformer<K: Object> {
     source: Arc<dyn ListerWatcher<K>>,
     config: Config,
     store: Store<K>,
-    commands: mpsc::UnboundedSender<Command<K>>,
+    commands: Sender<K>,
     /// The groups of fields that users asked for. Fixed at the start.
     groups: AtomicU64,
     life: Mutex<Life<K>>,
@@ -74,7 +76,7 @@ pub struct Config {
 
 enum Life<K> {
     /// Not started. Holds what the pump will need.
-    New(StoreWriter<K>, mpsc::UnboundedReceiver<Command<K>>),
+    New(StoreWriter<K>, Receiver<K>),
     /// Running, or stopped.
     Started,
 }
@@ -95,7 +97,7 @@ impl<K: Object> SharedInformer<K> {
         config: Config,
     ) -> Arc<Self> {
         let (writer, store) = store();
-        let (commands, received) = mpsc::unbounded_channel();
+        let (commands, received) = commands();
         Arc::new(Self {
             resource,
             source,
@@ -132,9 +134,9 @@ impl<K: Object> SharedInformer<K> {
     /// Registers a mapping of whatever form. An informer that has ended never calls it.
     fn map_raw(&self, call: mapping::Call<K>) -> MappingRegistration {
         let gate = Arc::new(Gate::default());
-        let _ = self.commands.send(Command::Map(Mapping::new(Arc::clone(&gate), call)));
+        self.commands.send(Command::Map(Mapping::new(Arc::clone(&gate), call)));
         let (synced, commands) = (self.synced.subscribe(), self.commands.clone());
-        MappingRegistration::new(gate, synced, move || _ = commands.send(Command::DropRemovedMappings))
+        MappingRegistration::new(gate, synced, move || commands.send(Command::DropRemovedMappings))
     }
 
     /// Lists and watches until `stop` is cancelled or [`AnyInformer::stop`] is called. Then ends all handlers, also in the middle
@@ -233,7 +235,7 @@ impl<S: Selection> Informer<S> {
         };
         let handle = Arc::clone(&mailbox);
         let command = Command::Handle { mailbox, resync, removed: removed.clone(), task: Box::pin(task) };
-        let _ = self.shared.commands.send(command);
+        self.shared.commands.send(command);
         Registration { removed, synced: Arc::new(move || handle.has_synced()) }
     }
 
@@ -362,7 +364,7 @@ impl<K: Object> AnyInformer for SharedInformer<K> {
         self.map_raw(Box::new(move |change| mapping(change.as_meta_change())))
     }
     fn resync(&self) {
-        let _ = self.commands.send(Command::Resync);
+        self.commands.send(Command::Resync);
     }
     fn count_in(&self, namespace: &str) -> usize {
         let by_namespace = |object: &Arc<K>, found: &mut dyn FnMut(IndexValue)| {

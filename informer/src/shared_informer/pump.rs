@@ -3,35 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use steersman_api::{ObjectKey, ResourceVersion};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::change::{Initial, Raw};
+use super::commands::{Command, Receiver};
 use super::mapping::Mapping;
 use crate::delta_fifo::{Consumer, Delta};
 use crate::processor::Mailbox;
 use crate::store::{Store, StoreWriter, Written};
 use crate::wire::{Decoded, Object};
-
-/// A user's request to a running informer.
-pub(super) enum Command<K> {
-    Map(Mapping<K>),
-    Handle {
-        mailbox: Arc<Mailbox<K>>,
-        resync: Option<Duration>,
-        removed: CancellationToken,
-        /// Runs the handler.
-        task: BoxFuture<'static, ()>,
-    },
-    /// Calls the mappings with everything again.
-    Resync,
-    /// Drops the mappings that were removed.
-    DropRemovedMappings,
-}
 
 /// Applies deltas to the store, and hands them to mappings and handlers. It alone writes the store, so the changes that it
 /// hands out always agree with the store's content.
@@ -39,7 +23,7 @@ pub(super) struct Pump<K: Object> {
     writer: StoreWriter<K>,
     store: Store<K>,
     log: Consumer<K>,
-    commands: mpsc::UnboundedReceiver<Command<K>>,
+    commands: Receiver<K>,
     /// A list is under way.
     listing: bool,
     /// The keys of the objects that relists have changed since the last complete list.
@@ -76,7 +60,7 @@ impl<K: Object> Pump<K> {
     pub(super) fn new(
         (writer, store): (StoreWriter<K>, Store<K>),
         log: Consumer<K>,
-        commands: mpsc::UnboundedReceiver<Command<K>>,
+        commands: Receiver<K>,
         resync: Option<Duration>,
         synced: watch::Sender<bool>,
     ) -> Self {
@@ -113,7 +97,7 @@ impl<K: Object> Pump<K> {
             };
             tokio::select! {
                 biased;
-                Some(command) = self.commands.recv() => self.obey(command),
+                command = self.commands.recv() => self.obey(command),
                 deltas = self.log.pop() => match deltas {
                     Some(deltas) => deltas.into_iter().for_each(|delta| self.apply(delta)),
                     None => return,
