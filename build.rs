@@ -13,8 +13,16 @@ use std::{env, fs};
 /// What cargo adds to a published crate. It names the commit.
 const VCS_INFO: &str = ".cargo_vcs_info.json";
 
+/// The order of the published program's functions.
+const LAYOUT: &str = ".cargo/layout.ld";
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    // A linker script of the published program. Cargo knows nothing of it otherwise. It is no part of the published crate, and a file
+    // that is absent counts as changed.
+    if Path::new(LAYOUT).exists() {
+        println!("cargo::rerun-if-changed={LAYOUT}");
+    }
     println!("cargo::rerun-if-env-changed=STEERSMAN_GIT_COMMIT");
     let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = output(&compiler, &["--version"]).unwrap_or_default();

@@ -81,10 +81,24 @@ spec:
 YAML
 }
 
+# A manager as it is run in a cluster: with the control plane's keys, and scraped.
+# manager NAME CONTROLLERS
+manager() {
+  http=$(free_port)
+  profile "$1" controller-manager --kubeconfig "$KUBECONFIG" --controllers="$2" --leader-elect-resource-name steersman \
+    --service-account-private-key-file "$state/cluster/sa.key" --root-ca-file "$state/cluster/certs/apiserver.crt" \
+    --cluster-signing-cert-file "$state/cluster/pki/ca.crt" --cluster-signing-key-file "$state/cluster/pki/ca.key" \
+    --http-address "127.0.0.1:$http" --secure-port 0
+}
+
+scrape() {
+  local path
+  for path in healthz metrics metrics; do curl --silent --show-error --fail "http://127.0.0.1:$http/$path" >"$state/out"; done
+}
+
 controller_manager() {
   cluster_with 100
-  profile manager controller-manager --kubeconfig "$KUBECONFIG" --controllers='*' --secure-port 0 \
-    --leader-elect-resource-name steersman
+  manager manager '*'
   timeout 600 "$state/peers" jobs 5 10 >&2
   timeout 600 "$state/peers" endpoints 20 >&2
   kubectl create namespace team >&2
@@ -93,6 +107,35 @@ controller_manager() {
   kubectl --namespace team wait --for=jsonpath='{.status.replicas}'=5 deployment/web --timeout=120s >&2
   kubectl --namespace team set image deployment/web web=other >&2
   kubectl delete namespace team --timeout=120s >&2
+  scrape
+  end
+}
+
+# The controllers that a cluster needs whatever runs in it. What they run, most selections of controllers do.
+few_controllers() {
+  local controllers=garbage-collector-controller,namespace-controller,resourcequota-controller,ttl-controller
+  controllers+=,clusterrole-aggregation-controller,serviceaccount-controller,serviceaccount-token-controller
+  controllers+=,legacy-serviceaccount-token-cleaner-controller,root-ca-certificate-publisher-controller
+  controllers+=,certificatesigningrequest-signing-controller,certificatesigningrequest-approving-controller
+  controllers+=,certificatesigningrequest-cleaner-controller,bootstrap-signer-controller,token-cleaner-controller
+  controllers+=,service-cidr-controller
+  manager few "$controllers"
+  kubectl create namespace few >&2
+  kubectl --namespace few wait --for=create serviceaccount/default --timeout=120s >&2
+  kubectl --namespace few create quota all --hard=pods=10,configmaps=10 >&2
+  kubectl --namespace few wait --for=jsonpath='{.status.used.configmaps}' quota/all --timeout=120s >&2
+  kubectl create job last --image=last >&2
+  kubectl create -f - >&2 <<YAML
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: last
+  ownerReferences:
+  - {apiVersion: batch/v1, kind: Job, name: last, uid: $(kubectl get job last -o jsonpath='{.metadata.uid}'), blockOwnerDeletion: true}
+YAML
+  kubectl delete job last --cascade=foreground --timeout=120s >&2
+  kubectl delete namespace few --timeout=120s >&2
+  scrape
   end
 }
 
@@ -126,11 +169,12 @@ standalone() {
 }
 
 controller_manager
+few_controllers
 node
 standalone
 
 say "writing the order"
 nm -S --defined-only "$STEERSMAN" >"$state/symbols"
 cargo run --manifest-path "$repository/Cargo.toml" --locked --quiet -p steersman-layout-tool -- --symbols "$state/symbols" \
-  --manager "$state/manager.callgrind" --node "$state/node.callgrind" --standalone "$state/standalone.callgrind" \
+  --manager "$state/manager.callgrind" --few "$state/few.callgrind" --node "$state/node.callgrind" --standalone "$state/standalone.callgrind" \
   "$repository/.cargo/layout.ld"

@@ -3,7 +3,10 @@
 /// The subcommands that were seen to run a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roles {
+    /// `controller-manager` with all controllers.
     pub(crate) manager: bool,
+    /// `controller-manager` with a few controllers.
+    pub(crate) few: bool,
     pub(crate) node: bool,
     pub(crate) standalone: bool,
 }
@@ -12,6 +15,7 @@ impl Roles {
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             manager: self.manager || other.manager,
+            few: self.few || other.few,
             node: self.node || other.node,
             standalone: self.standalone || other.standalone,
         }
@@ -19,7 +23,8 @@ impl Roles {
 
     /// Where such a function lies; none of those named if nobody ran it.
     pub(crate) fn group(self) -> Option<Group> {
-        match (self.manager, self.node) {
+        match (self.manager || self.few, self.node) {
+            (true, false) if self.few => Some(Group::FewControllers),
             (true, false) => Some(Group::Manager),
             (true, true) => Some(Group::Both),
             (false, true) => Some(Group::Node),
@@ -29,22 +34,25 @@ impl Roles {
 }
 
 /// Functions that lie together. What the manager and the node share lies between what each has alone, so that both find
-/// theirs in one piece; `standalone` has them all. A pattern may fit what is another group's: the first one has it, which is
+/// theirs in one piece; next to that is what a manager needs whichever controllers it runs. `standalone` has them all. A pattern may fit what is another group's: the first one has it, which is
 /// the node's, whose memory counts most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Group {
     Node,
     Both,
+    FewControllers,
     Manager,
     Standalone,
 }
 
 impl Group {
     /// As they follow each other in memory.
-    pub(crate) const IN_ORDER: [Self; 4] = [Self::Node, Self::Both, Self::Manager, Self::Standalone];
+    pub(crate) const IN_ORDER: [Self; 5] =
+        [Self::Node, Self::Both, Self::FewControllers, Self::Manager, Self::Standalone];
 
     pub(crate) const fn description(self) -> &'static str {
         match self {
+            Self::FewControllers => "controller-manager with few controllers",
             Self::Manager => "controller-manager",
             Self::Both => "controller-manager and node",
             Self::Node => "node",

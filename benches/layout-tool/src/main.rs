@@ -27,6 +27,9 @@ struct Arguments {
     /// Callgrind's profile of `controller-manager`, with `--compress-strings=no --demangle=no`.
     #[arg(long)]
     manager: PathBuf,
+    /// The same of a `controller-manager` with few controllers.
+    #[arg(long)]
+    few: PathBuf,
     /// The same of `node`.
     #[arg(long)]
     node: PathBuf,
@@ -71,13 +74,14 @@ fn write(arguments: &Arguments) -> Result<(), Error> {
             Err(Error::Foreign(path.clone()))
         }
     };
-    let (manager, node, standalone) =
-        (executed(&arguments.manager)?, executed(&arguments.node)?, executed(&arguments.standalone)?);
+    let (manager, few) = (executed(&arguments.manager)?, executed(&arguments.few)?);
+    let (node, standalone) = (executed(&arguments.node)?, executed(&arguments.standalone)?);
 
     let functions = pattern::functions(symbols.iter().map(|symbol| {
         let name = &symbol.name;
         let roles = Roles {
             manager: manager.contains(name),
+            few: few.contains(name),
             node: node.contains(name),
             standalone: standalone.contains(name),
         };
@@ -114,14 +118,19 @@ mod tests {
 
     #[test]
     fn what_two_roles_share_lies_between_what_each_has_alone() {
-        let patterns =
-            [(Group::Standalone, "s"), (Group::Node, "n"), (Group::Both, "b"), (Group::Manager, "m")];
+        let patterns = [
+            (Group::Standalone, "s"),
+            (Group::Node, "n"),
+            (Group::Both, "b"),
+            (Group::Manager, "m"),
+            (Group::FewControllers, "f"),
+        ];
         let script = script(&patterns.map(|(group, pattern)| (group, pattern.to_owned())));
         let order: String = script
             .lines()
             .filter_map(|line| line.strip_prefix(".text."))
             .filter(|name| name.len() == 1)
             .collect();
-        assert_eq!(order, "nbms");
+        assert_eq!(order, "nbfms");
     }
 }

@@ -117,10 +117,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_command_wakes_the_pump() {
         let (sender, mut receiver) = commands::<()>();
-        let pump = tokio::spawn(async move { matches!(receiver.recv().await, Command::Resync) });
-        tokio::task::yield_now().await;
-        sender.send(Command::Resync);
-        assert!(pump.await.unwrap());
+        let sends = async {
+            tokio::task::yield_now().await;
+            sender.send(Command::Resync);
+        };
+        let (command, ()) = tokio::join!(receiver.recv(), sends);
+        assert!(matches!(command, Command::Resync));
     }
 
     #[test]
