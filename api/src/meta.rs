@@ -54,25 +54,39 @@ impl Meta {
     }
 }
 
-/// Labels, sorted by key. Each key occurs once. Clones share their memory.
+/// Labels of an object, sorted by key. Each key occurs once. Clones share their memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(SharedList<(ArcStr, ArcStr)>);
+
+/// Strings by key, sorted, such as annotations or the labels that a selector asks for. Unlike [`Labels`], it can grow at little cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelMap(Box<[(ArcStr, ArcStr)]>);
+
+fn find<'a>(pairs: &'a [(ArcStr, ArcStr)], key: &str) -> Option<&'a ArcStr> {
+    let at = pairs.binary_search_by(|(k, _)| k.as_str().cmp(key)).ok()?;
+    Some(&pairs[at].1)
+}
+
+/// Sorts the pairs, and keeps the last value of a key that occurs twice, as protobuf maps do.
+fn sorted(pairs: impl IntoIterator<Item = (ArcStr, ArcStr)>) -> Vec<(ArcStr, ArcStr)> {
+    let mut pairs: Vec<_> = pairs.into_iter().collect();
+    pairs.reverse();
+    pairs.sort_by(|a, b| a.0.cmp(&b.0));
+    pairs.dedup_by(|later, kept| later.0 == kept.0);
+    pairs
+}
 
 impl Labels {
     /// Returns the value of a label.
     pub fn get(&self, key: &str) -> Option<&ArcStr> {
-        let at = self.0.binary_search_by(|(k, _)| k.as_str().cmp(key)).ok()?;
-        Some(&self.0[at].1)
+        find(&self.0, key)
     }
 
-    /// Sets a label, and replaces its old value.
+    /// Sets a label, and replaces its old value. Copies all other labels.
     pub fn insert(&mut self, key: ArcStr, value: ArcStr) {
-        let mut pairs = self.0.to_vec();
-        match pairs.binary_search_by(|(k, _)| k.cmp(&key)) {
-            Ok(at) => pairs[at].1 = value,
-            Err(at) => pairs.insert(at, (key, value)),
-        }
-        self.0 = pairs.into();
+        let mut labels = LabelMap(self.0.to_vec().into());
+        labels.insert(key, value);
+        self.0 = labels.0.into_vec().into();
     }
 
     /// Iterates over keys and values, sorted by key.
@@ -101,18 +115,67 @@ impl Labels {
     }
 }
 
+impl LabelMap {
+    /// Returns the value of a key.
+    pub fn get(&self, key: &str) -> Option<&ArcStr> {
+        find(&self.0, key)
+    }
+
+    /// Sets the value of a key, and replaces its old one.
+    pub fn insert(&mut self, key: ArcStr, value: ArcStr) {
+        let mut pairs = std::mem::take(&mut self.0).into_vec();
+        match pairs.binary_search_by(|(k, _)| k.cmp(&key)) {
+            Ok(at) => pairs[at].1 = value,
+            Err(at) => {
+                pairs.reserve_exact(1);
+                pairs.insert(at, (key, value));
+            }
+        }
+        self.0 = pairs.into_boxed_slice();
+    }
+
+    /// Iterates over keys and values, sorted by key.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&ArcStr, &ArcStr)> {
+        self.0.iter().map(|(k, v)| (k, v))
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The same as labels of an object.
+    pub fn to_labels(&self) -> Labels {
+        Labels(self.0[..].into())
+    }
+}
+
 /// Keeps the last value of a key that occurs twice, as protobuf maps do.
 impl FromIterator<(ArcStr, ArcStr)> for Labels {
     fn from_iter<I: IntoIterator<Item = (ArcStr, ArcStr)>>(pairs: I) -> Self {
-        let mut pairs: Vec<_> = pairs.into_iter().collect();
-        pairs.reverse();
-        pairs.sort_by(|a, b| a.0.cmp(&b.0));
-        pairs.dedup_by(|later, kept| later.0 == kept.0);
-        Self(pairs.into())
+        Self(sorted(pairs).into())
+    }
+}
+
+/// Keeps the last value of a key that occurs twice, as protobuf maps do.
+impl FromIterator<(ArcStr, ArcStr)> for LabelMap {
+    fn from_iter<I: IntoIterator<Item = (ArcStr, ArcStr)>>(pairs: I) -> Self {
+        Self(sorted(pairs).into())
     }
 }
 
 impl<'a> FromIterator<(&'a str, &'a str)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (&'a str, &'a str)>>(pairs: I) -> Self {
+        pairs.into_iter().map(|(k, v)| (ArcStr::from(k), ArcStr::from(v))).collect()
+    }
+}
+
+impl<'a> FromIterator<(&'a str, &'a str)> for LabelMap {
     fn from_iter<I: IntoIterator<Item = (&'a str, &'a str)>>(pairs: I) -> Self {
         pairs.into_iter().map(|(k, v)| (ArcStr::from(k), ArcStr::from(v))).collect()
     }
@@ -134,5 +197,11 @@ mod tests {
             inserted.insert(key.into(), value.into());
         }
         assert_eq!(inserted, labels);
+
+        let mut map = LabelMap::default();
+        for (key, value) in [("b", "1"), ("a", "2"), ("b", "3")] {
+            map.insert(key.into(), value.into());
+        }
+        assert_eq!(map.to_labels(), labels);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use steersman_api::ArcStr;
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_informer::serde::Deserializer;
 use steersman_informer::serde::de::{IgnoredAny, MapAccess, Visitor};
 use steersman_informer::wire::{Field, FieldValue, Key, WireError};
@@ -13,7 +13,7 @@ pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration
 
 /// All annotations of an object but [`LAST_APPLIED`], which is large and which controllers copy nowhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Annotations(Labels);
+pub struct Annotations(LabelMap);
 
 impl Annotations {
     /// The value of an annotation.
@@ -51,7 +51,7 @@ impl FieldValue for Annotations {
     }
 
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let all = Labels::from_json(deserializer)?;
+        let all = LabelMap::from_json(deserializer)?;
         let kept = all.iter().filter(|(key, _)| *key != LAST_APPLIED);
         Ok(Self(kept.map(|(key, value)| (key.clone(), value.clone())).collect()))
     }

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Arc, LazyLock};
 
 use steersman_api::ArcStr;
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{Field, FieldValue, Group, WireError};
 use steersman_informer::{Interned, kind, projection};
@@ -17,7 +17,7 @@ projection! {
     /// The annotations. A controller that replaces the object must write them back.
     pub struct Annotations {
         /// The annotations, by key.
-        pub annotations: Labels = 12 "annotations",
+        pub annotations: LabelMap = 12 "annotations",
     }
 
     /// A port that all endpoints of a slice offer.
@@ -227,7 +227,7 @@ impl EndpointSlice {
     ///
     /// # Panics
     /// If the slice was decoded without them.
-    pub fn annotations(&self) -> &Labels {
+    pub fn annotations(&self) -> &LabelMap {
         &Annotations::of(self).expect("a slice must be decoded with its annotations").annotations
     }
 

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::LazyLock;
 
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_api::{ArcStr, Uid};
 use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{Field, FieldValue, Group, WireError};
@@ -13,7 +13,7 @@ projection! {
     /// The annotations. A controller that replaces the object must write them back.
     pub struct Annotations {
         /// The annotations, by key.
-        pub annotations: Labels = 12 "annotations",
+        pub annotations: LabelMap = 12 "annotations",
     }
 
     /// Addresses that offer the same ports.
@@ -149,7 +149,7 @@ impl Endpoints {
     ///
     /// # Panics
     /// If the object was decoded without them.
-    pub fn annotations(&self) -> &Labels {
+    pub fn annotations(&self) -> &LabelMap {
         &Annotations::of(self).expect("Endpoints must be decoded with their annotations").annotations
     }
 

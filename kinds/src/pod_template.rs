@@ -1,6 +1,6 @@
 //! The labels of a pod template, as specs contain it.
 
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_informer::projection;
 
 projection! {
@@ -13,6 +13,6 @@ projection! {
     /// Metadata of which only the labels are cached.
     pub struct LabelledMeta {
         /// The labels.
-        pub labels: Labels = 11 "labels",
+        pub labels: LabelMap = 11 "labels",
     }
 }

@@ -1,6 +1,6 @@
 //! The cached fields of ReplicationControllers, in groups.
 
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_informer::wire::Opaque;
 use steersman_informer::{kind, projection};
 
@@ -16,7 +16,7 @@ projection! {
         pub min_ready_seconds: i32 = 4 "minReadySeconds",
         /// The labels that the pods must have, with their values. The API server sets it to the template's labels if it
         /// is empty.
-        pub selector: Labels = 2 "selector",
+        pub selector: LabelMap = 2 "selector",
     }
 
     /// The template of the ReplicationController's pods.

@@ -1,7 +1,7 @@
 //! The parts of a pod's spec that say on which nodes the pod may run.
 
 use steersman_api::ArcStr;
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{Field, FieldValue, WireError};
 use steersman_informer::{Interned, projection};
@@ -15,8 +15,8 @@ projection! {
 
     /// The fields of a pod's spec that say on which nodes the pod may run.
     pub struct NodeRules {
-        /// Labels that a node must have, with their values.
-        pub node_selector: Labels = 7 "nodeSelector",
+        /// LabelMap that a node must have, with their values.
+        pub node_selector: LabelMap = 7 "nodeSelector",
         /// The node's name, if only one node will do. Otherwise empty.
         pub node_name: Interned = 10 "nodeName",
         /// Whether the pod uses the node's network.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_api::selector::InvalidSelector;
 use steersman_api::{ArcStr, LabelSelector};
 use steersman_informer::projection;
@@ -12,8 +12,8 @@ projection! {
     /// objects.
     #[derive(Eq)]
     pub struct SelectorSpec {
-        /// Labels that an object must have, with their values.
-        pub match_labels: Labels = 1 "matchLabels",
+        /// LabelMap that an object must have, with their values.
+        pub match_labels: LabelMap = 1 "matchLabels",
         /// Other requirements.
         pub match_expressions: Vec<SelectorRequirement> = 2 "matchExpressions",
     }

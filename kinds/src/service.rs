@@ -1,7 +1,7 @@
 //! The cached fields of services, in groups.
 
 use steersman_api::ArcStr;
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{Field, FieldValue, IntOrString, WireError};
 use steersman_informer::{Interned, kind, projection};
@@ -16,7 +16,7 @@ projection! {
         /// The service's ports. A headless service may have none.
         pub ports: Vec<ServicePort> = 1 "ports",
         /// The labels that a pod must have. Empty selects no pod: then another party writes the service's Endpoints.
-        pub selector: Labels = 2 "selector",
+        pub selector: LabelMap = 2 "selector",
         /// The service's IP address. The text `None` for a headless service; empty for `ExternalName`, and before the
         /// API server has allocated an address.
         pub cluster_ip: ArcStr = 3 "clusterIP",

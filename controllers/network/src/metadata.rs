@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_api::wire::Writer;
 use steersman_api::{ArcStr, Meta, OwnerReference, ResourceVersion, SharedList, Uid};
 use steersman_kinds::endpoints::TargetRef;
@@ -33,16 +33,16 @@ pub struct Metadata {
 
 impl Metadata {
     /// The metadata of an update to an object.
-    pub(crate) fn replacing(meta: &Meta, annotations: &Labels) -> Self {
-        let map = |labels: &Labels| labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    pub(crate) fn replacing(meta: &Meta, annotations: &LabelMap) -> Self {
+        let owned = |(key, value): (&ArcStr, &ArcStr)| (key.clone(), value.clone());
         Self {
             name: meta.key.name.clone(),
             generate_name: ArcStr::new(),
             namespace: meta.key.namespace.clone(),
             uid: meta.uid.clone(),
             resource_version: meta.resource_version,
-            labels: map(&meta.labels),
-            annotations: map(annotations),
+            labels: meta.labels.iter().map(owned).collect(),
+            annotations: annotations.iter().map(owned).collect(),
             owner_references: meta.owners.clone(),
             finalizers: meta.finalizers.clone(),
         }

@@ -104,7 +104,7 @@ crate::projection! {
         /// The server has sent all events up to this version.
         pub resource_version: steersman_api::ArcStr = 6 "resourceVersion",
         /// One of them marks the end of the initial events.
-        pub annotations: steersman_api::meta::Labels = 12 "annotations",
+        pub annotations: steersman_api::meta::LabelMap = 12 "annotations",
     }
     /// An object of which only that metadata is read.
     struct Progress {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde::de::Deserializer;
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_api::{ArcStr, GroupVersionResource, Meta, OwnerReference, ResourceVersion, Uid};
 
 use super::object::Representation;
@@ -127,7 +127,7 @@ impl Message for WireMeta {
             "deletionTimestamp" => meta.deleted = nullable(value)?,
             "deletionGracePeriodSeconds" => meta.deletion_grace = nullable(value)?,
             "labels" => {
-                let labels: Labels = nullable(value)?;
+                let labels: LabelMap = nullable(value)?;
                 self.labels = labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
             }
             "ownerReferences" => {

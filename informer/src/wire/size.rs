@@ -18,8 +18,13 @@ fn list_bytes<T>(elements: usize, users: usize, beside: usize) -> usize {
     (shared_list::HEAD + elements * size_of::<T>() + beside).checked_div(users).unwrap_or(0)
 }
 
+/// The memory of pairs of strings, in bytes.
+pub(super) fn pair_bytes<'a>(pairs: impl Iterator<Item = (&'a ArcStr, &'a ArcStr)>) -> usize {
+    pairs.map(|(key, value)| size_of::<(ArcStr, ArcStr)>() + text_bytes(key) + text_bytes(value)).sum()
+}
+
 /// The memory that labels hold beside themselves, in bytes.
-pub(super) fn label_bytes(labels: &Labels) -> usize {
+fn label_bytes(labels: &Labels) -> usize {
     let texts = labels.iter().map(|(key, value)| text_bytes(key) + text_bytes(value)).sum();
     list_bytes::<(ArcStr, ArcStr)>(labels.len(), labels.users(), texts)
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use steersman_api::condition::ConditionStatus;
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_api::schema;
 use steersman_api::{ArcStr, Quantity, Time};
 
@@ -17,7 +17,7 @@ projection! {
         pub node: Interned = 10 "nodeName",
         pub grace: Option<i64> = 4 "terminationGracePeriodSeconds",
         pub host_network: bool = 11 "hostNetwork",
-        pub selector: Labels = 7 "nodeSelector",
+        pub selector: LabelMap = 7 "nodeSelector",
         pub containers: Vec<Container> = 2 "containers",
     }
     struct Container {

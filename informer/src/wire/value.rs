@@ -4,11 +4,11 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use std::fmt;
 
 use steersman_api::condition::ConditionStatus;
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_api::{ArcStr, Quantity, Time, Uid};
 
 use super::message::{Message, NotAMessage};
-use super::size::{label_bytes, text_bytes};
+use super::size::{pair_bytes, text_bytes};
 use super::{Field, Key, Nullable, WireError};
 use crate::intern::{Interned, Interner};
 
@@ -159,7 +159,7 @@ fn push_tight<T>(list: &mut Vec<T>, item: T) {
 }
 
 /// A `map<string, string>`. Shares keys, and values from their second occurrence on.
-impl FieldValue for Labels {
+impl FieldValue for LabelMap {
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         let (key, value) = map_entry(field)?;
         self.insert(key, value);
@@ -168,11 +168,11 @@ impl FieldValue for Labels {
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Map;
         impl<'de> Visitor<'de> for Map {
-            type Value = Labels;
+            type Value = LabelMap;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a map of strings")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LabelMap, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some(key) = map.next_key::<Key<'de>>()? {
                     let value = map.next_value::<Option<Key<'de>>>()?;
@@ -184,7 +184,7 @@ impl FieldValue for Labels {
         deserializer.deserialize_map(Map)
     }
     fn heap_bytes(&self) -> usize {
-        label_bytes(self)
+        pair_bytes(self.iter())
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use steersman_api::ArcStr;
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_controller::children::Grounds;
 use steersman_controller::client::controller_reference;
 use steersman_controller::controller::StepResult;
@@ -207,7 +207,7 @@ fn replacing(mut manifest: Manifest, slice: &EndpointSlice) -> Manifest {
 }
 
 /// The annotations that slices have as well.
-fn mirrored(annotations: &Labels) -> impl Iterator<Item = (&ArcStr, &ArcStr)> {
+fn mirrored(annotations: &LabelMap) -> impl Iterator<Item = (&ArcStr, &ArcStr)> {
     annotations.iter().filter(|(key, _)| *key != LAST_CHANGE_TRIGGER_TIME && *key != LAST_APPLIED)
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use steersman_api::LabelSelector;
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_api::selector::InvalidSelector;
 use steersman_controller::children::Owns;
 use steersman_informer::keep;
@@ -101,7 +101,7 @@ impl Owns for SyncedReplicationController {
     type Child = ReplicaPod;
 
     fn selector(owner: &ReplicationController) -> Result<LabelSelector, InvalidSelector> {
-        let selector: &Labels = &group::<ReplicationControllerSpec>(owner).selector;
+        let selector: &LabelMap = &group::<ReplicationControllerSpec>(owner).selector;
         Ok(LabelSelector::from_labels(selector.iter().map(|(key, value)| (key.as_str(), value.as_str()))))
     }
 

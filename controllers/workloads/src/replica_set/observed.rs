@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_api::{ArcStr, Meta, ResourceVersion};
 use steersman_controller::children::{Claim, Grounds};
 use steersman_controller::controller::StepResult;
@@ -42,7 +42,7 @@ pub(super) struct Owner {
     /// How long a pod must be ready until it counts as available.
     pub min_ready: Duration,
     /// The labels of the pod template.
-    pub template_labels: Labels,
+    pub template_labels: LabelMap,
     /// The pod template.
     pub template: Opaque,
     /// The stored status.

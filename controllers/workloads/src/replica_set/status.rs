@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use steersman_api::condition::{self, Condition, ConditionStatus};
-use steersman_api::meta::Labels;
+use steersman_api::meta::{LabelMap, Labels};
 use steersman_api::{ArcStr, Time};
 use steersman_kinds::condition::WorkloadCondition;
 
@@ -110,7 +110,7 @@ fn conditions(stored: &[Condition], failure: Option<&Failure>, now: Time) -> Vec
     conditions
 }
 
-fn has_all(labels: &Labels, wanted: &Labels) -> bool {
+fn has_all(labels: &Labels, wanted: &LabelMap) -> bool {
     wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 

@@ -1,7 +1,7 @@
 //! Pods and claims made from templates that are not understood as a whole.
 
 use serde_json::{Map, Value, json};
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_api::wire::{Reader, WireError, Writer, wrap};
 use steersman_api::{ArcStr, OwnerReference};
 use steersman_controller::call::{Content, JSON, PROTOBUF};
@@ -117,7 +117,7 @@ pub(super) struct ClaimDraft<'a> {
     /// The claim's namespace.
     pub namespace: &'a str,
     /// Added to the template's labels, or in place of those of the same key.
-    pub labels: &'a Labels,
+    pub labels: &'a LabelMap,
     /// Added to the template's owners.
     pub owners: &'a [OwnerReference],
 }
@@ -265,7 +265,7 @@ mod tests {
             "metadata": {"name": "data", "labels": {"app": "template", "tier": "t"}, "annotations": {"a": "b"}},
             "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast"},
         });
-        let labels: Labels = [("app", "web")].into_iter().collect();
+        let labels: LabelMap = [("app", "web")].into_iter().collect();
         let owners = [OwnerReference::controller("apps/v1", "StatefulSet", "web", "u".into())];
         let draft = ClaimDraft { name: "data-web-0", namespace: "ns", labels: &labels, owners: &owners };
         let whole = |encoding: &str| match encoding {
@@ -298,7 +298,7 @@ mod tests {
     fn nothing_is_made_from_no_template() {
         let spec = PodSpec { subdomain: "web", claims: Vec::new() };
         assert!(matches!(spec.add_to(&Opaque::None), Err(Error::Absent)));
-        let draft = ClaimDraft { name: "a", namespace: "b", labels: &Labels::default(), owners: &[] };
+        let draft = ClaimDraft { name: "a", namespace: "b", labels: &LabelMap::default(), owners: &[] };
         assert!(matches!(draft.fill_in(&Opaque::None), Err(Error::Absent)));
     }
 }

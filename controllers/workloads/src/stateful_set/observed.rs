@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use steersman_api::meta::Labels;
+use steersman_api::meta::LabelMap;
 use steersman_api::{ArcStr, Meta, Uid};
 use steersman_controller::children::{Claim as PodClaim, Grounds};
 use steersman_controller::controller::StepResult;
@@ -57,7 +57,7 @@ pub(super) struct Set {
     /// The headless service in whose domain the pods' names are.
     pub service_name: ArcStr,
     /// The labels that the set's selector demands, which its claims get.
-    pub match_labels: Labels,
+    pub match_labels: LabelMap,
     /// The pod template.
     pub template: Opaque,
     /// The templates of each pod's claims.
