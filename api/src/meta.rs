@@ -58,7 +58,8 @@ impl Meta {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(SharedList<(ArcStr, ArcStr)>);
 
-/// Strings by key, sorted, such as annotations or the labels that a selector asks for. Unlike [`Labels`], it can grow at little cost.
+/// A map of strings, sorted by key, such as annotations or a selector's `matchLabels`. Unlike [`Labels`], it is not shared, and to insert
+/// a key copies no other one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelMap(Box<[(ArcStr, ArcStr)]>);
 
@@ -148,11 +149,6 @@ impl LabelMap {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    /// The same as labels of an object.
-    pub fn to_labels(&self) -> Labels {
-        Labels(self.0[..].into())
-    }
 }
 
 /// Keeps the last value of a key that occurs twice, as protobuf maps do.
@@ -202,6 +198,6 @@ mod tests {
         for (key, value) in [("b", "1"), ("a", "2"), ("b", "3")] {
             map.insert(key.into(), value.into());
         }
-        assert_eq!(map.to_labels(), labels);
+        assert!(map.iter().eq(labels.iter()));
     }
 }

@@ -5,9 +5,9 @@ use std::ops::Deref;
 
 use triomphe::ThinArc;
 
-/// A list that never changes. Clones share its memory, and each takes as much as a pointer; an empty list takes no memory besides.
+/// An immutable list. A clone is a pointer to the same memory. An empty list allocates nothing.
 ///
-/// Caches hold a few lists for each object, and most objects have the same as their siblings.
+/// Caches hold several lists for each object, and the objects of one owner mostly have equal ones.
 pub struct SharedList<T>(Option<ThinArc<(), T>>);
 
 /// What the memory of a list holds beside its elements, in bytes: the number of its users, and of its elements.

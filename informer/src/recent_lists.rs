@@ -9,9 +9,9 @@ use steersman_api::{ArcStr, OwnerReference, SharedList};
 
 /// Remembers lists that objects had lately, so that an object that has the same shares its memory.
 ///
-/// The pods of one owner have the same owner references, and mostly the same labels. They come one after the other in a list, and
-/// again and again in a watch, so it is enough to remember the last ones. Whoever comes when they have been forgotten holds a list
-/// of its own: nothing but memory is lost.
+/// The pods of one owner have the same owner references, and mostly the same labels. A list brings them one after the other, so it is
+/// enough to remember the most recent lists. An object whose list is no longer remembered gets a copy of its own, which costs memory
+/// and changes nothing else.
 pub(crate) struct RecentLists<T> {
     hasher: RandomState,
     /// Each at the place that its hash gives. Allocated at the first use.

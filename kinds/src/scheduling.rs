@@ -15,7 +15,7 @@ projection! {
 
     /// The fields of a pod's spec that say on which nodes the pod may run.
     pub struct NodeRules {
-        /// LabelMap that a node must have, with their values.
+        /// Labels that a node must have, with their values.
         pub node_selector: LabelMap = 7 "nodeSelector",
         /// The node's name, if only one node will do. Otherwise empty.
         pub node_name: Interned = 10 "nodeName",

@@ -12,7 +12,7 @@ projection! {
     /// objects.
     #[derive(Eq)]
     pub struct SelectorSpec {
-        /// LabelMap that an object must have, with their values.
+        /// Labels that an object must have, with their values.
         pub match_labels: LabelMap = 1 "matchLabels",
         /// Other requirements.
         pub match_expressions: Vec<SelectorRequirement> = 2 "matchExpressions",

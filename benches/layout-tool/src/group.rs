@@ -34,8 +34,8 @@ impl Roles {
 }
 
 /// Functions that lie together. What the manager and the node share lies between what each has alone, so that both find
-/// theirs in one piece; next to that is what a manager needs whichever controllers it runs. `standalone` has them all. A pattern may fit what is another group's: the first one has it, which is
-/// the node's, whose memory counts most.
+/// theirs in one piece. Next to that is what a manager runs whichever controllers it has. `standalone` has them all. A pattern
+/// may fit functions of another group: the first group has them, which is the node's, whose memory counts most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Group {
     Node,

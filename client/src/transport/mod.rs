@@ -176,7 +176,7 @@ impl Shared {
     fn traffic(&self, request: &Request<Body>) -> Traffic {
         let path = request.uri().path();
         match Traffic::of(request) {
-            // The server's URL may have a path, which precedes that of the collection.
+            // A kubeconfig's server URL may have a path prefix.
             Traffic::Watch if self.batched_watches.iter().any(|collection| path.ends_with(collection)) => {
                 Traffic::BatchedWatch
             }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, advance, sleep_until};
 
-/// Hosts run one after the other, each for so much of the cluster's time: what one sends reaches the others so much later at most.
+/// Hosts run one after the other, each for this much of the cluster's time. A message is late by up to one step.
 const STEP: Duration = Duration::from_millis(5);
 /// While hosts send each other nothing, each step is twice as long as the one before, up to this.
 const LONGEST_STEP: Duration = Duration::from_millis(80);
@@ -30,7 +30,7 @@ pub(crate) struct Hosts {
     traffic: Traffic,
 }
 
-/// Knows whether hosts send each other something.
+/// Whether hosts have sent each other anything since the last step.
 #[derive(Clone, Default)]
 pub(crate) struct Traffic(Arc<AtomicBool>);
 
@@ -78,7 +78,7 @@ impl Traffic {
 }
 
 impl Hosts {
-    /// What is told of each message.
+    /// To be called with each message between hosts.
     pub(crate) fn traffic(&self) -> Traffic {
         self.traffic.clone()
     }
