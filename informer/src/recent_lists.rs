@@ -22,17 +22,22 @@ pub(crate) struct RecentLists<T> {
 const PLACES: usize = 256;
 
 impl<T: Clone + Default> RecentLists<T> {
-    /// The list that is remembered at the place of `key`, if it equals `elements`. If not, a list of these elements, which is
+    /// The hash of `key`: what `share` finds a list by.
+    fn hash(&self, key: impl Hash) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    /// The list that is remembered at the place of `hash`, if it equals `elements`. If not, a list of these elements, which is
     /// remembered there from now on.
     #[allow(clippy::cast_possible_truncation, reason = "any bits will do")]
     fn share<E>(
         &self,
-        key: impl Hash,
+        hash: u64,
         elements: Vec<E>,
         equals: fn(&T, &[E]) -> bool,
         make: fn(Vec<E>) -> T,
     ) -> T {
-        let at = self.hasher.hash_one(key) as usize % PLACES;
+        let at = hash as usize % PLACES;
         let mut places = self.places.lock();
         if places.is_empty() {
             *places = vec![T::default(); PLACES].into();
@@ -57,7 +62,8 @@ pub(crate) fn share_owners(owners: Vec<OwnerReference>) -> SharedList<OwnerRefer
     match owners.first() {
         None => SharedList::default(),
         Some(first) => {
-            RECENT.share(first.uid.clone(), owners, |recent, owners| **recent == *owners, Into::into)
+            let hash = RECENT.hash(&first.uid);
+            RECENT.share(hash, owners, |recent, owners| **recent == *owners, Into::into)
         }
     }
 }
@@ -73,10 +79,7 @@ pub(crate) fn share_labels(labels: Vec<(ArcStr, ArcStr)>) -> Labels {
         recent.iter().eq(labels.iter().map(|(key, value)| (key, value)))
     };
     let make = |labels: Vec<_>| labels.into_iter().collect();
-    // By address, since values that repeat are shared themselves.
-    let address = |text: &ArcStr| text.as_ptr().addr();
-    let key = labels.iter().fold(0, |key: usize, (_, value)| key.rotate_left(5) ^ address(value));
-    RECENT.share(key, labels, equals, make)
+    RECENT.share(RECENT.hash(&labels), labels, equals, make)
 }
 
 #[cfg(test)]
