@@ -281,32 +281,46 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn strategy() -> impl Strategy<Value = UpdateStrategy> {
+/// A strategy, and whether its limit is a percentage.
+fn strategy() -> impl Strategy<Value = (bool, UpdateStrategy)> {
     prop_oneof![
-        (1..4_i32).prop_map(|most| by_unavailable(number(most))),
-        Just(by_unavailable(percent("30%"))),
-        (1..4_i32).prop_map(|most| by_surge(number(most))),
-        Just(by_surge(percent("30%"))),
+        (1..4_i32).prop_map(|most| (false, by_unavailable(number(most)))),
+        Just((true, by_unavailable(percent("30%")))),
+        (1..4_i32).prop_map(|most| (false, by_surge(number(most)))),
+        Just((true, by_surge(percent("30%")))),
     ]
+}
+
+#[test]
+fn percentages_of_no_node_update_no_pod() {
+    let mut world = World::new(by_surge(percent("30%")));
+    world.sync((0, 0), 0);
+    NODES.iter().enumerate().for_each(|(at, _)| world.happen(&Event::Node(at, Some(Verdict::Keep))));
+    world.happen(&Event::Pod(0, Change::Ready));
+    world.happen(&Event::Rollout);
+    world.settle();
+    assert!(world.now().pods.iter().any(|pod| pod.hash == *World::hash(1)), "{:?}", world.now().pods);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
     fn updates_keep_to_their_limits_and_every_rollout_ends(
-        strategy in strategy(),
+        (is_percent, strategy) in strategy(),
         events in proptest::collection::vec(event(), 0..200),
     ) {
         let mut world = World::new(strategy);
         events.iter().for_each(|event| world.happen(event));
         world.settle();
         let (truth, hash) = (world.now(), World::hash(world.templates));
+        // Percentages are of the nodes that want a pod: of none, no pod may be updated.
+        let allows_none = is_percent && !truth.nodes.values().any(|verdict| *verdict == Verdict::Run);
         for node in NODES {
             let pods: Vec<&Pod> = truth.pods.iter().filter(|pod| pod.node == node).collect();
             let is_updated = pods.iter().all(|pod| pod.hash == *hash && pod.ready.is_some());
             match truth.nodes.get(node) {
                 Some(Verdict::Run) => prop_assert!(pods.len() == 1 && is_updated, "{node}: {pods:?}"),
-                Some(Verdict::Keep) => prop_assert!(pods.len() <= 1 && is_updated, "{node}: {pods:?}"),
+                Some(Verdict::Keep) => prop_assert!(pods.len() <= 1 && (is_updated || allows_none), "{node}: {pods:?}"),
                 Some(Verdict::Unfit) | None => prop_assert!(pods.is_empty(), "{node}: {pods:?}"),
             }
         }
