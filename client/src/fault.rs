@@ -35,16 +35,22 @@ impl Fault {
                     _ => {}
                 }
             }
-            if let Some(hyper) = cause.downcast_ref::<hyper::Error>()
-                && !dialling
-                && !hyper.is_user()
-                && !hyper.is_parse()
-            {
+            if !dialling && is_lost_connection(cause) {
                 return Fault::Broken;
             }
         }
         Fault::Other
     }
+}
+
+/// Whether an error of one of the HTTP libraries is about the connection or the stream, rather than about what was sent.
+fn is_lost_connection(error: &(dyn StdError + 'static)) -> bool {
+    if let Some(error) = error.downcast_ref::<hyper::Error>() {
+        return !error.is_user() && !error.is_parse();
+    }
+    error
+        .downcast_ref()
+        .is_some_and(|error: &h2::Error| error.is_io() || error.is_go_away() || error.is_reset())
 }
 
 /// Whether it is certain that a write which failed with `error` has changed nothing.

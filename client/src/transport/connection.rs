@@ -4,19 +4,21 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
+use futures::future::Either;
 use http::{HeaderValue, Request, Response, header::HOST, uri::PathAndQuery};
+use http_body::Frame;
 use http_body_util::BodyExt;
 use hyper::{
-    body::{Body as _, Frame, Incoming, SizeHint},
-    client::conn::{http1, http2},
+    body::Incoming,
+    client::conn::{TrySendError, http1},
 };
-use hyper_util::{client::legacy::connect::Connection as _, rt::TokioTimer};
+use hyper_util::client::legacy::connect::Connection as _;
 use kube::client::Body;
 use parking_lot::Mutex;
 use tokio::{
@@ -25,17 +27,14 @@ use tokio::{
 };
 use tower::BoxError;
 
-use super::{Options, tasks::Tasks, tls::Stream};
+use super::{
+    Options,
+    failure::Failure,
+    http2::{self, ResponseStream},
+    tasks::Tasks,
+    tls::Stream,
+};
 use crate::service::RawBody;
-
-/// The receive window of one stream, in bytes: how much of a response is buffered for a slow reader. Allows 20 MB/s
-/// with a round trip of 50 ms, and is small enough not to matter in memory.
-const STREAM_WINDOW: u32 = 1 << 20;
-/// The receive window of a connection, in bytes: practically unlimited, as in Go, so that a slow reader does not stop
-/// the others.
-const CONNECTION_WINDOW: u32 = 1 << 30;
-/// Maximum size of a response's headers, in bytes. The warnings that an API server sends may exceed hyper's 16 KB.
-const HEADER_LIST: u32 = 1 << 20;
 
 /// An established connection. Cheap to clone; all clones are the same connection.
 #[derive(Clone)]
@@ -48,8 +47,6 @@ struct Shared {
     /// One permit for each stream. A stream returns its permit when the response's body is dropped.
     streams: Arc<Semaphore>,
     limit: u32,
-    /// The maximum number of streams that the server has announced.
-    announced: Arc<AtomicUsize>,
     last_used: Mutex<Instant>,
     /// Whether a caller dropped a request before its response was complete, as it does at a deadline.
     given_up_on: AtomicBool,
@@ -59,7 +56,7 @@ struct Shared {
 enum Sender {
     /// The lock is held only while a request is handed over.
     Http1(Mutex<http1::SendRequest<Body>>),
-    Http2(http2::SendRequest<Body>),
+    Http2(http2::Sender),
 }
 
 /// A reserved stream, then the open stream. Dropping it before the response is complete marks the connection as given
@@ -72,17 +69,9 @@ pub(super) struct Slot {
 }
 
 /// The body of a response. Keeps the stream until it is dropped.
-struct Answer {
-    body: Incoming,
+struct Answer<B: http_body::Body> {
+    body: B,
     slot: Slot,
-}
-
-/// How a request failed.
-pub(super) enum Failure {
-    /// The connection had ended before any part of the request was sent. Contains the request.
-    Unsent(Box<Request<Body>>),
-    /// The request, or part of it, was sent.
-    Sent(hyper::Error),
 }
 
 impl Connection {
@@ -93,28 +82,11 @@ impl Connection {
         options: &Options,
         tasks: Tasks,
         ended: impl FnOnce() + Send + 'static,
-    ) -> hyper::Result<Self> {
-        let announced = Arc::new(AtomicUsize::new(usize::MAX));
+    ) -> Result<Self, BoxError> {
         let (sender, limit) = if stream.connected().is_negotiated_h2() {
-            let (sender, connection) = http2::Builder::new(tasks.clone())
-                .timer(TokioTimer::new())
-                .initial_stream_window_size(STREAM_WINDOW)
-                .initial_connection_window_size(CONNECTION_WINDOW)
-                .max_header_list_size(HEADER_LIST)
-                .keep_alive_interval(options.read_idle)
-                .keep_alive_timeout(options.ping_timeout)
-                .keep_alive_while_idle(true)
-                .handshake(stream)
-                .await?;
-            let announced = announced.clone();
+            let (sender, driver) = http2::handshake(stream, options).await?;
             tasks.spawn(async move {
-                let mut connection = connection;
-                let outcome = std::future::poll_fn(|cx| {
-                    let state = std::pin::Pin::new(&mut connection).poll(cx);
-                    announced.store(connection.current_max_send_streams(), Ordering::Relaxed);
-                    state
-                });
-                log_end(outcome.await);
+                log_end(driver.await);
                 ended();
             });
             (Sender::Http2(sender), options.streams_per_connection.max(1))
@@ -132,7 +104,6 @@ impl Connection {
             sender,
             streams: Arc::new(Semaphore::new(limit as usize)),
             limit,
-            announced,
             last_used: Mutex::new(Instant::now()),
             given_up_on: AtomicBool::new(false),
             tasks,
@@ -155,13 +126,10 @@ impl Connection {
 
     /// Reserves a stream, if one is free. The caller must not call this concurrently.
     pub(super) fn reserve(&self) -> Option<Slot> {
-        if self.open_streams() >= self.shared.announced.load(Ordering::Relaxed).max(1) {
-            return None;
-        }
-        if let Sender::Http1(sender) = &self.shared.sender
-            && !sender.lock().is_ready()
-        {
-            return None;
+        match &self.shared.sender {
+            Sender::Http1(sender) if !sender.lock().is_ready() => return None,
+            Sender::Http2(sender) if self.open_streams() >= sender.allowed_streams().max(1) => return None,
+            Sender::Http1(_) | Sender::Http2(_) => {}
         }
         let permit = self.shared.streams.clone().try_acquire_owned().ok()?;
         *self.shared.last_used.lock() = Instant::now();
@@ -197,21 +165,22 @@ impl Connection {
 impl Slot {
     /// Sends a request whose URI is absolute. The response's body keeps the stream until it is dropped.
     pub(super) async fn send(mut self, request: Request<Body>) -> Result<Response<RawBody>, Failure> {
-        let outcome = match &self.connection.shared.sender {
+        let shared = Arc::clone(&self.connection.shared);
+        let outcome = match &shared.sender {
             Sender::Http1(sender) => {
                 let sending = sender.lock().try_send_request(origin_form(request));
-                sending.await
+                sending.await.map(|response| response.map(Either::Left)).map_err(Failure::from)
             }
-            Sender::Http2(sender) => sender.clone().try_send_request(request).await,
+            Sender::Http2(sender) => sender.send(request).await.map(|response| response.map(Either::Right)),
         };
         match outcome {
-            Ok(response) => Ok(response.map(|body| Answer { body, slot: self }.boxed_unsync())),
-            Err(mut error) => {
+            Ok(response) => Ok(response.map(|body| match body {
+                Either::Left(body) => Answer::<Incoming> { body, slot: self }.boxed_unsync(),
+                Either::Right(body) => Answer::<ResponseStream> { body, slot: self }.boxed_unsync(),
+            })),
+            Err(failure) => {
                 self.over = true;
-                match error.take_message() {
-                    Some(request) => Err(Failure::Unsent(Box::new(request))),
-                    None => Err(Failure::Sent(error.into_error())),
-                }
+                Err(failure)
             }
         }
     }
@@ -225,7 +194,10 @@ impl Drop for Slot {
     }
 }
 
-impl http_body::Body for Answer {
+impl<B> http_body::Body for Answer<B>
+where
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
     type Data = Bytes;
     type Error = BoxError;
 
@@ -235,19 +207,15 @@ impl http_body::Body for Answer {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         self.slot.over = matches!(frame, None | Some(Err(_)));
-        Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)))
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {
         self.body.is_end_stream()
     }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
-impl Drop for Answer {
+impl<B: http_body::Body> Drop for Answer<B> {
     fn drop(&mut self) {
         // A reader may stop after the last byte, before it has seen the end.
         self.slot.over |= self.body.is_end_stream();
@@ -266,7 +234,7 @@ fn origin_form(mut request: Request<Body>) -> Request<Body> {
     request
 }
 
-fn log_end(outcome: hyper::Result<()>) {
+fn log_end(outcome: Result<(), impl std::error::Error + 'static>) {
     match outcome {
         Ok(()) => tracing::debug!("Connection ended"),
         Err(error) => tracing::debug!(error = &error as &dyn std::error::Error, "Connection lost"),

@@ -1,10 +1,10 @@
 //! The connections to the API server: a pool of HTTP/2 connections for each class of [`Traffic`].
 //!
 //! A request takes a free stream on a connection of its class. If none is free, the pool opens another connection.
-//! Pings detect half-open connections. The pool of batched watches reads from its connections at intervals, to handle many
-//! events per wake-up. A pool retires connections that use an old client certificate after its rotation. The pool of leases also retires a connection on which a caller gave up waiting for a response. For
-//! servers that do not support HTTP/2 over TLS, the pools use HTTP/1.1, with one request at a time on each
-//! connection.
+//! Pings detect half-open connections. The pool of batched watches reads from its connections at intervals, to handle
+//! many events per wake-up. A pool retires connections that use an old client certificate after its rotation. The pool
+//! of leases also retires a connection on which a caller gave up waiting for a response. For servers that do not
+//! support HTTP/2 over TLS, the pools use HTTP/1.1, with one request at a time on each connection.
 
 use std::{
     sync::Arc,
@@ -28,6 +28,8 @@ use tls::Tls;
 use token::TokenFile;
 
 mod connection;
+mod failure;
+mod http2;
 mod pool;
 mod socket;
 mod tasks;
@@ -130,7 +132,7 @@ pub enum Error {
     },
     /// The connection broke after the request, or part of it, was sent. The server may have acted on it.
     #[error("connection lost before the answer: {0}")]
-    Exchange(#[source] Arc<hyper::Error>),
+    Exchange(#[source] Arc<dyn std::error::Error + Send + Sync>),
     /// The client was closed by [`Transport::close`]. Nothing was sent.
     #[error("the client has been closed")]
     Closed,

@@ -20,7 +20,8 @@ use tower::BoxError;
 
 use super::{
     Error, Options,
-    connection::{Connection, Failure, Slot},
+    connection::{Connection, Slot},
+    failure::Failure,
     tasks::Tasks,
     tls::{Tls, limit_unacknowledged, pause_between_reads},
 };
@@ -82,7 +83,7 @@ impl Pool {
                     }
                     return Ok(response);
                 }
-                Err(Failure::Sent(error)) => return Err(Error::Exchange(Arc::new(error))),
+                Err(Failure::Sent(error)) => return Err(Error::Exchange(error)),
                 Err(Failure::Unsent(unsent)) => {
                     request = *unsent;
                     *request.uri_mut() = uri.clone();

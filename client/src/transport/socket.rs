@@ -4,6 +4,7 @@ use std::{
     future::Future,
     io::{self, IoSlice},
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -14,6 +15,7 @@ use hyper_util::{
     client::legacy::connect::{Connected, Connection, HttpConnector},
     rt::TokioIo,
 };
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, BufReader, ReadBuf},
     net::TcpStream,
@@ -32,6 +34,7 @@ pub(crate) struct Socket {
     tcp: BufReader<TcpStream>,
     /// Number of bytes read since the last yield.
     in_a_row: usize,
+    last_read: Arc<Mutex<Instant>>,
     pauses: Option<Pauses>,
 }
 
@@ -44,7 +47,13 @@ struct Pauses {
 
 impl Socket {
     fn new(tcp: TcpStream) -> Self {
-        Self { tcp: BufReader::with_capacity(CAPACITY, tcp), in_a_row: 0, pauses: None }
+        let last_read = Arc::new(Mutex::new(Instant::now()));
+        Self { tcp: BufReader::with_capacity(CAPACITY, tcp), in_a_row: 0, last_read, pauses: None }
+    }
+
+    /// When the last bytes came from the kernel, kept up to date; until then, when the socket was opened.
+    pub(super) fn last_read(&self) -> Arc<Mutex<Instant>> {
+        Arc::clone(&self.last_read)
     }
 
     /// The connection itself.
@@ -66,7 +75,7 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { tcp, in_a_row, pauses } = &mut *self;
+        let Self { tcp, in_a_row, last_read, pauses } = &mut *self;
         if !tcp.buffer().is_empty() {
             return Pin::new(tcp).poll_read(cx, into);
         }
@@ -86,10 +95,12 @@ impl AsyncRead for Socket {
         ready!(outcome)?;
         let read = into.filled().len() - before + tcp.buffer().len();
         *in_a_row += read;
+        let now = Instant::now();
+        *last_read.lock() = now;
         if let Some(pauses) = pauses
             && read < CAPACITY
         {
-            pauses.end.as_mut().reset(Instant::now() + pauses.length);
+            pauses.end.as_mut().reset(now + pauses.length);
         }
         Poll::Ready(Ok(()))
     }

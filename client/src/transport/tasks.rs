@@ -3,8 +3,6 @@
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// The tasks of one owner. The transport counts them, and the owner's token cuts them off.
-///
-/// hyper spawns a connection's tasks with this as its executor.
 #[derive(Debug, Clone)]
 pub(super) struct Tasks {
     tracker: TaskTracker,
@@ -43,20 +41,5 @@ impl Tasks {
         self.cut();
         self.tracker.close();
         self.tracker.wait().await;
-    }
-}
-
-impl<F> hyper::rt::Executor<F> for Tasks
-where
-    F: Future + Send + 'static,
-    F::Output: Send,
-{
-    fn execute(&self, task: F) {
-        // Two for each request, of 5 KB: hyper's type for them is as large as the task of a connection. On its way into the runtime
-        // a task is copied a dozen times.
-        let task = Box::pin(task);
-        self.spawn(async move {
-            task.await;
-        });
     }
 }

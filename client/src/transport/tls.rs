@@ -27,12 +27,8 @@ pub(super) type Stream = MaybeHttpsStream<TokioIo<Socket>>;
 /// If the kernel refuses the option.
 #[cfg(target_os = "linux")]
 pub(super) fn limit_unacknowledged(stream: &Stream, time: Duration) -> io::Result<()> {
-    let socket = match stream {
-        MaybeHttpsStream::Http(plain) => plain.inner(),
-        MaybeHttpsStream::Https(tls) => tls.inner().get_ref().0.inner().inner(),
-    };
     let milliseconds = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
-    Ok(rustix::net::sockopt::set_tcp_user_timeout(socket.tcp(), milliseconds)?)
+    Ok(rustix::net::sockopt::set_tcp_user_timeout(socket(stream).tcp(), milliseconds)?)
 }
 
 /// Does nothing: only Linux has such an option.
@@ -42,6 +38,18 @@ pub(super) fn limit_unacknowledged(stream: &Stream, time: Duration) -> io::Resul
 #[cfg(not(target_os = "linux"))]
 pub(super) fn limit_unacknowledged(_: &Stream, _: Duration) -> io::Result<()> {
     Ok(())
+}
+
+fn socket(stream: &Stream) -> &Socket {
+    match stream {
+        MaybeHttpsStream::Http(plain) => plain.inner(),
+        MaybeHttpsStream::Https(tls) => tls.inner().get_ref().0.inner().inner(),
+    }
+}
+
+/// When the stream last received something, at any time from now on.
+pub(super) fn last_read(stream: &Stream) -> Arc<Mutex<Instant>> {
+    socket(stream).last_read()
 }
 
 /// Calls [`Socket::pause_between_reads`]. The caller must have finished the TLS handshake, or its messages would be delayed.

@@ -1,5 +1,6 @@
 use std::sync::atomic::AtomicU32;
 
+use futures::FutureExt as _;
 use http::Method;
 use http_body_util::BodyExt;
 use kube::Config;
@@ -402,8 +403,54 @@ async fn idle_connections_are_closed() {
     let watched = watch(&service, "/watch").await;
     body(get(&service, "/read").await.unwrap()).await;
     eventually("the idle connection is closed", || transport.connections(Traffic::Read) == 0).await;
+    let ended = || server.connections().iter().map(|served| served.ended).collect::<Vec<_>>();
+    eventually("the server sees it", || ended() == [false, true]).await;
     assert_eq!(transport.connections(Traffic::Watch), 1);
     drop(watched);
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_its_last_reader_once_the_transport_is_gone() {
+    let authority = Authority::new();
+    let server = Server::start(&authority, Speaks::Http2(100)).await;
+    let (transport, service) = start(config(server.url(), &authority), Options::default());
+    let mut watched = watch(&service, "/watch").await;
+    body(get(&service, "/read").await.unwrap()).await;
+    drop((transport, service));
+    let ended = || server.connections().iter().map(|served| served.ended).collect::<Vec<_>>();
+    eventually("the one without readers ends", || ended() == [false, true]).await;
+    assert!(watched.frame().now_or_never().is_none(), "the watch must go on");
+    drop(watched);
+    eventually("the other one ends, too", || ended() == [true, true]).await;
+}
+
+async fn put(service: &BaseService, path: &str, length: usize) -> Response<RawBody> {
+    let mut request = request(Method::PUT, path);
+    *request.body_mut() = Body::from(vec![b'x'; length]);
+    timeout(SOON, service.clone().oneshot(request)).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_body_larger_than_the_window_of_the_server_arrives_whole() {
+    let authority = Authority::new();
+    let server = Server::start(&authority, Speaks::Http2(100)).await;
+    let (_transport, service) = start(config(server.url(), &authority), Options::default());
+    for length in [0, 1, 5 << 20] {
+        assert_eq!(body(put(&service, "/count", length).await).await, format!("{length}\n"));
+    }
+    assert_eq!(server.connections()[0].paths, ["/count"; 3]);
+}
+
+#[tokio::test]
+async fn a_server_may_answer_before_it_has_read_the_body() {
+    let authority = Authority::new();
+    let server = Server::start(&authority, Speaks::Http2(100)).await;
+    let (transport, service) = start(config(server.url(), &authority), Options::default());
+    for _ in 0..3 {
+        assert_eq!(body(put(&service, "/early", 5 << 20).await).await, "ok\n");
+    }
+    assert_eq!(transport.connections(Traffic::Write), 1);
+    assert_eq!(server.connections().len(), 1);
 }
 
 #[tokio::test]

@@ -101,6 +101,7 @@ pub(super) struct Served {
     pub(super) paths: Vec<String>,
     /// The client's certificate.
     pub(super) client: Option<Vec<u8>>,
+    pub(super) ended: bool,
 }
 
 /// The server's protocol.
@@ -111,8 +112,8 @@ pub(super) enum Speaks {
     Http1,
 }
 
-/// A server that answers `/watch...` with a line and then nothing more, `/slow` when told to, `/refused` with 401, and all
-/// else with `ok`.
+/// A server that answers `/watch...` with a line and then nothing more, `/slow` when told to, `/refused` with 401, `/count` with
+/// the length of the request's body, and all else with `ok`. It reads no other body.
 ///
 /// It ends, with all its connections, when dropped.
 pub(super) struct Server {
@@ -185,6 +186,15 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
+impl<F> hyper::rt::Executor<F> for Tasks
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, task: F) {
+        self.spawn(task);
+    }
+}
+
 async fn serve(tcp: TcpStream, shared: Arc<Shared>) {
     let config = shared.config.lock().clone();
     let Ok(tls) = TlsAcceptor::from(config).accept(tcp).await else { return };
@@ -220,6 +230,7 @@ async fn serve(tcp: TcpStream, shared: Arc<Shared>) {
             tasks.close().await;
         }
     }
+    shared.connections.lock()[index].ended = true;
 }
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
@@ -230,7 +241,15 @@ async fn answer(shared: Arc<Shared>, index: usize, request: Request<Incoming>) -
     if path == "/slow" {
         shared.hurry.subscribe().wait_for(|hurry| *hurry).await.unwrap();
     }
-    let line = stream::iter([Ok(http_body::Frame::data(Bytes::from_static(b"ok\n")))]);
+    let line = match path.as_str() {
+        "/count" => match request.into_body().collect().await {
+            Ok(body) => format!("{}\n", body.to_bytes().len()),
+            // Nobody waits for an answer.
+            Err(_) => String::new(),
+        },
+        _ => "ok\n".to_owned(),
+    };
+    let line = stream::iter([Ok(http_body::Frame::data(line.into()))]);
     let mut answer = Response::new(if path.starts_with("/watch") {
         StreamBody::new(line.chain(stream::pending())).boxed_unsync()
     } else {

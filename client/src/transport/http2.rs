@@ -1,0 +1,235 @@
+//! HTTP/2, with `h2` itself. hyper's client would run a task for each request and another one for each connection, and a request
+//! would wait for both.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use h2::{Ping, PingPong, Reason, RecvStream, client};
+use http::{HeaderValue, Request, Response, header::CONTENT_LENGTH};
+use http_body::Frame;
+use hyper_util::rt::TokioIo;
+use kube::client::Body;
+use parking_lot::Mutex;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::{
+    Options,
+    failure::Failure,
+    tls::{Stream, last_read},
+};
+
+/// The receive window of one stream, in bytes: how much of a response is buffered for a slow reader. Allows 20 MB/s
+/// with a round trip of 50 ms, and is small enough not to matter in memory.
+const STREAM_WINDOW: u32 = 1 << 20;
+/// The receive window of a connection, in bytes: practically unlimited, as in Go, so that a slow reader does not stop
+/// the others.
+const CONNECTION_WINDOW: u32 = 1 << 30;
+/// Maximum size of a response's headers, in bytes: the warnings that an API server sends may be long.
+const HEADER_LIST: u32 = 1 << 20;
+/// How many streams may be opened before the server has announced its limit: the least that RFC 9113 recommends to servers.
+const UNANNOUNCED_STREAMS: usize = 100;
+/// After how many resets that a server provokes by its own errors the connection is closed.
+const PROVOKED_RESETS: usize = 1024;
+
+/// Sends requests over one connection.
+pub(super) struct Sender {
+    streams: client::SendRequest<Bytes>,
+    state: Arc<State>,
+}
+
+/// What the sender knows of the connection that the driver runs.
+struct State {
+    /// No further request can be sent.
+    closed: AtomicBool,
+    /// The number of streams that the server allows.
+    allowed: AtomicUsize,
+}
+
+/// Runs one connection: reads, writes, and pings a silent server. Ends when the connection does.
+pub(super) struct Driver {
+    connection: client::Connection<TokioIo<Stream>, Bytes>,
+    keep_alive: Option<KeepAlive>,
+    state: Arc<State>,
+}
+
+/// Finds connections whose other end is gone.
+struct KeepAlive {
+    pings: PingPong,
+    last_read: Arc<Mutex<Instant>>,
+    /// The end of the silence that is allowed, or of the wait for the answer to a ping.
+    timer: Pin<Box<Sleep>>,
+    read_idle: Duration,
+    ping_timeout: Duration,
+    /// Whether a ping has not been answered yet.
+    pinged: bool,
+}
+
+/// Why a connection has ended, if not in order.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum End {
+    #[error(transparent)]
+    Protocol(#[from] h2::Error),
+    #[error("the server does not answer pings")]
+    Silence,
+}
+
+/// The body of a response.
+pub(super) struct ResponseStream(RecvStream);
+
+/// Performs the HTTP/2 handshake over `stream`. Nothing is sent or received unless the driver is polled.
+pub(super) async fn handshake(stream: Stream, options: &Options) -> Result<(Sender, Driver), h2::Error> {
+    let last_read = last_read(&stream);
+    let (streams, mut connection) = client::Builder::new()
+        .enable_push(false)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(HEADER_LIST)
+        .initial_max_send_streams(UNANNOUNCED_STREAMS)
+        .max_local_error_reset_streams(Some(PROVOKED_RESETS))
+        .handshake(TokioIo::new(stream))
+        .await?;
+    let state = Arc::new(State { closed: AtomicBool::new(false), allowed: AtomicUsize::new(usize::MAX) });
+    // h2 gives them to the first who asks.
+    let keep_alive = connection.ping_pong().map(|pings| KeepAlive::new(pings, last_read, options));
+    Ok((Sender { streams, state: Arc::clone(&state) }, Driver { connection, keep_alive, state }))
+}
+
+impl Sender {
+    /// Whether no further request can be sent. Open streams may continue.
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.closed.load(Ordering::Relaxed)
+    }
+
+    /// The maximum number of streams that the server has announced.
+    pub(super) fn allowed_streams(&self) -> usize {
+        self.state.allowed.load(Ordering::Relaxed)
+    }
+
+    /// Sends a request whose URI is absolute, and waits for the head of the response. A future that is dropped resets the stream.
+    pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<ResponseStream>, Failure> {
+        let mut streams = self.streams.clone();
+        if poll_fn(|cx| streams.poll_ready(cx)).await.is_err() {
+            self.state.closed.store(true, Ordering::Relaxed);
+            return Err(Failure::Unsent(Box::new(request)));
+        }
+        let (mut head, body) = request.into_parts();
+        // It is one piece of memory: nothing is waited for.
+        let body = body.collect_bytes().await.map_err(Failure::sent)?;
+        if !body.is_empty() {
+            head.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(body.len()));
+        }
+        let head = Request::from_parts(head, ());
+        let (response, mut stream) = streams.send_request(head, body.is_empty()).map_err(Failure::sent)?;
+        if !body.is_empty() {
+            // h2 keeps what the server does not take at once. It refuses the body if the server has already reset the stream: then
+            // the response tells why.
+            drop(stream.send_data(body, true));
+        }
+        drop((streams, stream));
+        let response = response.await.map_err(Failure::sent)?;
+        Ok(response.map(ResponseStream))
+    }
+}
+
+impl Future for Driver {
+    type Output = Result<(), End>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { connection, keep_alive, state } = &mut *self;
+        let ended = Pin::new(&mut *connection).poll(cx);
+        state.allowed.store(connection.max_concurrent_send_streams(), Ordering::Relaxed);
+        let end = match (ended, keep_alive) {
+            (Poll::Ready(end), _) => end.map_err(End::from),
+            (Poll::Pending, Some(keep_alive)) => {
+                ready!(keep_alive.poll(cx));
+                Err(End::Silence)
+            }
+            (Poll::Pending, None) => return Poll::Pending,
+        };
+        state.closed.store(true, Ordering::Relaxed);
+        Poll::Ready(end)
+    }
+}
+
+/// The task that runs it may be dropped before the connection has ended.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.state.closed.store(true, Ordering::Relaxed);
+    }
+}
+
+impl KeepAlive {
+    fn new(pings: PingPong, last_read: Arc<Mutex<Instant>>, options: &Options) -> Self {
+        let Options { read_idle, ping_timeout, .. } = *options;
+        let timer = Box::pin(sleep_until(Instant::now() + read_idle));
+        Self { pings, last_read, timer, read_idle, ping_timeout, pinged: false }
+    }
+
+    /// Pings the server when it has been silent for long. Ready once it has not answered in time.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            // The connection's own poll returns an error.
+            if self.pinged && matches!(self.pings.poll_pong(cx), Poll::Ready(Ok(_))) {
+                self.pinged = false;
+                self.wait_for_silence();
+            }
+            ready!(self.timer.as_mut().poll(cx));
+            if self.pinged {
+                return Poll::Ready(());
+            }
+            if self.silent_since() + self.read_idle > Instant::now() {
+                self.wait_for_silence();
+                continue;
+            }
+            // As above.
+            drop(self.pings.send_ping(Ping::opaque()));
+            self.pinged = true;
+            self.timer.as_mut().reset(Instant::now() + self.ping_timeout);
+        }
+    }
+
+    fn silent_since(&self) -> Instant {
+        *self.last_read.lock()
+    }
+
+    fn wait_for_silence(&mut self) {
+        let end = self.silent_since() + self.read_idle;
+        self.timer.as_mut().reset(end);
+    }
+}
+
+impl http_body::Body for ResponseStream {
+    type Data = Bytes;
+    type Error = h2::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        let stream = &mut self.0;
+        match ready!(stream.poll_data(cx)) {
+            Some(Ok(data)) => {
+                // Fails only if more is released than was received.
+                drop(stream.flow_control().release_capacity(data.len()));
+                Poll::Ready(Some(Ok(Frame::data(data))))
+            }
+            // The server wants no more of the request: RFC 9113, section 8.1. What it has sent is the whole response.
+            Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => Poll::Ready(None),
+            Some(Err(error)) => Poll::Ready(Some(Err(error))),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+}
