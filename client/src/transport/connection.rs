@@ -14,10 +14,7 @@ use futures::future::Either;
 use http::{HeaderValue, Request, Response, header::HOST, uri::PathAndQuery};
 use http_body::Frame;
 use http_body_util::BodyExt;
-use hyper::{
-    body::Incoming,
-    client::conn::{TrySendError, http1},
-};
+use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::client::legacy::connect::Connection as _;
 use kube::client::Body;
 use parking_lot::Mutex;
