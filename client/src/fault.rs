@@ -105,6 +105,9 @@ fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (d
         {
             return Some(wrapped as &(dyn StdError + 'static));
         }
+        if let Some(h2) = cause.downcast_ref::<h2::Error>() {
+            return h2.get_io().map(|io| io as &(dyn StdError + 'static));
+        }
         match cause.downcast_ref::<transport::Error>() {
             Some(transport::Error::Dial { source, .. }) => Some(&**source),
             Some(transport::Error::Exchange(source)) => Some(&**source),
@@ -118,6 +121,16 @@ mod tests {
     use kube::core::Status;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_breaks_in_its_handshake_was_not_made() {
+        let (near, far) = tokio::io::duplex(1);
+        drop(far);
+        let error = h2::client::handshake(near).await.err().unwrap();
+        assert_eq!(Fault::of(&error), Fault::Broken, "{error}");
+        let dial = transport::Error::Dial { server: "a:1".into(), source: std::sync::Arc::new(error) };
+        assert_eq!(Fault::of(&dial), Fault::Unreachable, "{dial}");
+    }
 
     #[test]
     fn an_error_is_formatted_as_the_servers_message() {

@@ -13,8 +13,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use h2::{Ping, PingPong, Reason, RecvStream, client};
-use http::{HeaderValue, Request, Response, header::CONTENT_LENGTH};
+use h2::{Ping, PingPong, Reason, RecvStream, SendStream, client};
+use http::{HeaderValue, Method, Request, Response, header::CONTENT_LENGTH};
 use http_body::Frame;
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
@@ -37,8 +37,11 @@ const CONNECTION_WINDOW: u32 = 1 << 30;
 const HEADER_LIST: u32 = 1 << 20;
 /// How many streams may be opened before the server has announced its limit: the least that RFC 9113 recommends to servers.
 const UNANNOUNCED_STREAMS: usize = 100;
-/// After how many resets that a server provokes by its own errors the connection is closed.
-const PROVOKED_RESETS: usize = 1024;
+/// After how many resets by h2 itself the connection is closed: of streams with invalid frames, and of those for which frames come
+/// long after their reader is gone. hyper's value.
+const RESETS_BY_H2: usize = 1024;
+/// A body of so many bytes fits into the window of a stream before the server has said anything (RFC 9113, section 6.9.2).
+const FIRST_WINDOW: usize = 65_535;
 
 /// Sends requests over one connection.
 pub(super) struct Sender {
@@ -52,6 +55,8 @@ struct State {
     closed: AtomicBool,
     /// The number of streams that the server allows.
     allowed: AtomicUsize,
+    /// The connection has ended because the server did not answer a ping.
+    silent: AtomicBool,
 }
 
 /// Runs one connection: reads, writes, and pings a silent server. Ends when the connection does.
@@ -76,14 +81,23 @@ struct KeepAlive {
 /// Why a connection has ended, if not in order.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum End {
+    /// The connection broke, or the server broke the protocol.
     #[error(transparent)]
     Protocol(#[from] h2::Error),
+    /// The other end is gone, as far as one can tell.
     #[error("the server does not answer pings")]
-    Silence,
+    Silence(#[source] Option<h2::Error>),
 }
 
 /// The body of a response.
-pub(super) struct ResponseStream(RecvStream);
+pub(super) struct ResponseStream {
+    response: RecvStream,
+    _request: Option<LargeBody>,
+}
+
+/// The sending side of a request whose body the server may not have taken. h2 would keep such a stream open, and its body, after a
+/// server has answered and reads no more.
+struct LargeBody(SendStream<Bytes>);
 
 /// Performs the HTTP/2 handshake over `stream`. Nothing is sent or received unless the driver is polled.
 pub(super) async fn handshake(stream: Stream, options: &Options) -> Result<(Sender, Driver), h2::Error> {
@@ -94,10 +108,14 @@ pub(super) async fn handshake(stream: Stream, options: &Options) -> Result<(Send
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(HEADER_LIST)
         .initial_max_send_streams(UNANNOUNCED_STREAMS)
-        .max_local_error_reset_streams(Some(PROVOKED_RESETS))
+        .max_local_error_reset_streams(Some(RESETS_BY_H2))
         .handshake(TokioIo::new(stream))
         .await?;
-    let state = Arc::new(State { closed: AtomicBool::new(false), allowed: AtomicUsize::new(usize::MAX) });
+    let state = Arc::new(State {
+        closed: AtomicBool::new(false),
+        allowed: AtomicUsize::new(usize::MAX),
+        silent: AtomicBool::new(false),
+    });
     // h2 gives them to the first who asks.
     let keep_alive = connection.ping_pong().map(|pings| KeepAlive::new(pings, last_read, options));
     Ok((Sender { streams, state: Arc::clone(&state) }, Driver { connection, keep_alive, state }))
@@ -124,19 +142,33 @@ impl Sender {
         let (mut head, body) = request.into_parts();
         // It is one piece of memory: nothing is waited for.
         let body = body.collect_bytes().await.map_err(Failure::sent)?;
-        if !body.is_empty() {
+        if !body.is_empty() || matches!(head.method, Method::POST | Method::PUT | Method::PATCH) {
             head.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(body.len()));
         }
         let head = Request::from_parts(head, ());
         let (response, mut stream) = streams.send_request(head, body.is_empty()).map_err(Failure::sent)?;
+        let is_large = body.len() > FIRST_WINDOW;
         if !body.is_empty() {
             // h2 keeps what the server does not take at once. It refuses the body if the server has already reset the stream: then
             // the response tells why.
             drop(stream.send_data(body, true));
         }
-        drop((streams, stream));
-        let response = response.await.map_err(Failure::sent)?;
-        Ok(response.map(ResponseStream))
+        drop(streams);
+        let request = is_large.then(|| LargeBody(stream));
+        match response.await {
+            Ok(response) => Ok(response.map(|response| ResponseStream { response, _request: request })),
+            Err(error) if self.state.silent.load(Ordering::Relaxed) => {
+                Err(Failure::sent(End::Silence(Some(error))))
+            }
+            Err(error) => Err(Failure::sent(error)),
+        }
+    }
+}
+
+impl Drop for LargeBody {
+    fn drop(&mut self) {
+        // Does nothing if the server has taken the body.
+        self.0.send_reset(Reason::CANCEL);
     }
 }
 
@@ -151,7 +183,8 @@ impl Future for Driver {
             (Poll::Ready(end), _) => end.map_err(End::from),
             (Poll::Pending, Some(keep_alive)) => {
                 ready!(keep_alive.poll(cx));
-                Err(End::Silence)
+                state.silent.store(true, Ordering::Relaxed);
+                Err(End::Silence(None))
             }
             (Poll::Pending, None) => return Poll::Pending,
         };
@@ -215,21 +248,19 @@ impl http_body::Body for ResponseStream {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
-        let stream = &mut self.0;
+        let stream = &mut self.response;
         match ready!(stream.poll_data(cx)) {
             Some(Ok(data)) => {
                 // Fails only if more is released than was received.
                 drop(stream.flow_control().release_capacity(data.len()));
                 Poll::Ready(Some(Ok(Frame::data(data))))
             }
-            // The server wants no more of the request: RFC 9113, section 8.1. What it has sent is the whole response.
-            Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => Poll::Ready(None),
             Some(Err(error)) => Poll::Ready(Some(Err(error))),
             None => Poll::Ready(None),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
+        self.response.is_end_stream()
     }
 }

@@ -11,6 +11,7 @@ use super::*;
 use crate::{Clients, clients, fault::Fault, testing::request};
 
 mod server;
+mod sick_http2;
 
 /// Long enough for anything on one machine.
 const SOON: Duration = Duration::from_secs(60);

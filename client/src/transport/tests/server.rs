@@ -79,7 +79,7 @@ impl Authority {
         Identity { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    fn server_config(&self, protocol: &str) -> Arc<ServerConfig> {
+    pub(super) fn server_config(&self, protocol: &str) -> Arc<ServerConfig> {
         use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
         let Identity { certificate, key } = self.issue();
         let mut clients = RootCertStore::empty();
