@@ -9,8 +9,8 @@ use steersman_controller::registry::{Choice, Registry, Selection};
 
 use crate::audit::{Origin, Request, SHIPPED};
 
-/// How long a controller may go on to read an object and update its status because an API server that was starting has told it that
-/// it may not patch the status.
+/// How long controllers may go on to read objects and update their statuses after an API server that had not read its roles yet has
+/// told somebody so: it may have told them, in a review, that they may not patch.
 const REMEMBERED: SignedDuration = SignedDuration::from_secs(60);
 
 /// The paths that every user may get, by the API server's own ClusterRole `system:discovery`.
@@ -74,8 +74,8 @@ impl Asked {
         }
     }
 
-    /// The patch of a status in whose place this may be asked: a controller that hears that it may not patch a status reads the object
-    /// and updates the status. The role allows neither.
+    /// The patch of a status in whose place this may be asked: a controller to which the API server says, in a review, that it may
+    /// not patch a status reads the object and updates the status. The role allows neither.
     fn instead_of(&self) -> Option<Self> {
         let resource = match &*self.verb {
             "update" => self.resource.clone(),
@@ -95,8 +95,8 @@ pub(crate) struct Proof {
     requests: usize,
     /// The number of refusals that say nothing about the role.
     excused: usize,
-    /// When each API server, by its name, last forbade to patch a status.
-    unpatched: BTreeMap<(String, Asked), Timestamp>,
+    /// When each API server, by its name, last forbade what the role allows.
+    without_roles: BTreeMap<String, Timestamp>,
     /// What was allowed because the process needs it, not a controller.
     of_process: BTreeSet<Asked>,
     /// What was forbidden though the process needs it: how often, and an example.
@@ -121,7 +121,7 @@ impl Proof {
             used: BTreeSet::new(),
             requests: 0,
             excused: 0,
-            unpatched: BTreeMap::new(),
+            without_roles: BTreeMap::new(),
             of_process: BTreeSet::new(),
             process_lacks: BTreeMap::new(),
             faults: BTreeMap::new(),
@@ -168,10 +168,10 @@ impl Proof {
     /// that forbids such a right has not read its roles yet, and the refusal says nothing; any other is a fault.
     fn add_forbidden(&mut self, origin: Origin<'_>, request: &Request, asked: Asked) {
         let declared = !self.rights_to(origin.controllers, request, &asked).is_empty();
-        if declared && asked.verb == "patch" {
-            self.unpatched.insert((origin.server.to_owned(), asked.clone()), request.received);
-        }
-        if declared || is_for_every_user(request) || self.stands_for_patch(origin, request, &asked) {
+        if declared || is_for_every_user(request) {
+            self.without_roles.insert(origin.server.to_owned(), request.received);
+            self.excused += 1;
+        } else if self.stands_for_patch(origin, request, &asked) {
             self.excused += 1;
         } else if is_of_the_process(request) {
             let lack = self.process_lacks.entry(asked).or_insert((0, request.uri.clone()));
@@ -187,11 +187,12 @@ impl Proof {
         self.faults.entry(what).or_insert((0, example.to_owned())).0 += 1;
     }
 
-    /// Whether the API server lately forbade the same client to patch the status that this reads or updates.
+    /// Whether this reads or updates a status that the controller may patch, while the API server may have denied that.
     fn stands_for_patch(&self, origin: Origin<'_>, request: &Request, asked: &Asked) -> bool {
-        let patch = asked.instead_of();
-        let forbidden = patch.and_then(|patch| self.unpatched.get(&(origin.server.to_owned(), patch)));
-        forbidden.is_some_and(|forbidden| request.received.duration_since(*forbidden) <= REMEMBERED)
+        let Some(patch) = asked.instead_of() else { return false };
+        let without_roles = self.without_roles.get(origin.server);
+        let lately = without_roles.is_some_and(|at| request.received.duration_since(*at) <= REMEMBERED);
+        lately && !self.rights_to(origin.controllers, request, &patch).is_empty()
     }
 
     /// The rights to what the request asks that are declared for its controller, where that runs.
@@ -434,24 +435,42 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_updated_where_an_api_server_forbade_to_patch_it_lately() {
+    fn a_status_is_updated_where_an_api_server_had_not_read_its_roles_lately() {
         const PATCH: (&str, &str, &str) = ("patch", "", "resourcequotas/status");
+        const REVIEW: (&str, &str, &str) = ("create", "authorization.k8s.io", "selfsubjectaccessreviews");
+        const UNDECLARED: (&str, &str, &str) = ("delete", "", "nodes");
         const INSTEAD: [(&str, &str, &str); 2] =
             [("get", "", "resourcequotas"), ("update", "", "resourcequotas/status")];
+        const OF_OTHERS: (&str, &str, &str) = ("update", "apps", "replicasets/status");
         let add = |log: &mut Log, what, at, decision| {
             log.add("resourcequota", "resourcequota-controller", what, at, decision);
         };
         // The role of another controller may allow to read it: with wildcards.
         for decisions in [["forbid", "forbid"], ["allow", "forbid"], ["allow", "allow"]] {
-            for (patched, at, faults) in [("forbid", 60, 0), ("forbid", 61, 2), ("allow", 1, 2)] {
+            for (before, decision, at, faults) in [
+                (PATCH, "forbid", 60, 0),
+                (REVIEW, "forbid", 60, 0),
+                (PATCH, "forbid", 61, 2),
+                (PATCH, "allow", 1, 2),
+                (UNDECLARED, "forbid", 1, 3),
+            ] {
                 let mut log = Log::new();
-                add(&mut log, PATCH, 0, patched);
+                add(&mut log, before, 0, decision);
                 for (what, decision) in INSTEAD.into_iter().zip(decisions) {
                     add(&mut log, what, at, decision);
                 }
-                assert_eq!(log.proof.faults().len(), faults, "{patched}, {decisions:?} after {at} s");
+                let found = log.proof.faults();
+                assert_eq!(
+                    found.len(),
+                    faults,
+                    "{before:?}: {decision}, {decisions:?} after {at} s: {found:?}"
+                );
             }
         }
+        let mut log = Log::new();
+        add(&mut log, REVIEW, 0, "forbid");
+        add(&mut log, OF_OTHERS, 1, "forbid");
+        assert_eq!(log.proof.faults().len(), 1, "a status that the controller may not patch");
     }
 
     #[test]
