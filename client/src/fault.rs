@@ -43,7 +43,7 @@ impl Fault {
     }
 }
 
-/// Whether an error of one of the HTTP libraries is about the connection or the stream, rather than about what was sent.
+/// Whether this is an error of hyper or h2 that says that the connection or the stream broke, rather than that a request was invalid.
 fn is_lost_connection(error: &(dyn StdError + 'static)) -> bool {
     if let Some(error) = error.downcast_ref::<hyper::Error>() {
         return !error.is_user() && !error.is_parse();

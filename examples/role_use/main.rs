@@ -7,8 +7,8 @@
 //! The code is 1 in each of these cases:
 //!
 //! - A request was forbidden. Refusals of declared rights do not count: the role of the tests has exactly these, so they come from an
-//!   API server that has just started and has not read its roles yet. Neither do the reads and updates of statuses that a controller
-//!   tries since such a server may have told it that it may not patch them.
+//!   API server that has just started and has not read its roles yet. Neither do reads and updates of a status shortly
+//!   afterwards: such a server may have answered in a review that the controller may not patch the status.
 //! - A request was allowed, but by the rules of another controller: without that one, the request would have been forbidden. The
 //!   wildcards of the garbage collector would hide such a request otherwise.
 //! - A rule was never used, and [`exempt`] gives no reason for it; or [`exempt`] has an entry for which there is no rule.

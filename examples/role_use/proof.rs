@@ -9,8 +9,8 @@ use steersman_controller::registry::{Choice, Registry, Selection};
 
 use crate::audit::{Origin, Request, SHIPPED};
 
-/// How long controllers may go on to read objects and update their statuses after an API server that had not read its roles yet has
-/// told somebody so: it may have told them, in a review, that they may not patch.
+/// How long a controller may read an object and update its status, instead of patching it, after the API server last forbade what the
+/// role allows. A server that has not read its roles yet answers in a review that the controller may not patch.
 const REMEMBERED: SignedDuration = SignedDuration::from_secs(60);
 
 /// The paths that every user may get, by the API server's own ClusterRole `system:discovery`.
@@ -187,7 +187,7 @@ impl Proof {
         self.faults.entry(what).or_insert((0, example.to_owned())).0 += 1;
     }
 
-    /// Whether this reads or updates a status that the controller may patch, while the API server may have denied that.
+    /// Whether the controller may patch the status that it reads or updates here, and the API server lately may have denied it that.
     fn stands_for_patch(&self, origin: Origin<'_>, request: &Request, asked: &Asked) -> bool {
         let Some(patch) = asked.instead_of() else { return false };
         let without_roles = self.without_roles.get(origin.server);

@@ -22,7 +22,7 @@ pub(crate) struct RecentLists<T> {
 const PLACES: usize = 256;
 
 impl<T: Clone + Default> RecentLists<T> {
-    /// The hash of `key`: what `share` finds a list by.
+    /// The hash for [`share`](Self::share). It must not depend on addresses: the simulation replays a run exactly.
     fn hash(&self, key: impl Hash) -> u64 {
         self.hasher.hash_one(key)
     }

@@ -15,7 +15,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// A failure after which nobody knows how much was sent.
+    /// The failure of a request of which any part may have been sent.
     pub(super) fn sent(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Sent(error.into().into())
     }

@@ -1,5 +1,5 @@
-//! HTTP/2, with `h2` itself. hyper's client would run a task for each request and another one for each connection, and a request
-//! would wait for both.
+//! HTTP/2, by the crate `h2`. hyper's client is built on it too, but runs a task for each request, to which the request and its
+//! response pass through channels.
 
 use std::{
     future::poll_fn,
@@ -37,10 +37,11 @@ const CONNECTION_WINDOW: u32 = 1 << 30;
 const HEADER_LIST: u32 = 1 << 20;
 /// How many streams may be opened before the server has announced its limit: the least that RFC 9113 recommends to servers.
 const UNANNOUNCED_STREAMS: usize = 100;
-/// After how many resets by h2 itself the connection is closed: of streams with invalid frames, and of those for which frames come
-/// long after their reader is gone. hyper's value.
+/// h2 closes the connection once it has reset this many streams itself: because of invalid frames, or of frames that arrive long after
+/// the stream's reader was dropped. hyper's default.
 const RESETS_BY_H2: usize = 1024;
-/// A body of so many bytes fits into the window of a stream before the server has said anything (RFC 9113, section 6.9.2).
+/// The initial window of a stream in bytes, unless the server's SETTINGS change it (RFC 9113, section 6.9.2). A server has to open the
+/// window for a larger body.
 const FIRST_WINDOW: usize = 65_535;
 
 /// Sends requests over one connection.
@@ -49,7 +50,7 @@ pub(super) struct Sender {
     state: Arc<State>,
 }
 
-/// What the sender knows of the connection that the driver runs.
+/// The state of the connection. The driver writes it, and the sender reads it.
 struct State {
     /// No further request can be sent.
     closed: AtomicBool,
@@ -66,7 +67,7 @@ pub(super) struct Driver {
     state: Arc<State>,
 }
 
-/// Finds connections whose other end is gone.
+/// Pings the server after a silence, to detect a half-open connection.
 struct KeepAlive {
     pings: PingPong,
     last_read: Arc<Mutex<Instant>>,
@@ -78,13 +79,13 @@ struct KeepAlive {
     pinged: bool,
 }
 
-/// Why a connection has ended, if not in order.
+/// The error with which a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum End {
     /// The connection broke, or the server broke the protocol.
     #[error(transparent)]
     Protocol(#[from] h2::Error),
-    /// The other end is gone, as far as one can tell.
+    /// A ping was not answered in time. For a request, contains the error of its stream.
     #[error("the server does not answer pings")]
     Silence(#[source] Option<h2::Error>),
 }
@@ -95,8 +96,8 @@ pub(super) struct ResponseStream {
     _request: Option<LargeBody>,
 }
 
-/// The sending side of a request whose body the server may not have taken. h2 would keep such a stream open, and its body, after a
-/// server has answered and reads no more.
+/// The sending side of a request with a large body. Resets the stream when dropped: a server may respond without reading the body, and
+/// h2 would then keep the stream and the body until the connection ends.
 struct LargeBody(SendStream<Bytes>);
 
 /// Performs the HTTP/2 handshake over `stream`. Nothing is sent or received unless the driver is polled.
@@ -140,7 +141,7 @@ impl Sender {
             return Err(Failure::Unsent(Box::new(request)));
         }
         let (mut head, body) = request.into_parts();
-        // It is one piece of memory: nothing is waited for.
+        // This does not wait: the body of a `kube` request is in memory.
         let body = body.collect_bytes().await.map_err(Failure::sent)?;
         if !body.is_empty() || matches!(head.method, Method::POST | Method::PUT | Method::PATCH) {
             head.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(body.len()));
@@ -149,8 +150,8 @@ impl Sender {
         let (response, mut stream) = streams.send_request(head, body.is_empty()).map_err(Failure::sent)?;
         let is_large = body.len() > FIRST_WINDOW;
         if !body.is_empty() {
-            // h2 keeps what the server does not take at once. It refuses the body if the server has already reset the stream: then
-            // the response tells why.
+            // h2 buffers what exceeds the window. An error means that the stream has already been reset, and `response` returns that
+            // error as well.
             drop(stream.send_data(body, true));
         }
         drop(streams);
@@ -167,7 +168,7 @@ impl Sender {
 
 impl Drop for LargeBody {
     fn drop(&mut self) {
-        // Does nothing if the server has taken the body.
+        // Sends nothing if the whole body has been sent.
         self.0.send_reset(Reason::CANCEL);
     }
 }
@@ -193,9 +194,9 @@ impl Future for Driver {
     }
 }
 
-/// The task that runs it may be dropped before the connection has ended.
 impl Drop for Driver {
     fn drop(&mut self) {
+        // The driver's task may be dropped before the connection has ended.
         self.state.closed.store(true, Ordering::Relaxed);
     }
 }
@@ -207,10 +208,10 @@ impl KeepAlive {
         Self { pings, last_read, timer, read_idle, ping_timeout, pinged: false }
     }
 
-    /// Pings the server when it has been silent for long. Ready once it has not answered in time.
+    /// Sends a ping after `read_idle` without a byte from the server. Ready if the ping is not answered within `ping_timeout`.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            // The connection's own poll returns an error.
+            // An error of a ping is ignored: `Connection::poll` returns it as well.
             if self.pinged && matches!(self.pings.poll_pong(cx), Poll::Ready(Ok(_))) {
                 self.pinged = false;
                 self.wait_for_silence();
@@ -223,7 +224,6 @@ impl KeepAlive {
                 self.wait_for_silence();
                 continue;
             }
-            // As above.
             drop(self.pings.send_ping(Ping::opaque()));
             self.pinged = true;
             self.timer.as_mut().reset(Instant::now() + self.ping_timeout);

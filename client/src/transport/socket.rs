@@ -51,7 +51,7 @@ impl Socket {
         Self { tcp: BufReader::with_capacity(CAPACITY, tcp), in_a_row: 0, last_read, pauses: None }
     }
 
-    /// When the last bytes came from the kernel, kept up to date; until then, when the socket was opened.
+    /// The time of the last read that returned bytes, or of the socket's opening before the first. Each read updates it.
     pub(super) fn last_read(&self) -> Arc<Mutex<Instant>> {
         Arc::clone(&self.last_read)
     }

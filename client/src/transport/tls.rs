@@ -47,7 +47,7 @@ fn socket(stream: &Stream) -> &Socket {
     }
 }
 
-/// When the stream last received something, at any time from now on.
+/// The time of the stream's last read. The socket updates it.
 pub(super) fn last_read(stream: &Stream) -> Arc<Mutex<Instant>> {
     socket(stream).last_read()
 }

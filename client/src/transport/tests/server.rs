@@ -244,7 +244,7 @@ async fn answer(shared: Arc<Shared>, index: usize, request: Request<Incoming>) -
     let line = match path.as_str() {
         "/count" => match request.into_body().collect().await {
             Ok(body) => format!("{}\n", body.to_bytes().len()),
-            // Nobody waits for an answer.
+            // The client has reset the stream and ignores the response.
             Err(_) => String::new(),
         },
         _ => "ok\n".to_owned(),

@@ -1,4 +1,4 @@
-//! HTTP/2 servers that break off, refuse, and read nothing: with `h2` itself, since hyper's server does none of it.
+//! Responses and resets that hyper's server never sends, from a server built on `h2`.
 
 use std::net::SocketAddr;
 
@@ -47,7 +47,7 @@ impl Sick {
 async fn serve(tls: tokio_rustls::server::TlsStream<tokio::net::TcpStream>) {
     let mut connection = h2::server::Builder::new().max_concurrent_streams(1).handshake(tls).await.unwrap();
     let mut unread = Vec::new();
-    // It ends with an error when the client leaves.
+    // The loop ends with an error when the client closes the connection.
     while let Some(Ok((request, respond))) = connection.accept().await {
         if request.uri().path() == "/goodbye" {
             connection.abrupt_shutdown(Reason::NO_ERROR);
@@ -57,7 +57,7 @@ async fn serve(tls: tokio_rustls::server::TlsStream<tokio::net::TcpStream>) {
     }
 }
 
-/// Returns what keeps the server's side of the stream.
+/// Returns handles that keep the stream open on the server's side.
 fn answer(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,

@@ -292,7 +292,7 @@ fn strategy() -> impl Strategy<Value = (bool, UpdateStrategy)> {
 }
 
 #[test]
-fn percentages_of_no_node_update_no_pod() {
+fn a_percentage_updates_no_pod_if_no_node_wants_one() {
     let mut world = World::new(by_surge(percent("30%")));
     world.sync((0, 0), 0);
     NODES.iter().enumerate().for_each(|(at, _)| world.happen(&Event::Node(at, Some(Verdict::Keep))));
@@ -313,7 +313,7 @@ proptest! {
         events.iter().for_each(|event| world.happen(event));
         world.settle();
         let (truth, hash) = (world.now(), World::hash(world.templates));
-        // Percentages are of the nodes that want a pod: of none, no pod may be updated.
+        // A percentage is of the nodes that want a pod. If none does, the limit is 0 and no pod is updated.
         let allows_none = is_percent && !truth.nodes.values().any(|verdict| *verdict == Verdict::Run);
         for node in NODES {
             let pods: Vec<&Pod> = truth.pods.iter().filter(|pod| pod.node == node).collect();
