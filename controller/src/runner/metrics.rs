@@ -1,14 +1,20 @@
 //! Metrics of syncs and controllers.
 
-use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry};
+use std::time::Duration;
+
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry};
 
 /// The manager's name in `running_managed_controllers`. It is upstream's, since dashboards select by it.
 const MANAGER: &str = "kube-controller-manager";
+
+/// Bounds of the histogram of busy times, in seconds. A sync of over 0.1 s keeps others of its thread waiting noticeably.
+const BUSY_SECONDS: [f64; 9] = [0.0001, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0];
 
 /// The metric families of syncs and controllers. Clones share them. They count whether they are registered or not.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     syncs: IntCounterVec,
+    busy: HistogramVec,
     panics: IntCounterVec,
     dropped: IntCounterVec,
     running: IntGaugeVec,
@@ -29,6 +35,10 @@ impl Metrics {
             IntCounterVec::new(Opts::new(name, help), labels)
                 .expect("a constant metric description must be valid")
         };
+        let busy = HistogramOpts::new(
+            "steersman_controller_sync_busy_seconds",
+            "How long a sync kept its thread busy, without the time that it waited for calls",
+        );
         let running =
             Opts::new("running_managed_controllers", "Whether an instance of a controller is running here");
         Self {
@@ -37,6 +47,8 @@ impl Metrics {
                 "Number of syncs by result: synced, behind (parked until the cache has caught up), failed",
                 &["controller", "result"],
             ),
+            busy: HistogramVec::new(busy.buckets(BUSY_SECONDS.to_vec()), &["controller"])
+                .expect("a constant metric description must be valid"),
             panics: counter(
                 "steersman_controller_panics_total",
                 "Number of panics in syncs and loops",
@@ -60,6 +72,7 @@ impl Metrics {
         for counter in [&self.syncs, &self.panics, &self.dropped] {
             registry.register(Box::new(counter.clone()))?;
         }
+        registry.register(Box::new(self.busy.clone()))?;
         registry.register(Box::new(self.running.clone()))
     }
 
@@ -70,6 +83,11 @@ impl Metrics {
             Outcome::Failed => "failed",
         };
         self.syncs.with_label_values(&[controller, result]).inc();
+    }
+
+    /// Observes for how long a sync kept its thread busy.
+    pub(super) fn busy(&self, controller: &str, time: Duration) {
+        self.busy.with_label_values(&[controller]).observe(time.as_secs_f64());
     }
 
     /// The counter of a controller's panics. It exists from the start, so that an alert sees the first panic as an

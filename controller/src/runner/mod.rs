@@ -17,6 +17,7 @@
 //! - a loop can run again after it has ended, since a process may lead again.
 
 mod batch;
+mod busy_time;
 mod controllers;
 mod failures;
 mod loops;

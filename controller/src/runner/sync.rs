@@ -8,7 +8,9 @@ use futures::FutureExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Running, batch::carry_out};
+use super::Running;
+use super::batch::carry_out;
+use super::busy_time::with_busy_time;
 use crate::controller::{Controller, FinishedSync, Observation, StepResult, SyncError};
 use crate::plan::{OnFailure, Plan};
 
@@ -31,7 +33,7 @@ pub(super) enum Synced {
 }
 
 /// Observes, plans and acts until the plan is done, and tells the controller how the sync ended. Counts and logs a panic,
-/// and treats it as any other failure.
+/// and treats it as any other failure. Measures how long the sync kept its thread busy.
 ///
 /// Calls `progress` after the observation and after each step. Once `stop` is cancelled, the sync begins no further step.
 pub(super) async fn sync<C: Controller>(
@@ -50,7 +52,9 @@ pub(super) async fn sync<C: Controller>(
     let begun = Instant::now();
     let mut observed = None;
     let drive = drive(controller, key, running, stop, progress, &mut observed);
-    let driven = AssertUnwindSafe(drive).catch_unwind().await;
+    let drive = AssertUnwindSafe(drive).catch_unwind();
+    let (driven, busy) = with_busy_time(drive, std::time::Instant::now).await;
+    running.metrics.busy(running.controller, busy);
     let ended = driven.unwrap_or_else(panicked);
     let result = match &ended {
         // The sync has not begun, so it has not finished either.

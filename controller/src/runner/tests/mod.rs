@@ -255,12 +255,16 @@ impl Rig {
         sleep(Duration::from_millis(1)).await;
     }
 
-    /// The sum of a family's series, whose labels contain `label`.
+    /// The sum of a family's series, whose labels contain `label`. A histogram counts by its observations.
     fn metric(&self, name: &str, label: &str) -> f64 {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == name);
         let series = family.map(|family| family.get_metric()).unwrap_or_default();
         let labelled = series.iter().filter(|series| series.get_label().iter().any(|l| l.value() == label));
-        labelled.map(|series| series.get_counter().get_value() + series.get_gauge().get_value()).sum()
+        let value = |series: &prometheus::proto::Metric| {
+            let observations = series.get_histogram().get_sample_count();
+            series.get_counter().get_value() + series.get_gauge().get_value() + observations as f64
+        };
+        labelled.map(value).sum()
     }
 }

@@ -165,6 +165,7 @@ async fn a_panic_is_counted_and_the_key_comes_again_after_its_back_off() {
     assert_eq!(rig.metric("steersman_controller_panics_total", "toy-controller"), 2.0);
     assert_eq!(rig.metric("steersman_controller_syncs_total", "failed"), 2.0);
     assert_eq!(rig.metric("steersman_controller_syncs_total", "synced"), 1.0);
+    assert_eq!(rig.metric("steersman_controller_sync_busy_seconds", "toy-controller"), 3.0);
     assert_eq!(rig.queue.retries(&"a".into()), 0, "its back-off is forgotten");
     rig.stop().await.unwrap();
 }
