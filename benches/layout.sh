@@ -139,6 +139,50 @@ YAML
   end
 }
 
+# The controllers of workloads and Jobs, and those of their Services.
+workload_controllers() {
+  local controllers=deployment-controller,replicaset-controller,statefulset-controller,daemonset-controller,disruption-controller
+  controllers+=,replicationcontroller-controller,job-controller,endpoints-controller,pod-garbage-collector-controller
+  manager workloads "$controllers"
+  kubectl create namespace shop >&2
+  kubectl config set-context --current --namespace shop >&2
+  kubectl create deployment web --image=web --replicas=5 >&2
+  kubectl create service clusterip web --tcp=80 >&2
+  kubectl create poddisruptionbudget web --selector=app=web --min-available=1 >&2
+  kubectl create job once --image=once >&2
+  kubectl create -f - >&2 <<'YAML'
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 2
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template: {metadata: {labels: {app: db}}, spec: {containers: [{name: main, image: db}]}}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template: {metadata: {labels: {app: agent}}, spec: {containers: [{name: main, image: agent}]}}
+YAML
+  kubectl wait --for=jsonpath='{.status.replicas}'=5 deployment/web --timeout=120s >&2
+  ready
+  kubectl set image deployment/web web=other >&2
+  kubectl wait --for=jsonpath='{.status.updatedReplicas}' deployment/web --timeout=120s >&2
+  ready
+  kubectl delete deployment/web statefulset/db daemonset/agent job/once --cascade=background >&2
+  scrape
+  end
+}
+
+# ready: says of all pods that they run and are ready, as their kubelets would.
+ready() {
+  kubectl get pods --output name | xargs -r -n 1 "$KUBEBUILDER_ASSETS/kubectl" patch --subresource=status --type=merge --patch \
+    '{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}' >&2
+}
+
 node() {
   start_runtime
   control_plane "without pods"
@@ -170,11 +214,13 @@ standalone() {
 
 controller_manager
 few_controllers
+workload_controllers
 node
 standalone
 
 say "writing the order"
 nm -S --defined-only "$STEERSMAN" >"$state/symbols"
 cargo run --manifest-path "$repository/Cargo.toml" --locked --quiet -p steersman-layout-tool -- --symbols "$state/symbols" \
-  --manager "$state/manager.callgrind" --few "$state/few.callgrind" --node "$state/node.callgrind" --standalone "$state/standalone.callgrind" \
+  --manager "$state/manager.callgrind" --few "$state/few.callgrind" \
+  --workloads "$state/workloads.callgrind" --node "$state/node.callgrind" --standalone "$state/standalone.callgrind" \
   "$repository/.cargo/layout.ld"

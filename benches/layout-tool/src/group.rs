@@ -7,6 +7,8 @@ pub(crate) struct Roles {
     pub(crate) manager: bool,
     /// `controller-manager` with a few controllers.
     pub(crate) few: bool,
+    /// `controller-manager` with the controllers of workloads.
+    pub(crate) workloads: bool,
     pub(crate) node: bool,
     pub(crate) standalone: bool,
 }
@@ -16,6 +18,7 @@ impl Roles {
         Self {
             manager: self.manager || other.manager,
             few: self.few || other.few,
+            workloads: self.workloads || other.workloads,
             node: self.node || other.node,
             standalone: self.standalone || other.standalone,
         }
@@ -23,8 +26,9 @@ impl Roles {
 
     /// Where such a function lies; none of those named if nobody ran it.
     pub(crate) fn group(self) -> Option<Group> {
-        match (self.manager || self.few, self.node) {
+        match (self.manager || self.few || self.workloads, self.node) {
             (true, false) if self.few => Some(Group::FewControllers),
+            (true, false) if self.workloads => Some(Group::Workloads),
             (true, false) => Some(Group::Manager),
             (true, true) => Some(Group::Both),
             (false, true) => Some(Group::Node),
@@ -34,29 +38,65 @@ impl Roles {
 }
 
 /// Functions that lie together. What the manager and the node share lies between what each has alone, so that both find
-/// theirs in one piece. Next to that is what a manager runs whichever controllers it has. `standalone` has them all. A pattern
-/// may fit functions of another group: the first group has them, which is the node's, whose memory counts most.
+/// theirs in one piece. Next to that is what a manager runs whichever controllers it has, and then what it runs for workloads, which
+/// many managers have without the controllers of storage, certificates and devices. `standalone` has them all. A pattern may fit
+/// functions of another group: the first group has them, which is the node's, whose memory counts most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Group {
     Node,
     Both,
     FewControllers,
+    Workloads,
     Manager,
     Standalone,
 }
 
 impl Group {
     /// As they follow each other in memory.
-    pub(crate) const IN_ORDER: [Self; 5] =
-        [Self::Node, Self::Both, Self::FewControllers, Self::Manager, Self::Standalone];
+    pub(crate) const IN_ORDER: [Self; 6] =
+        [Self::Node, Self::Both, Self::FewControllers, Self::Workloads, Self::Manager, Self::Standalone];
 
     pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::FewControllers => "controller-manager with few controllers",
+            Self::Workloads => "controller-manager with the controllers of workloads",
             Self::Manager => "controller-manager",
             Self::Both => "controller-manager and node",
             Self::Node => "node",
             Self::Standalone => "standalone",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_lies_with_the_smallest_selection_of_controllers_that_runs_it() {
+        let nobody = Roles::default();
+        let all = Roles { manager: true, ..nobody };
+        let workloads = Roles { workloads: true, ..all };
+        let few = Roles { few: true, ..workloads };
+        for (roles, expected) in [
+            (nobody, None),
+            (Roles { standalone: true, ..nobody }, Some(Group::Standalone)),
+            (Roles { standalone: true, ..all }, Some(Group::Manager)),
+            (workloads, Some(Group::Workloads)),
+            (Roles { manager: false, ..workloads }, Some(Group::Workloads)),
+            (few, Some(Group::FewControllers)),
+            (Roles { node: true, ..few }, Some(Group::Both)),
+            (Roles { node: true, ..workloads }, Some(Group::Both)),
+            (Roles { node: true, ..nobody }, Some(Group::Node)),
+        ] {
+            assert_eq!(roles.group(), expected, "{roles:?}");
+        }
+    }
+
+    #[test]
+    fn roles_of_several_symbols_add_up() {
+        let (few, workloads) =
+            (Roles { few: true, ..Roles::default() }, Roles { workloads: true, ..Roles::default() });
+        assert_eq!(few.and(workloads), Roles { few: true, workloads: true, ..Roles::default() });
     }
 }

@@ -30,6 +30,9 @@ struct Arguments {
     /// The same of a `controller-manager` with few controllers.
     #[arg(long)]
     few: PathBuf,
+    /// The same of a `controller-manager` with the controllers of workloads.
+    #[arg(long)]
+    workloads: PathBuf,
     /// The same of `node`.
     #[arg(long)]
     node: PathBuf,
@@ -75,6 +78,7 @@ fn write(arguments: &Arguments) -> Result<(), Error> {
         }
     };
     let (manager, few) = (executed(&arguments.manager)?, executed(&arguments.few)?);
+    let workloads = executed(&arguments.workloads)?;
     let (node, standalone) = (executed(&arguments.node)?, executed(&arguments.standalone)?);
 
     let functions = pattern::functions(symbols.iter().map(|symbol| {
@@ -82,6 +86,7 @@ fn write(arguments: &Arguments) -> Result<(), Error> {
         let roles = Roles {
             manager: manager.contains(name),
             few: few.contains(name),
+            workloads: workloads.contains(name),
             node: node.contains(name),
             standalone: standalone.contains(name),
         };
@@ -124,6 +129,7 @@ mod tests {
             (Group::Both, "b"),
             (Group::Manager, "m"),
             (Group::FewControllers, "f"),
+            (Group::Workloads, "w"),
         ];
         let script = script(&patterns.map(|(group, pattern)| (group, pattern.to_owned())));
         let order: String = script
@@ -131,6 +137,6 @@ mod tests {
             .filter_map(|line| line.strip_prefix(".text."))
             .filter(|name| name.len() == 1)
             .collect();
-        assert_eq!(order, "nbfms");
+        assert_eq!(order, "nbfwms");
     }
 }

@@ -74,9 +74,10 @@ fn shared_beginning(functions: &[Function]) -> &str {
 mod tests {
     use super::*;
 
-    const NODE: Roles = Roles { manager: false, few: false, node: true, standalone: true };
-    const MANAGER: Roles = Roles { manager: true, few: false, node: false, standalone: true };
-    const NOBODY: Roles = Roles { manager: false, few: false, node: false, standalone: false };
+    const NODE: Roles = Roles { node: true, standalone: true, ..NOBODY };
+    const MANAGER: Roles = Roles { manager: true, standalone: true, ..NOBODY };
+    const NOBODY: Roles =
+        Roles { manager: false, few: false, workloads: false, node: false, standalone: false };
 
     fn patterns(symbols: &[(&str, u64, Roles)]) -> Vec<(Group, String)> {
         cover(&functions(symbols.iter().copied()))
