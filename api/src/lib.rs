@@ -25,7 +25,7 @@ pub use arcstr::ArcStr;
 pub use duration::{GoDuration, InvalidDuration};
 pub use gvk::{GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use key::ObjectKey;
-pub use meta::Meta;
+pub use meta::{Deletion, Meta};
 pub use owner::OwnerReference;
 pub use quantity::Quantity;
 pub use resource_version::ResourceVersion;

@@ -26,10 +26,25 @@ pub struct Meta {
     pub finalizers: SharedList<ArcStr>,
     /// The creation timestamp.
     pub created: Option<Time>,
-    /// The deletion timestamp: when the grace period ends. `None` until a client deletes the object.
-    pub deleted: Option<Time>,
-    /// The grace period of the deletion, in seconds.
-    pub deletion_grace: Option<i64>,
+    /// The object's deletion. `None` until a client deletes the object. It lies behind a pointer since few of a cache's objects are
+    /// being deleted at a time.
+    pub deletion: Option<Box<Deletion>>,
+}
+
+/// A deletion that a client has asked for. The object goes when its grace period has ended and it has no finalizers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// The deletion timestamp: when the grace period ends.
+    pub at: Time,
+    /// The grace period, in seconds.
+    pub grace: Option<i64>,
+}
+
+impl Deletion {
+    /// A deletion with this timestamp and without a grace period, for [`Meta::deletion`].
+    pub fn at(at: Time) -> Option<Box<Self>> {
+        Some(Box::new(Self { at, grace: None }))
+    }
 }
 
 impl Meta {
@@ -45,7 +60,17 @@ impl Meta {
 
     /// Whether the object has a deletion timestamp.
     pub fn is_deleting(&self) -> bool {
-        self.deleted.is_some()
+        self.deletion.is_some()
+    }
+
+    /// The deletion timestamp: when the deletion's grace period ends. `None` until a client deletes the object.
+    pub fn deleted(&self) -> Option<Time> {
+        self.deletion.as_ref().map(|deletion| deletion.at)
+    }
+
+    /// The grace period of the object's deletion, in seconds.
+    pub fn deletion_grace(&self) -> Option<i64> {
+        self.deletion.as_ref()?.grace
     }
 
     /// Whether the object has this finalizer.

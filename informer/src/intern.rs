@@ -131,6 +131,24 @@ impl From<&str> for Interned {
     }
 }
 
+/// The type of a projection's field whose string may or may not repeat, such as a condition's message. Objects share one copy from the
+/// string's second occurrence on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repeated(ArcStr);
+
+impl Repeated {
+    /// The string.
+    pub fn as_arc(&self) -> &ArcStr {
+        &self.0
+    }
+}
+
+impl From<&str> for Repeated {
+    fn from(text: &str) -> Self {
+        Self(Interner::global().share_if_repeated(text))
+    }
+}
+
 impl Deref for Interned {
     type Target = str;
     fn deref(&self) -> &str {

@@ -44,38 +44,36 @@ impl ContainerStatus {
     }
 }
 
-/// The statuses of several containers, summed up.
+/// The statuses of several containers, summed up. It takes no more than [`INLINE`](steersman_informer::wire::packed::INLINE) bytes,
+/// since the cache of pods has one for each pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContainerSummary {
-    /// When the last container ended, and whether all containers have ended. `None` if there are no containers.
-    ends: Option<(Option<Time>, AllEnded)>,
+    /// When the last container ended; [`never`] if a container has not ended. `None` if there are no containers.
+    last_end: Option<Time>,
     /// The restarts of the container that has the most.
     pub max_restarts: i32,
     /// The restarts of all containers together.
     pub restarts: i32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AllEnded {
-    Yes,
-    No,
+/// Stands for the end of a container that has not ended: the last second that a [`Time`] can represent.
+fn never() -> Time {
+    Time::from_seconds(i64::MAX)
 }
 
 impl ContainerSummary {
     /// When the last container ended. `None` if a container has not ended, or there are no containers.
     pub fn finished_at(&self) -> Option<Time> {
-        self.ends.and_then(|(last, all)| last.filter(|_| all == AllEnded::Yes))
+        self.last_end.filter(|end| *end != never())
     }
 
     /// Whether any container has not ended.
     pub fn is_unfinished(&self) -> bool {
-        matches!(self.ends, Some((_, AllEnded::No)))
+        self.last_end == Some(never())
     }
 
     fn add(&mut self, status: &ContainerStatus) {
-        let (last, all) = self.ends.unwrap_or((None, AllEnded::Yes));
-        let end = status.finished_at();
-        self.ends = Some((last.max(end), if end.is_some() { all } else { AllEnded::No }));
+        self.last_end = self.last_end.max(Some(status.finished_at().unwrap_or_else(never)));
         self.max_restarts = self.max_restarts.max(status.restart_count);
         self.restarts = self.restarts.saturating_add(status.restart_count);
     }
@@ -161,10 +159,10 @@ mod tests {
     use steersman_api::schema;
     use steersman_informer::wire::{Encoding, Group, Object};
 
-    use super::super::pod::{Completion, Containers, Pod, Sidecars};
+    use super::super::pod::{Completion, Containers, InitContainers, Pod, Sidecars};
     use super::*;
 
-    const ALL: u64 = Completion::BIT | Containers::BIT | Sidecars::BIT;
+    const ALL: u64 = Completion::BIT | Containers::BIT | InitContainers::BIT | Sidecars::BIT;
 
     fn pod() -> serde_json::Value {
         let ended = |at: &str| json!({"terminated": {"exitCode": 0, "finishedAt": at}});
@@ -194,8 +192,8 @@ mod tests {
             let containers = Containers::of(&pod).unwrap();
             assert_eq!(containers.regular.finished_at(), "2026-01-01T00:00:05Z".parse().ok().map(at));
             assert_eq!((containers.regular.max_restarts, containers.regular.restarts), (3, 5));
-            assert_eq!(containers.init[0].name, "proxy");
-            assert_eq!(containers.init[0].finished_at(), None);
+            let init = &InitContainers::of(&pod).unwrap().statuses;
+            assert_eq!((&*init[0].name, init[0].finished_at()), ("proxy", None));
             assert_eq!(Sidecars::of(&pod).unwrap().names.0, ["proxy"]);
             assert_eq!(Completion::of(&pod).unwrap().index, CompletionIndex(Some(7)));
         }

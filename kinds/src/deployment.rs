@@ -1,7 +1,8 @@
 //! The cached fields of Deployments, in groups.
 
+use steersman_api::Time;
 use steersman_api::condition::ConditionStatus;
-use steersman_api::{ArcStr, Time};
+use steersman_informer::intern::Repeated;
 use steersman_informer::wire::{IntOrString, Opaque};
 use steersman_informer::{Interned, kind, projection};
 
@@ -90,7 +91,7 @@ projection! {
         /// Why the condition was last updated, in one word for programs.
         pub reason: Interned = 4 "reason",
         /// Why the condition was last updated, for people.
-        pub message: ArcStr = 5 "message",
+        pub message: Repeated = 5 "message",
     }
 }
 

@@ -1,8 +1,7 @@
 //! IP addresses, decoded to numbers.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-use steersman_informer::projection;
 use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{Field, FieldValue, WireError};
 
@@ -54,76 +53,6 @@ impl FieldValue for IpFamily {
 impl IpFamily {
     fn named(name: &str) -> Self {
         if name == "IPv6" { Self::V6 } else { Self::V4 }
-    }
-}
-
-/// The first address of each family in a list. A valid pod has at most one of each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IpPair {
-    /// The first IPv4 address.
-    pub v4: Option<Ipv4Addr>,
-    /// The first IPv6 address.
-    pub v6: Option<Ipv6Addr>,
-}
-
-impl IpPair {
-    /// The address of a family.
-    pub fn of(&self, family: IpFamily) -> Option<IpAddr> {
-        match family {
-            IpFamily::V4 => self.v4.map(IpAddr::from),
-            IpFamily::V6 => self.v6.map(IpAddr::from),
-        }
-    }
-
-    /// Whether there is no address.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    fn add(&mut self, text: &str) {
-        match parse_sloppy(text) {
-            Some(IpAddr::V4(address)) => _ = self.v4.get_or_insert(address),
-            Some(IpAddr::V6(address)) => _ = self.v6.get_or_insert(address),
-            None => {}
-        }
-    }
-}
-
-projection! {
-    /// A `PodIP` or a `HostIP`.
-    struct Entry {
-        pub ip: ArcStr = 1 "ip",
-    }
-}
-
-impl FieldValue for IpPair {
-    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
-        let mut message = field.message()?;
-        while let Some(field) = message.field()? {
-            if field.number == 1 {
-                self.add(field.text()?);
-            }
-        }
-        Ok(())
-    }
-    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut pair = Self::default();
-        Vec::<Entry>::from_json(deserializer)?.iter().for_each(|entry| pair.add(&entry.ip));
-        Ok(pair)
-    }
-}
-
-/// The family of an address; `None` if there is no address, or it is not valid. Discards the address itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FamilyOf(pub Option<IpFamily>);
-
-impl FieldValue for FamilyOf {
-    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
-        self.0 = parse_sloppy(field.text()?).map(IpFamily::of);
-        Ok(())
-    }
-    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        ArcStr::from_json(deserializer).map(|text| Self(parse_sloppy(&text).map(IpFamily::of)))
     }
 }
 

@@ -39,6 +39,7 @@ pub mod pem;
 pub mod persistent_volume;
 pub mod persistent_volume_claim;
 pub mod pod;
+pub mod pod_addresses;
 pub mod pod_certificate_request;
 pub mod pod_cidrs;
 pub mod pod_device_claims;

@@ -7,7 +7,7 @@ use super::condition::{DisruptionTarget, Picked, PodScheduled, Ready, ReasonOf};
 use super::containers::{CompletionIndex, ContainerStatus, ContainerSummary, SidecarNames};
 use super::deletion_cost::Cost;
 use super::index_failures::IndexFailures;
-use super::ip::{FamilyOf, IpPair};
+pub use super::pod_addresses::Addresses;
 use super::pod_device_claims::{DeviceClaimStatus, DeviceClaims};
 use super::pod_failure::PodFailure;
 use super::pod_group::Membership;
@@ -42,14 +42,6 @@ projection! {
         pub reason: Interned = 4 "reason",
     }
 
-    /// The pod's IP addresses.
-    pub struct Addresses {
-        /// The family of the pod's primary address, which is the first in the pod's list.
-        pub primary: FamilyOf = 6 "podIP",
-        /// The addresses, at most one of each family.
-        pub ips: IpPair = 12 "podIPs",
-    }
-
     /// Whether the pod can serve requests.
     pub struct Readiness {
         /// The condition `Ready`, which the pod's kubelet sets.
@@ -74,24 +66,32 @@ projection! {
         pub target: ReasonOf<DisruptionTarget> = 2 "conditions",
     }
 
-    /// The ports that the pod offers, and the pod's names in DNS.
-    pub struct Offer {
+    /// The pod's name in DNS.
+    pub struct DnsName {
         /// The pod's name within the domain of the service `subdomain`.
         pub hostname: ArcStr = 16 "hostname",
         /// The headless service in whose domain the pod's name is.
         pub subdomain: Interned = 17 "subdomain",
-        /// The named ports of the pod's containers.
-        pub ports: NamedPorts = 2 "containers",
-        /// The named ports of the pod's sidecars.
-        pub sidecar_ports: SidecarPorts = 20 "initContainers",
     }
 
-    /// The statuses of the pod's containers.
+    /// The ports that the pod offers. The pods of one template have the same.
+    pub struct Offer {
+        /// The named ports of the pod's containers.
+        pub ports: Shared<NamedPorts> = 2 "containers",
+        /// The named ports of the pod's sidecars.
+        pub sidecar_ports: Shared<SidecarPorts> = 20 "initContainers",
+    }
+
+    /// The statuses of the pod's containers, without init containers.
     pub struct Containers {
-        /// A summary of all containers but init containers.
+        /// A summary of them.
         pub regular: ContainerSummary = 8 "containerStatuses",
-        /// The statuses of init containers, sidecars included.
-        pub init: Vec<ContainerStatus> = 10 "initContainerStatuses",
+    }
+
+    /// The statuses of the pod's init containers.
+    pub struct InitContainers {
+        /// Their statuses, sidecars included.
+        pub statuses: Vec<ContainerStatus> = 10 "initContainerStatuses",
     }
 
     /// The pod's sidecars.
@@ -135,8 +135,10 @@ kind! {
         readiness: Readiness = 3 "status",
         disruption: Disruption = 3 "status",
         disruption_reason: DisruptionReason = 3 "status",
+        dns_name: DnsName = 2 "spec",
         offer: Offer = 2 "spec",
         containers: Containers = 3 "status",
+        init_containers: InitContainers = 3 "status",
         sidecars: Sidecars = 2 "spec",
         completion: Completion = 1 "metadata",
         deletion_cost: DeletionCost = 1 "metadata",

@@ -4,8 +4,13 @@ use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{Field, FieldValue, WireError};
 use steersman_informer::{Interned, projection};
 
+use super::shared::pooled;
+
+pooled!(NamedPorts, SidecarPorts);
+
 projection! {
     /// A named port of a container. Ports without a name are not cached: no service can refer to them.
+    #[derive(Eq, Hash)]
     pub struct NamedPort {
         /// The port's name, unique within the pod for each protocol.
         pub name: Interned = 1 "name",
@@ -23,7 +28,7 @@ projection! {
 }
 
 /// The named ports of a list of containers, in the order of the list.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NamedPorts(Box<[NamedPort]>);
 
 impl NamedPorts {
@@ -60,7 +65,7 @@ impl FieldValue for NamedPorts {
 
 /// The named ports of sidecars: init containers with the restart policy `Always`, which run beside the other
 /// containers.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SidecarPorts(NamedPorts);
 
 impl SidecarPorts {

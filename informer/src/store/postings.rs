@@ -4,9 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use crate::index::{IndexFn, IndexValue};
 use crate::wire::Object;
+
+/// The slots under one value. A label's value has few objects in most clusters, and up to four take no allocation of their own.
+type Slots = SmallVec<[u32; 4]>;
 
 /// The slots, by the values that an index function gives for their objects.
 ///
@@ -15,14 +19,14 @@ pub(super) struct Postings<K> {
     pub(super) name: &'static str,
     values: Arc<IndexFn<K>>,
     /// The slots under each value, in ascending order. No list is empty.
-    by_value: HashMap<IndexValue, Vec<u32>>,
+    by_value: HashMap<IndexValue, Slots>,
     /// The slots of objects that may belong under any value, in ascending order.
-    unplaced: Vec<u32>,
+    unplaced: Slots,
 }
 
 impl<K: Object> Postings<K> {
     pub(super) fn new(name: &'static str, values: Arc<IndexFn<K>>) -> Self {
-        Self { name, values, by_value: HashMap::new(), unplaced: Vec::new() }
+        Self { name, values, by_value: HashMap::new(), unplaced: Slots::new() }
     }
 
     pub(super) fn insert(&mut self, object: &Arc<K>, place: u32) {
@@ -70,7 +74,7 @@ impl<K: Object> Postings<K> {
 
     /// The slots under a value.
     pub(super) fn placed(&self, value: &IndexValue) -> &[u32] {
-        self.by_value.get(value).map_or(&[], Vec::as_slice)
+        self.by_value.get(value).map_or(&[], SmallVec::as_slice)
     }
 
     /// The slots that may belong under any value.
@@ -80,8 +84,9 @@ impl<K: Object> Postings<K> {
 
     /// The memory of the index in bytes, without the texts of its values.
     pub(super) fn bytes(&self) -> usize {
-        let lists = self.by_value.values().map(Vec::capacity).sum::<usize>() + self.unplaced.capacity();
-        self.by_value.allocation_size() + lists * size_of::<u32>()
+        let allocated = |slots: &Slots| if slots.spilled() { slots.capacity() * size_of::<u32>() } else { 0 };
+        let lists = self.by_value.values().map(allocated).sum::<usize>();
+        self.by_value.allocation_size() + lists + allocated(&self.unplaced)
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &IndexValue> {
@@ -89,16 +94,13 @@ impl<K: Object> Postings<K> {
     }
 }
 
-fn add(slots: &mut Vec<u32>, place: u32) {
+fn add(slots: &mut Slots, place: u32) {
     if let Err(at) = slots.binary_search(&place) {
-        if slots.len() < 4 {
-            slots.reserve_exact(1);
-        }
         slots.insert(at, place);
     }
 }
 
-fn take(slots: &mut Vec<u32>, place: u32) {
+fn take(slots: &mut Slots, place: u32) {
     if let Ok(at) = slots.binary_search(&place) {
         slots.remove(at);
     }

@@ -182,6 +182,11 @@ macro_rules! kind {
                 }
             }
 
+            const _: () = {
+                let groups: &[&str] = &[$( ::std::stringify!($field), )*];
+                assert!(groups.len() <= $crate::wire::packed::MOST as usize, "a kind has 32 groups at the most");
+            };
+
             impl $crate::wire::packed::Packs for $name {
                 type Group = HeldGroup;
             }

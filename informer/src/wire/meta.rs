@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use serde::de::Deserializer;
 use steersman_api::meta::LabelMap;
-use steersman_api::{ArcStr, GroupVersionResource, Meta, OwnerReference, ResourceVersion, Uid};
+use steersman_api::{
+    ArcStr, Deletion, GroupVersionResource, Meta, OwnerReference, ResourceVersion, Time, Uid,
+};
 
 use super::object::Representation;
 use super::value::map_entry;
@@ -11,7 +13,7 @@ use super::{
     DecodeError, Encoding, Field, FieldValue, Message, Object, Reader, WireError, ignore, merge_message,
     message_from_json, nullable,
 };
-use crate::intern::{Interned, Interner};
+use crate::intern::{Interned, Interner, Repeated};
 use crate::recent_lists::{share_labels, share_owners};
 
 crate::projection! {
@@ -32,27 +34,12 @@ crate::projection! {
     }
 }
 
-/// A string that is shared from its second occurrence on.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Repeated(ArcStr);
-
-impl FieldValue for Repeated {
-    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
-        self.0 = Interner::global().share_if_repeated(field.text()?);
-        Ok(())
-    }
-    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text: super::Key<'de> = serde::Deserialize::deserialize(deserializer)?;
-        Ok(Self(Interner::global().share_if_repeated(&text)))
-    }
-}
-
 impl From<WireOwner> for OwnerReference {
     fn from(wire: WireOwner) -> Self {
         Self {
             api_version: wire.api_version.as_arc().clone(),
             kind: wire.kind.as_arc().clone(),
-            name: wire.name.0,
+            name: wire.name.as_arc().clone(),
             uid: wire.uid,
             controller: wire.controller,
             block_owner_deletion: wire.block_owner_deletion,
@@ -60,22 +47,27 @@ impl From<WireOwner> for OwnerReference {
     }
 }
 
-/// Metadata while it is being decoded. Lists grow in vectors, and are packed into [`Meta`] once, at the end.
+/// Metadata while it is being decoded. Lists grow in vectors, and are packed into [`Meta`] once, at the end, as the deletion is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WireMeta {
-    /// The metadata without the lists.
+    /// The metadata without the lists and the deletion.
     meta: Meta,
     labels: Vec<(ArcStr, ArcStr)>,
     owners: Vec<OwnerReference>,
     finalizers: Vec<ArcStr>,
+    deleted: Option<Time>,
+    deletion_grace: Option<i64>,
 }
 
 impl From<WireMeta> for Meta {
+    /// A grace period without a deletion timestamp means nothing.
     fn from(wire: WireMeta) -> Self {
+        let deletion = |at| Box::new(Deletion { at, grace: wire.deletion_grace });
         Self {
             labels: share_labels(wire.labels),
             owners: share_owners(wire.owners),
             finalizers: wire.finalizers.into(),
+            deletion: wire.deleted.map(deletion),
             ..wire.meta
         }
     }
@@ -97,8 +89,8 @@ impl Message for WireMeta {
             6 => meta.resource_version = version(field.text()?),
             7 => meta.generation = field.int64()?,
             8 => meta.created.merge(field)?,
-            9 => meta.deleted.merge(field)?,
-            10 => meta.deletion_grace = Some(field.int64()?),
+            9 => self.deleted.merge(field)?,
+            10 => self.deletion_grace = Some(field.int64()?),
             11 => self.labels.push(map_entry(field)?),
             13 => {
                 let mut owner = WireOwner::default();
@@ -124,8 +116,8 @@ impl Message for WireMeta {
             "resourceVersion" => meta.resource_version = version(&nullable::<ArcStr, _>(value)?),
             "generation" => meta.generation = nullable(value)?,
             "creationTimestamp" => meta.created = nullable(value)?,
-            "deletionTimestamp" => meta.deleted = nullable(value)?,
-            "deletionGracePeriodSeconds" => meta.deletion_grace = nullable(value)?,
+            "deletionTimestamp" => self.deleted = nullable(value)?,
+            "deletionGracePeriodSeconds" => self.deletion_grace = nullable(value)?,
             "labels" => {
                 let labels: LabelMap = nullable(value)?;
                 self.labels = labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();

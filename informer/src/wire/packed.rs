@@ -1,6 +1,6 @@
 //! Stores the groups of a cached object. Groups that the cache does not keep, or that have their default values, take no memory.
 //!
-//! A pod has 26 groups: one for each set of fields that some controller reads. A cache keeps a few of them, and most pods have
+//! A pod has 28 groups: one for each set of fields that some controller reads. A cache keeps a few of them, and most pods have
 //! default values in some of those. An object stores a list of the other groups. Each takes 24 bytes in the list, and its own
 //! size besides if that exceeds [`INLINE`].
 
@@ -27,10 +27,10 @@ pub trait HeldGroup: Clone + fmt::Debug + Send + Sync {
 /// The groups of one object.
 #[derive(Clone, Debug)]
 pub struct Packed<G> {
-    /// The groups that the cache keeps.
-    kept: GroupSet,
+    /// The groups that the cache keeps: the lower half of a [`GroupSet`], since caches have one for each object.
+    kept: u32,
     /// Those of them that differ from their defaults.
-    held: GroupSet,
+    held: u32,
     /// The held groups, in the order of their bits.
     groups: Box<[G]>,
 }
@@ -42,17 +42,18 @@ impl<G: HeldGroup> Packed<G> {
     /// If `groups` does not have one entry for each bit of `held`.
     pub fn new(kept: GroupSet, held: GroupSet, groups: Box<[G]>) -> Self {
         assert_eq!(held.count_ones() as usize, groups.len(), "each held group must have one bit");
-        Self { kept, held, groups }
+        Self { kept: lower(kept), held: lower(held), groups }
     }
 
     /// Whether the cache keeps the group with this bit.
     pub fn keeps(&self, bit: GroupSet) -> bool {
-        self.kept & bit != 0
+        self.kept & lower(bit) != 0
     }
 
     /// The group with this bit. `None` if the cache does not keep it, or if it has its default value.
     pub fn get(&self, bit: GroupSet) -> Option<&G> {
-        let before = (self.held & (bit - 1)).count_ones() as usize;
+        let bit = lower(bit);
+        let before = (self.held & bit.wrapping_sub(1)).count_ones() as usize;
         (self.held & bit != 0).then(|| &self.groups[before])
     }
 
@@ -61,6 +62,16 @@ impl<G: HeldGroup> Packed<G> {
         size_of_val::<[G]>(&self.groups) + self.groups.iter().map(G::heap_bytes).sum::<usize>()
     }
 }
+
+/// The bits of a set of groups that a kind can have. [`MOST`] says why there are no others.
+fn lower(groups: GroupSet) -> u32 {
+    #[expect(clippy::cast_possible_truncation, reason = "kinds have groups in the lower half only")]
+    let lower = groups as u32;
+    lower
+}
+
+/// The maximum number of groups of a kind. [`kind!`](crate::kind) refuses to declare more.
+pub const MOST: u32 = u32::BITS;
 
 /// Returns the group's bit if an object must store the group, else 0. `group` is `None` if the cache does not keep it.
 pub fn held<G: Group>(group: &Option<G>) -> GroupSet {

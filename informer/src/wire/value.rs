@@ -10,7 +10,7 @@ use steersman_api::{ArcStr, Quantity, Time, Uid};
 use super::message::{Message, NotAMessage};
 use super::size::{pair_bytes, text_bytes};
 use super::{Field, Key, Nullable, WireError};
-use crate::intern::{Interned, Interner};
+use crate::intern::{Interned, Interner, Repeated};
 
 /// A value that can be decoded from both encodings.
 ///
@@ -85,10 +85,15 @@ macro_rules! text {
 text! {
     ArcStr => ArcStr::from, text_bytes;
     Interned => Interned::from, interned_bytes;
+    Repeated => Repeated::from, repeated_bytes;
     Uid => Uid::from, uid_bytes;
 }
 
 fn interned_bytes(text: &Interned) -> usize {
+    text_bytes(text.as_arc())
+}
+
+fn repeated_bytes(text: &Repeated) -> usize {
     text_bytes(text.as_arc())
 }
 

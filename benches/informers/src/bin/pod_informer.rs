@@ -13,14 +13,15 @@ use steersman_informer::index::{BY_NAMESPACE, by_namespace};
 use steersman_informer::{SharedInformerFactory, keep};
 use steersman_informers::report;
 use steersman_kinds::pod::{
-    Addresses, Completion, Containers, Disruption, Offer, Phase, Placement, Pod, Readiness, Sidecars,
+    Addresses, Completion, Containers, Disruption, DnsName, InitContainers, Offer, Phase, Placement, Pod,
+    Readiness, Sidecars,
 };
 use tokio::time::Instant;
 
 keep! {
     /// Every group of fields that the job, endpoints and podgc controllers read.
-    struct SteeredPod: Pod => Placement, Phase, Addresses, Readiness, Disruption, Offer, Containers,
-        Sidecars, Completion
+    struct SteeredPod: Pod => Placement, Phase, Addresses, Readiness, Disruption, DnsName, Offer, Containers,
+        InitContainers, Sidecars, Completion
 }
 
 #[tokio::main]

@@ -1,5 +1,6 @@
 //! What an object is to an owner.
 
+use steersman_api::Deletion;
 use steersman_api::OwnerReference;
 use steersman_kinds::replica_set::ReplicaSet;
 
@@ -15,7 +16,7 @@ fn meta(name: &str, labels: &[(&str, &str)]) -> Meta {
 }
 
 fn deleting(meta: Meta) -> Meta {
-    Meta { deleted: Some(steersman_api::Time::from_seconds(0)), ..meta }
+    Meta { deletion: Deletion::at(steersman_api::Time::from_seconds(0)), ..meta }
 }
 
 fn owned(meta: Meta, owner: OwnerReference) -> Meta {

@@ -46,7 +46,7 @@ use steersman_controller::registry::{BoxError, Construction, Descriptor};
 use steersman_controller::runner::{GiveUp, QueueLoop};
 use steersman_kinds::job::{Job, JobSpec, JobStatus, JobTemplate};
 use steersman_kinds::pod::{
-    Completion, Containers, EarlierFailures, Phase, Placement, Pod, Readiness, Sidecars,
+    Completion, Containers, EarlierFailures, InitContainers, Phase, Placement, Pod, Readiness, Sidecars,
 };
 use steersman_kinds::pod_failure::PodFailure;
 
@@ -113,7 +113,7 @@ keep! {
 keep! {
     /// What the job controller reads of a pod.
     pub struct TrackedPod: Pod =>
-        Placement, Phase, Readiness, Containers, Sidecars, Completion, EarlierFailures, PodFailure
+        Placement, Phase, Readiness, Containers, InitContainers, Sidecars, Completion, EarlierFailures, PodFailure
 }
 
 /// The controller's name: of its client, and of the source of its events.

@@ -13,8 +13,8 @@ use steersman_controller::children::Claim;
 use steersman_controller::pod_control::PodRef;
 use steersman_kinds::index_failures::IndexFailures;
 use steersman_kinds::pod::{
-    Completion, Containers, EarlierFailures, Phase as PhaseGroup, Placement, Pod as CachedPod, Readiness,
-    Sidecars,
+    Completion, Containers, EarlierFailures, InitContainers, Phase as PhaseGroup, Placement,
+    Pod as CachedPod, Readiness, Sidecars,
 };
 use steersman_kinds::pod_failure::PodFailure;
 
@@ -92,11 +92,12 @@ impl Pod {
             G::of(pod).expect("the groups that the job controller reads must be kept")
         }
         let meta = pod.meta();
-        let containers: &Containers = group(pod);
+        let containers = &group::<Containers>(pod).regular;
+        let init = &group::<InitContainers>(pod).statuses;
         let sidecars = &group::<Sidecars>(pod).names.0;
         let ready = &group::<Readiness>(pod).ready;
-        let of_sidecars = containers.init.iter().filter(|status| sidecars.contains(&status.name));
-        let all = containers.init.iter().map(|status| status.restart_count);
+        let of_sidecars = init.iter().filter(|status| sidecars.contains(&status.name));
+        let all = init.iter().map(|status| status.restart_count);
         Self {
             name: meta.key.name.clone(),
             uid: meta.uid.clone(),
@@ -113,10 +114,10 @@ impl Pod {
             ready: ready.is_true().then_some(ready.last_transition_time),
             scheduled: !group::<Placement>(pod).node.is_empty(),
             max_restarts: (
-                containers.regular.max_restarts,
+                containers.max_restarts,
                 of_sidecars.map(|status| status.restart_count).max().unwrap_or(0),
             ),
-            restarts: all.fold(containers.regular.restarts, i32::saturating_add),
+            restarts: all.fold(containers.restarts, i32::saturating_add),
             created: meta.created,
             finished_at: finished_at(pod),
             index: group::<Completion>(pod).index.0,
@@ -192,9 +193,9 @@ pub(super) fn matters(old: &View<TrackedPod>, new: &View<TrackedPod>) -> bool {
 fn finished_at(pod: &CachedPod) -> Time {
     let meta = pod.meta();
     let containers = || {
-        let (containers, sidecars) = (Containers::of(pod)?, Sidecars::of(pod)?);
-        let mut last = containers.regular.finished_at();
-        for sidecar in containers.init.iter().filter(|status| sidecars.names.0.contains(&status.name)) {
+        let (init, sidecars) = (InitContainers::of(pod)?, Sidecars::of(pod)?);
+        let mut last = Containers::of(pod)?.regular.finished_at();
+        for sidecar in init.statuses.iter().filter(|status| sidecars.names.0.contains(&status.name)) {
             last = last.max(Some(sidecar.finished_at()?));
         }
         last
@@ -204,8 +205,8 @@ fn finished_at(pod: &CachedPod) -> Time {
         ready.last_transition_time.filter(|_| ready.status == Some(ConditionStatus::False))
     };
     let deleted = || {
-        let grace = meta.deletion_grace.unwrap_or(0);
-        Some(Time::from_seconds(meta.deleted?.seconds().saturating_sub(grace)))
+        let grace = meta.deletion_grace().unwrap_or(0);
+        Some(Time::from_seconds(meta.deleted()?.seconds().saturating_sub(grace)))
     };
     containers().or_else(unready).or_else(deleted).or(meta.created).unwrap_or(Time::from_seconds(0))
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use steersman_api::condition::ConditionStatus;
-use steersman_api::{Meta, Time};
+use steersman_api::{Deletion, Meta, Time};
 use steersman_controller::plan::Plan;
 use steersman_kinds::job::{JobCondition, JobStatus, JobTtl};
 
@@ -52,7 +52,7 @@ fn a_finished_job_that_does_not_say_since_when_is_an_error() {
 
 #[test]
 fn a_job_that_is_being_deleted_does_not_expire() {
-    let meta = Meta { deleted: Some(ago(5)), ..Meta::default() };
+    let meta = Meta { deletion: Deletion::at(ago(5)), ..Meta::default() };
     let finished = job("Complete", Some(ago(100)), Some(0)).unwrap();
     assert!(finished.expires.is_some());
     let ttl = JobTtl { ttl_seconds_after_finished: Some(0) };

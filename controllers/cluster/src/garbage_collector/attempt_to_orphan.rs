@@ -286,7 +286,7 @@ impl Controller for AttemptToOrphan {
 
 #[cfg(test)]
 mod tests {
-    use steersman_api::{SharedList, Uid};
+    use steersman_api::{Deletion, SharedList, Uid};
 
     use super::super::testing::{conflict, meta};
     use super::*;
@@ -297,7 +297,7 @@ mod tests {
 
     fn orphaning(dependents: &[&str], completeness: Completeness) -> Orphaning {
         let owner = Meta {
-            deleted: Some(Time::from_seconds(1)),
+            deletion: Deletion::at(Time::from_seconds(1)),
             finalizers: [ORPHAN.into()].into(),
             ..Meta::default()
         };
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn an_owner_that_stays_keeps_its_dependents() {
         let mut stays = orphaning(&["a"], Completeness::Complete);
-        stays.owner.deleted = None;
+        stays.owner.deletion = None;
         assert_eq!(plan(&stays), Plan::done());
     }
 }

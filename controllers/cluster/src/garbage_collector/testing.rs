@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use steersman_api::{
-    GroupVersionKind, GroupVersionResource, Meta, ObjectKey, OwnerReference, ResourceVersion, Status, Time,
-    Uid,
+    Deletion, GroupVersionKind, GroupVersionResource, Meta, ObjectKey, OwnerReference, ResourceVersion,
+    Status, Time, Uid,
 };
 use steersman_client::discovery::{Resource, Scope};
 use steersman_controller::context::ControllerContext;
@@ -70,7 +70,7 @@ impl Change for Meta {
         self
     }
     fn deleted(self, finalizers: &[&str]) -> Self {
-        Self { deleted: Some(Time::from_seconds(1)), ..self.held_by(finalizers) }
+        Self { deletion: Deletion::at(Time::from_seconds(1)), ..self.held_by(finalizers) }
     }
     fn held_by(self, finalizers: &[&str]) -> Self {
         Self { finalizers: finalizers.iter().map(|one| (*one).into()).collect(), ..self }

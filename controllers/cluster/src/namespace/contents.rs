@@ -188,7 +188,7 @@ impl Leftover {
                 self.finalizers.insert(finalizer.clone(), 1);
             }
         }
-        self.grace = self.grace.max(object.deletion_grace.unwrap_or_default());
+        self.grace = self.grace.max(object.deletion_grace().unwrap_or_default());
         let at = match &*object.finalizers {
             [] => self.first.len(),
             _ => self.first.iter().take_while(|other| !other.finalizers.is_empty()).count(),

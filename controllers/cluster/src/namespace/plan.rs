@@ -47,7 +47,7 @@ pub(super) fn plan(deletion: &Deletion, now: Time) -> Plan<Step> {
         Sight::Gone => return Plan::done(),
         Sight::Found(namespace) => namespace,
     };
-    let Some(deleted) = namespace.meta.deleted else { return Plan::done() };
+    let Some(deleted) = namespace.meta.deleted() else { return Plan::done() };
     if namespace.status.phase != TERMINATING {
         let phase = TERMINATING.into();
         return Plan::step(Step::WritePhase(Status { phase, ..namespace.status.clone() }));

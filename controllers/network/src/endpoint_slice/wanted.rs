@@ -62,7 +62,7 @@ impl Groups {
         let mut places: HashMap<Vec<Port>, usize> = HashMap::new();
         for pod in pods {
             let addresses = pod.get::<Addresses>();
-            let has_address = addresses.primary.0.is_some() || !addresses.ips.is_empty();
+            let has_address = addresses.primary().is_some() || !addresses.is_empty();
             if pod.get::<Phase>().is_terminal() || !has_address {
                 continue;
             }
@@ -111,7 +111,7 @@ fn endpoint(
     address_type: AddressType,
 ) -> Option<Endpoint> {
     let family = if address_type == AddressType::Ipv6 { IpFamily::V6 } else { IpFamily::V4 };
-    let address = pod.get::<Addresses>().ips.of(family)?;
+    let address = pod.get::<Addresses>().address(family)?;
     let serving = pod.get::<Readiness>().ready.is_true();
     let terminating = pod.meta().is_deleting();
     let ready = service.get::<Routing>().publish_not_ready_addresses || (serving && !terminating);

@@ -50,9 +50,9 @@ fn address(routing: &Routing, addresses: &Addresses) -> Option<IpAddr> {
         None if routing.has_cluster_ip() => {
             parse_sloppy(&routing.cluster_ip).map(IpFamily::of).unwrap_or_default()
         }
-        None => addresses.primary.0.unwrap_or_default(),
+        None => addresses.primary().unwrap_or_default(),
     };
-    addresses.ips.of(family)
+    addresses.address(family)
 }
 
 /// The pod's port for a port of the service.

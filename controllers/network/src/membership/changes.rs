@@ -8,8 +8,7 @@ use steersman_informer::View;
 use steersman_informer::shared_informer::Change;
 
 use super::ServedPod;
-use steersman_kinds::ip::{FamilyOf, IpPair};
-use steersman_kinds::pod::{Addresses, Offer, Phase, Placement, Readiness};
+use steersman_kinds::pod::{Addresses, DnsName, Phase, Placement, Readiness};
 
 /// The fields of a pod that its endpoint depends on. `None` if no service lists the pod: it has ended or has no
 /// address.
@@ -20,8 +19,7 @@ struct Standing<'a> {
     uid: &'a Uid,
     ready: bool,
     terminating: bool,
-    primary: FamilyOf,
-    ips: IpPair,
+    addresses: &'a Addresses,
     node: &'a str,
     hostname: &'a str,
     subdomain: &'a str,
@@ -29,19 +27,18 @@ struct Standing<'a> {
 
 impl<'a> Standing<'a> {
     fn of(pod: &'a View<ServedPod>) -> Option<Self> {
-        let (addresses, offer) = (pod.get::<Addresses>(), pod.get::<Offer>());
-        if pod.get::<Phase>().is_terminal() || addresses.ips.is_empty() {
+        let (addresses, name) = (pod.get::<Addresses>(), pod.get::<DnsName>());
+        if pod.get::<Phase>().is_terminal() || addresses.is_empty() {
             return None;
         }
         Some(Self {
             uid: &pod.meta().uid,
             ready: pod.get::<Readiness>().ready.is_true(),
             terminating: pod.meta().is_deleting(),
-            primary: addresses.primary,
-            ips: addresses.ips,
+            addresses,
             node: &pod.get::<Placement>().node,
-            hostname: &offer.hostname,
-            subdomain: &offer.subdomain,
+            hostname: &name.hostname,
+            subdomain: &name.subdomain,
         })
     }
 }

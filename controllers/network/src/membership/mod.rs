@@ -12,7 +12,7 @@ use steersman_controller::selecting::{Selecting, Selectors};
 use steersman_informer::index::{BY_LABEL, Index, IndexValue, by_label};
 use steersman_informer::shared_informer::{Change, Informer};
 use steersman_informer::{Lister, Unreadable, View, keep};
-use steersman_kinds::pod::{Addresses, Offer, Phase, Placement, Pod, Readiness};
+use steersman_kinds::pod::{Addresses, DnsName, Offer, Phase, Placement, Pod, Readiness};
 use steersman_kinds::service::{Hinting, Routing, Service};
 
 use self::changes::services_to_sync;
@@ -21,7 +21,7 @@ pub use self::trigger_time::{LAST_CHANGE_TRIGGER_TIME, Triggers};
 
 keep! {
     /// The fields of a pod that endpoints depend on.
-    pub struct ServedPod: Pod => Placement, Phase, Readiness, Addresses, Offer
+    pub struct ServedPod: Pod => Placement, Phase, Readiness, Addresses, DnsName, Offer
 }
 keep! {
     /// The fields of a service that its endpoints depend on.

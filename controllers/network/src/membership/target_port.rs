@@ -3,7 +3,7 @@
 use steersman_api::ArcStr;
 use steersman_informer::View;
 use steersman_informer::wire::IntOrString;
-use steersman_kinds::pod::Offer;
+use steersman_kinds::pod::{DnsName, Offer};
 use steersman_kinds::ports::NamedPort;
 use steersman_kinds::service::ServicePort;
 
@@ -23,9 +23,9 @@ pub(crate) fn target_port(port: &ServicePort, offer: &Offer) -> Option<i32> {
 
 /// The pod's hostname, if the pod names this service as its subdomain; else empty.
 pub(crate) fn hostname(service: &View<RoutedService>, pod: &View<ServedPod>) -> ArcStr {
-    let (offer, meta) = (pod.get::<Offer>(), service.meta());
-    if offer.subdomain == meta.key.name.as_str() && pod.meta().key.namespace == meta.key.namespace {
-        offer.hostname.clone()
+    let (name, meta) = (pod.get::<DnsName>(), service.meta());
+    if name.subdomain == meta.key.name.as_str() && pod.meta().key.namespace == meta.key.namespace {
+        name.hostname.clone()
     } else {
         ArcStr::new()
     }

@@ -65,7 +65,7 @@ impl Observed {
     pub(super) fn of(cidr: &ServiceCIDR, ranges: &[IpNet], conditions: &[MetaCondition]) -> Self {
         let meta = cidr.meta();
         Self {
-            deleted: meta.deleted,
+            deleted: meta.deleted(),
             has_finalizer: meta.has_finalizer(FINALIZER),
             ready: conditions.iter().find(|condition| condition.kind == READY).map(Condition::of),
             ranges: ranges.to_vec(),

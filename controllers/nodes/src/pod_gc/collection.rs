@@ -52,7 +52,7 @@ impl Collection {
     pub(super) fn of(pod: &View<CollectedPod>, reason: Reason, now: Time) -> Option<Self> {
         let meta = pod.meta();
         let has_ended = pod.get::<Phase>().is_terminal();
-        if has_ended && meta.is_deleting() && meta.deletion_grace == Some(0) {
+        if has_ended && meta.is_deleting() && meta.deletion_grace() == Some(0) {
             return None;
         }
         let failure = (!has_ended).then(|| failure(pod, reason, now));

@@ -1,5 +1,5 @@
 use serde_json::json;
-use steersman_api::{Meta, OwnerReference, Time};
+use steersman_api::{Deletion, Meta, OwnerReference, Time};
 use steersman_controller::controller::{StepResult, SyncError};
 use steersman_controller::plan::Plan;
 
@@ -33,7 +33,7 @@ fn missing_claims_are_created_in_order_up_to_one_that_is_anothers() {
     ] {
         assert_eq!(plan(&observed(states)), expected, "{states:?}");
     }
-    let deleting = Meta { deleted: Some(Time::from_seconds(1)), ..pod() };
+    let deleting = Meta { deletion: Deletion::at(Time::from_seconds(1)), ..pod() };
     assert_eq!(plan(&Observed { pod: deleting, ..observed(&[Missing]) }), Plan::done());
 }
 

@@ -133,7 +133,7 @@ impl<'a> Candidate<'a> {
         if self.placement.node.is_empty() {
             return false;
         }
-        let is_finished = self.meta.is_deleting() && self.meta.deletion_grace == Some(0);
+        let is_finished = self.meta.is_deleting() && self.meta.deletion_grace() == Some(0);
         let is_made_for_it = !is_finished && claim.is_controlled_by(&self.meta.uid);
         let mut volumes = self.volumes.volumes.0.iter().filter(|volume| match volume {
             VolumeUse::Ephemeral(_) => is_made_for_it,

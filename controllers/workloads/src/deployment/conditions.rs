@@ -62,7 +62,7 @@ impl Condition {
             last_update_time: condition.last_update_time,
             last_transition_time: condition.last_transition_time,
             reason: condition.reason.as_arc().clone(),
-            message: condition.message.clone(),
+            message: condition.message.as_arc().clone(),
         }
     }
 

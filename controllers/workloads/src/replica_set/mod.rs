@@ -23,7 +23,9 @@ use steersman_controller::options::Workers;
 use steersman_controller::rbac::Rule;
 use steersman_controller::registry::Descriptor;
 use steersman_informer::keep;
-use steersman_kinds::pod::{Containers, DeletionCost, Phase, Placement, Pod, Readiness, Sidecars};
+use steersman_kinds::pod::{
+    Containers, DeletionCost, InitContainers, Phase, Placement, Pod, Readiness, Sidecars,
+};
 
 use controller::construct;
 pub use kinds::{SyncedReplicaSet, SyncedReplicationController};
@@ -89,5 +91,5 @@ options! {
 
 keep! {
     /// What the controllers read of a pod.
-    pub struct ReplicaPod: Pod => Placement, Phase, Readiness, Containers, Sidecars, DeletionCost
+    pub struct ReplicaPod: Pod => Placement, Phase, Readiness, Containers, InitContainers, Sidecars, DeletionCost
 }

@@ -7,7 +7,8 @@ use steersman_api::{ArcStr, ObjectKey, Time, Uid};
 use steersman_controller::children::Claim;
 use steersman_informer::wire::{Group, Object};
 use steersman_kinds::pod::{
-    Containers, DeletionCost, Phase as PhaseGroup, Placement, Pod as CachedPod, Readiness, Sidecars,
+    Containers, DeletionCost, InitContainers, Phase as PhaseGroup, Placement, Pod as CachedPod, Readiness,
+    Sidecars,
 };
 
 /// A pod that an owner has, or could adopt.
@@ -58,8 +59,8 @@ impl Pod {
         }
         let meta = pod.meta();
         let ready = &group::<Readiness>(pod).ready;
-        let (containers, sidecars) = (group::<Containers>(pod), &group::<Sidecars>(pod).names.0);
-        let of_sidecars = containers.init.iter().filter(|status| sidecars.contains(&status.name));
+        let (init, sidecars) = (&group::<InitContainers>(pod).statuses, &group::<Sidecars>(pod).names.0);
+        let of_sidecars = init.iter().filter(|status| sidecars.contains(&status.name));
         Self {
             key: meta.key.clone(),
             uid: meta.uid.clone(),
@@ -76,7 +77,7 @@ impl Pod {
             node: group::<Placement>(pod).node.as_arc().clone(),
             deletion_cost: group::<DeletionCost>(pod).cost.0,
             max_restarts: (
-                containers.regular.max_restarts,
+                group::<Containers>(pod).regular.max_restarts,
                 of_sidecars.map(|status| status.restart_count).max().unwrap_or(0),
             ),
             created: meta.created,

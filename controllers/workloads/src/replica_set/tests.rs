@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use steersman_api::{ArcStr, Meta, ObjectKey, Time, Uid};
+use steersman_api::{ArcStr, Deletion, Meta, ObjectKey, Time, Uid};
 use steersman_controller::children::{Claim, Grounds};
 use steersman_controller::controller::{StepResult, SyncError};
 use steersman_controller::plan::{Pace, Plan};
@@ -85,7 +85,7 @@ fn pods_that_end_or_have_ended_are_replaced() {
 #[test]
 fn an_owner_that_is_being_deleted_manages_no_pods() {
     let mut observed = owner(3, Vec::new());
-    observed.owner.meta.deleted = Some(now());
+    observed.owner.meta.deletion = Deletion::at(now());
     assert!(matches!(steps(&observed)[..], [Step::WriteStatus(_)]));
 }
 

@@ -1,6 +1,7 @@
 //! When jobs are created, and what keeps them from it.
 
 use jiff::SignedDuration;
+use steersman_api::Deletion;
 
 use super::*;
 use crate::cron_job::plan::Announcement;
@@ -90,7 +91,7 @@ fn a_suspended_cron_job_starts_nothing_and_still_follows_its_jobs() {
 #[test]
 fn a_cron_job_that_is_being_deleted_only_follows_its_jobs() {
     let mut deleting = hourly().active(ended("a", End::Failed, "2026-05-19T09:00:00Z"));
-    deleting.meta.deleted = Some(at("2026-05-19T09:30:00Z"));
+    deleting.meta.deletion = Deletion::at(at("2026-05-19T09:30:00Z"));
     let (steps, wait) = sync(deleting, "2026-05-19T12:00:00Z");
     assert_eq!(steps, ["event: Saw completed job: a, condition: Failed", "active []"]);
     assert_eq!(wait, None);

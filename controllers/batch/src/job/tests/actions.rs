@@ -22,7 +22,7 @@ fn a_sync_counts_as_its_first_decision_about_the_number_of_pods() {
         .wanting(|wanted| wanted.per_index = Some(limits))
         .status(|status| status.failed_indexes = Some("0".into()))
         .with([pod("a").index(1)]);
-    dying.job.meta.deleted = Some(now());
+    dying.job.meta.deletion = steersman_api::Deletion::at(now());
     for (name, observed, expected) in [
         ("creates a pod", job(), Action::PodsCreated),
         ("waits to create a pod", Observed { backoff: waiting, ..job() }, Action::PodsCreated),

@@ -137,6 +137,6 @@ fn nothing_is_done_on_unsure_grounds_before_the_job_is_read_anew() {
 #[test]
 fn a_job_that_is_being_deleted_makes_no_pods_and_lets_go_of_those_it_has() {
     let mut observed = job().parallel(3).with([pod("a"), pod("b").succeeded()]).settled();
-    observed.job.meta.deleted = Some(now());
+    observed.job.meta.deletion = steersman_api::Deletion::at(now());
     assert_eq!(told(observed), ["write succeeded:[b]", "release a b", "again after 1s"]);
 }

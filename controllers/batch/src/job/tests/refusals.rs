@@ -79,7 +79,7 @@ fn a_spec_is_read_with_the_api_servers_defaults() {
 #[test]
 fn a_refused_job_that_is_being_deleted_lets_its_pods_go_uncounted() {
     let mut refused = Observed { refusal: Some(Refusal::UnknownCompletionMode), ..job() };
-    refused.job.meta.deleted = Some(now());
+    refused.job.meta.deletion = steersman_api::Deletion::at(now());
     let pods = || [pod("a").succeeded(), pod("b").deleting(), pod("c"), pod("d").untracked()];
     assert_eq!(told(refused.clone().with(pods())), ["release a b c"]);
     assert_eq!(told(refused.clone()), [""; 0]);

@@ -2,7 +2,7 @@
 
 use super::super::contents::{Undiscovered, Verbs};
 use super::super::plan::KUBERNETES;
-use super::world::{Ended, World, object, pod};
+use super::world::{Ended, World, ends_after, object, pod};
 
 fn sync(world: &mut World) -> (String, Ended) {
     let (steps, ended) = world.sync();
@@ -36,7 +36,7 @@ fn the_phase_is_written_first_if_the_api_server_has_not_set_it() {
 #[test]
 fn a_namespace_that_nothing_is_to_be_done_for_is_left_alone() {
     let mut active = World::with([("pods", vec![])]);
-    active.namespace.meta.deleted = None;
+    active.namespace.meta.deletion = None;
     assert_eq!(sync(&mut active), ("read".to_owned(), Ended::Done));
     let mut finalized = World::with([("pods", vec![])]);
     finalized.namespace.finalizers.clear();
@@ -64,7 +64,7 @@ fn nothing_else_is_deleted_while_pods_are_left() {
             "a grace period that is over, and a finalizer",
             {
                 let held = object("a", &["example.com/hold"]);
-                vec![steersman_api::Meta { deletion_grace: Some(30), ..held }]
+                vec![steersman_api::Meta { deletion: ends_after(30), ..held }]
             },
             30,
             Ended::Again(8),

@@ -62,7 +62,12 @@ pub(super) fn object(name: &str, finalizers: &[&str]) -> Meta {
 
 /// A pod that takes so many seconds to end.
 pub(super) fn pod(name: &str, grace: i64) -> Meta {
-    Meta { deletion_grace: Some(grace), ..object(name, &[]) }
+    Meta { deletion: ends_after(grace), ..object(name, &[]) }
+}
+
+/// A deletion with a grace period of so many seconds.
+pub(super) fn ends_after(grace: i64) -> Option<Box<steersman_api::Deletion>> {
+    Some(Box::new(steersman_api::Deletion { at: Time::from_seconds(DELETED + grace), grace: Some(grace) }))
 }
 
 impl World {
@@ -75,7 +80,7 @@ impl World {
             meta: Meta {
                 key: ObjectKey::cluster("team"),
                 uid: "1".into(),
-                deleted: Some(Time::from_seconds(DELETED)),
+                deletion: steersman_api::Deletion::at(Time::from_seconds(DELETED)),
                 ..Meta::default()
             },
             finalizers: vec![KUBERNETES.into()],
@@ -176,7 +181,7 @@ impl Objects {
             }
             _ => {
                 self.objects
-                    .retain(|object| !object.finalizers.is_empty() || object.deletion_grace.is_some());
+                    .retain(|object| !object.finalizers.is_empty() || object.deletion_grace().is_some());
                 Called::Deleted
             }
         }

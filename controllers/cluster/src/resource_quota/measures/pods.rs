@@ -32,7 +32,7 @@ impl Part {
 /// The time after which quotas no longer count a pod that is still there although it was deleted. That is its grace period
 /// after its deletion timestamp, which lies the grace period after the deletion already.
 pub(crate) fn overdue_at(meta: &Meta) -> Option<Time> {
-    let (deleted, grace) = (meta.deleted?, meta.deletion_grace?);
+    let (deleted, grace) = (meta.deleted()?, meta.deletion_grace()?);
     Some(Time::from_seconds(deleted.seconds().saturating_add(grace)))
 }
 

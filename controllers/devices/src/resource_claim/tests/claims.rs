@@ -1,6 +1,6 @@
 //! What to do for a claim.
 
-use steersman_api::{Meta, ObjectKey, SharedList, Time};
+use steersman_api::{Deletion, Meta, ObjectKey, SharedList, Time};
 use steersman_controller::plan::{Batch, OnFailure, Pace, Plan};
 use steersman_kinds::device_allocation::Consumer;
 
@@ -29,7 +29,7 @@ fn observed(consumers: &[ConsumerState]) -> ClaimObserved {
 }
 
 fn deleting(mut observed: ClaimObserved) -> ClaimObserved {
-    observed.claim.meta.deleted = Some(Time::from_seconds(1));
+    observed.claim.meta.deletion = Deletion::at(Time::from_seconds(1));
     observed
 }
 

@@ -1,4 +1,4 @@
-use steersman_api::{Meta, Time};
+use steersman_api::{Deletion, Meta, Time};
 use steersman_controller::controller::{StepResult, SyncError};
 use steersman_controller::plan::Plan;
 
@@ -28,7 +28,7 @@ fn a_node_gets_ranges_once_and_keeps_them() {
         assert_eq!(plan(&node), expected, "a node {what}");
     }
     let deleting = |node: Observed| {
-        let meta = Meta { deleted: Some(Time::from_seconds(1)), ..Meta::default() };
+        let meta = Meta { deletion: Deletion::at(Time::from_seconds(1)), ..Meta::default() };
         Observed { meta, ..node }
     };
     assert_eq!(plan(&deleting(node(&[], None))), done);

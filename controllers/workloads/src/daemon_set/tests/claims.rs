@@ -1,4 +1,5 @@
 use super::*;
+use steersman_api::Deletion;
 
 #[test]
 fn a_set_adopts_only_after_a_live_read_and_releases_without() {
@@ -21,7 +22,7 @@ fn a_set_adopts_only_after_a_live_read_and_releases_without() {
 #[test]
 fn a_set_that_is_being_deleted_is_left_alone() {
     let orphan = Pod { claim: Claim::Orphan, ..pod("orphan", "n") };
-    let observed = set(&["n", "m"], vec![orphan]).with(|o| o.set.meta.deleted = Some(now()));
+    let observed = set(&["n", "m"], vec![orphan]).with(|o| o.set.meta.deletion = Deletion::at(now()));
     assert_eq!(plan(&observed, now()), Plan::done());
 }
 

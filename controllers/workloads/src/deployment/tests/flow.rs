@@ -2,6 +2,7 @@ use super::*;
 use crate::deployment::annotations::ROLLBACK_TO;
 use crate::deployment::conditions::{Condition, PROGRESSING, progressing};
 use crate::deployment::plan::{Outcome, Stage};
+use steersman_api::Deletion;
 use steersman_api::condition::ConditionStatus;
 use steersman_controller::controller::{StepResult, SyncError};
 
@@ -54,7 +55,7 @@ fn a_paused_deployment_scales_and_forgets_history_but_rolls_nothing_out() {
 #[test]
 fn a_deployment_that_is_being_deleted_only_reports() {
     let mut deployment = web(5);
-    deployment.meta.deleted = Some(now());
+    deployment.meta.deletion = Deletion::at(now());
     let observed = observed(deployment, vec![set("old", 3)]);
     assert!(matches!(steps(&observed)[..], [Step::WriteStatus(_)]));
 }

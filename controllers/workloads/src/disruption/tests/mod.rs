@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use steersman_api::condition::ConditionStatus;
-use steersman_api::{Meta, ObjectKey, OwnerReference, ResourceVersion, Time};
+use steersman_api::{Deletion, Meta, ObjectKey, OwnerReference, ResourceVersion, Time};
 use steersman_controller::controller::StepResult;
 use steersman_controller::plan::Plan;
 use steersman_informer::wire::IntOrString;
@@ -53,7 +53,7 @@ impl Pod {
     }
 
     fn deleting(mut self) -> Self {
-        self.meta.deleted = Some(now());
+        self.meta.deletion = Deletion::at(now());
         self
     }
 }

@@ -243,7 +243,7 @@ impl World {
         let name = &evicted.meta.key.name;
         if self.pods().get(name).is_some_and(|pod| pod.meta.uid == evicted.meta.uid) {
             let now = self.time();
-            self.change_pod(name, |pod| pod.meta.deleted = Some(now));
+            self.change_pod(name, |pod| pod.meta.deletion = Deletion::at(now));
         }
     }
 

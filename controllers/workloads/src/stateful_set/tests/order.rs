@@ -1,6 +1,7 @@
 //! Creation, deletion and repair of pods, one after the other or all at once.
 
 use std::time::Duration;
+use steersman_api::Deletion;
 
 use steersman_controller::plan::Pace;
 use steersman_informer::wire::IntOrString;
@@ -117,7 +118,7 @@ fn pods_lose_neither_name_nor_label() {
 #[test]
 fn a_set_that_is_being_deleted_only_reports() {
     let mut observed = settled(3, vec![pod(0).ended(), pod(5)]);
-    observed.set.meta.deleted = Some(now());
+    observed.set.meta.deletion = Deletion::at(now());
     assert_eq!(said(&observed), [""; 0]);
     assert_eq!(written(&observed).replicas, 2);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
-use steersman_api::{Meta, OwnerReference, ResourceVersion, Time, Uid};
+use steersman_api::{Deletion, Meta, OwnerReference, ResourceVersion, Time, Uid};
 use steersman_controller::client::Propagation;
 use steersman_controller::controller::StepResult;
 use steersman_controller::plan::Plan;
@@ -85,7 +85,7 @@ impl World {
         };
         self.write(id, |meta| {
             if !meta.is_deleting() {
-                meta.deleted = Some(Time::from_seconds(1));
+                meta.deletion = Deletion::at(Time::from_seconds(1));
                 meta.finalizers = finalizer.map(Into::into).into_iter().collect();
             }
         });
