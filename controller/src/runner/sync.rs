@@ -33,10 +33,23 @@ pub(super) enum Synced {
 }
 
 /// Observes, plans and acts until the plan is done, and tells the controller how the sync ended. Counts and logs a panic,
-/// and treats it as any other failure. Measures how long the sync kept its thread busy.
+/// and treats it as any other failure. Measures how long all of that kept its thread busy.
 ///
 /// Calls `progress` after the observation and after each step. Once `stop` is cancelled, the sync begins no further step.
 pub(super) async fn sync<C: Controller>(
+    controller: &C,
+    key: &C::Key,
+    running: &Running,
+    stop: &CancellationToken,
+    progress: impl Fn() + Sync,
+) -> Synced {
+    let whole = drive_and_tell(controller, key, running, stop, progress);
+    let (ended, busy) = with_busy_time(whole, std::time::Instant::now).await;
+    running.metrics.busy(running.controller, busy);
+    ended
+}
+
+async fn drive_and_tell<C: Controller>(
     controller: &C,
     key: &C::Key,
     running: &Running,
@@ -52,9 +65,7 @@ pub(super) async fn sync<C: Controller>(
     let begun = Instant::now();
     let mut observed = None;
     let drive = drive(controller, key, running, stop, progress, &mut observed);
-    let drive = AssertUnwindSafe(drive).catch_unwind();
-    let (driven, busy) = with_busy_time(drive, std::time::Instant::now).await;
-    running.metrics.busy(running.controller, busy);
+    let driven = AssertUnwindSafe(drive).catch_unwind().await;
     let ended = driven.unwrap_or_else(panicked);
     let result = match &ended {
         // The sync has not begun, so it has not finished either.
