@@ -38,8 +38,8 @@ impl Roles {
 }
 
 /// Functions that lie together. What the manager and the node share lies between what each has alone, so that both find
-/// theirs in one piece. Next to that is what a manager runs whichever controllers it has, and then what it runs for workloads, which
-/// many managers have without the controllers of storage, certificates and devices. `standalone` has them all. A pattern may fit
+/// theirs in one piece. The manager's own functions follow: those of the controllers that every cluster needs, those of the workload
+/// controllers, which many managers run without all the others, and the rest. `standalone` runs all of them. A pattern may fit
 /// functions of another group: the first group has them, which is the node's, whose memory counts most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Group {

@@ -16,11 +16,12 @@ use steersman_kinds::pod::{
     Addresses, Completion, Containers, Disruption, DnsName, InitContainers, Offer, Phase, Placement, Pod,
     Readiness, Sidecars,
 };
+use steersman_kinds::shared::Shared;
 use tokio::time::Instant;
 
 keep! {
     /// Every group of fields that the job, endpoints and podgc controllers read.
-    struct SteeredPod: Pod => Placement, Phase, Addresses, Readiness, Disruption, DnsName, Offer, Containers,
+    struct SteeredPod: Pod => Placement, Phase, Addresses, Readiness, Disruption, DnsName, Shared<Offer>, Containers,
         InitContainers, Sidecars, Completion
 }
 
