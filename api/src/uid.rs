@@ -15,8 +15,9 @@ pub struct Uid(Repr);
 
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Repr {
-    /// The upper and the lower half of a UUID. The lower one of a UUID of RFC 9562 begins with its variant, so it is never zero,
-    /// and the enum needs no room beside the two: caches hold a uid for each object.
+    /// The upper and the lower half of a UUID. A UUID whose lower half is zero is kept as text: so the enum needs no room beside the two
+    /// halves, and caches hold a uid for each object. API servers assign no such UUID, since the lower half begins with the variant
+    /// (RFC 9562, section 4.1).
     Uuid(u64, NonZeroU64),
     Text(ArcStr),
 }

@@ -24,6 +24,9 @@ pub struct Interner {
 const SHARDS: usize = 8;
 /// A shard with fewer strings than this is never swept.
 const SWEEP_FLOOR: usize = 512;
+/// The length of the longest string that is shared, in bytes: names and label values are shorter. It bounds what unused strings keep until
+/// a sweep: a condition's message can be as long as an object.
+const LONGEST: usize = 1024;
 /// The number of hashes that each shard remembers. A power of two.
 const SIGHTINGS: usize = 1024;
 
@@ -53,8 +56,8 @@ impl Interner {
 
     /// The shared copy of a string that is likely to repeat: a namespace, a label's key, a node's name, an image.
     pub fn share(&self, text: &str) -> ArcStr {
-        if text.is_empty() {
-            return ArcStr::new();
+        if text.is_empty() || text.len() > LONGEST {
+            return text.into();
         }
         let hash = self.hasher.hash_one(text);
         self.shard(hash).lock().share(text, hash, &self.hasher)
@@ -62,8 +65,8 @@ impl Interner {
 
     /// A copy of a string that may or may not repeat: an unshared copy at the first occurrence, the shared one from then on.
     pub fn share_if_repeated(&self, text: &str) -> ArcStr {
-        if text.is_empty() {
-            return ArcStr::new();
+        if text.is_empty() || text.len() > LONGEST {
+            return text.into();
         }
         let hash = self.hasher.hash_one(text);
         let mut shard = self.shard(hash).lock();
@@ -131,24 +134,6 @@ impl From<&str> for Interned {
     }
 }
 
-/// The type of a projection's field whose string may or may not repeat, such as a condition's message. Objects share one copy from the
-/// string's second occurrence on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Repeated(ArcStr);
-
-impl Repeated {
-    /// The string.
-    pub fn as_arc(&self) -> &ArcStr {
-        &self.0
-    }
-}
-
-impl From<&str> for Repeated {
-    fn from(text: &str) -> Self {
-        Self(Interner::global().share_if_repeated(text))
-    }
-}
-
 impl Deref for Interned {
     type Target = str;
     fn deref(&self) -> &str {
@@ -186,6 +171,24 @@ impl std::fmt::Display for Interned {
     }
 }
 
+/// The type of a projection's field whose string may or may not repeat, such as a condition's message. Objects share one copy from the
+/// string's second occurrence on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repeated(ArcStr);
+
+impl Repeated {
+    /// The string.
+    pub fn as_arc(&self) -> &ArcStr {
+        &self.0
+    }
+}
+
+impl From<&str> for Repeated {
+    fn from(text: &str) -> Self {
+        Self(Interner::global().share_if_repeated(text))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,6 +209,17 @@ mod tests {
         let (second, third) = (interner.share_if_repeated("web"), interner.share_if_repeated("web"));
         assert!(!ArcStr::ptr_eq(&first, &second));
         assert!(ArcStr::ptr_eq(&second, &third));
+    }
+
+    #[test]
+    fn a_long_text_is_freed_with_its_last_user() {
+        let interner = Interner::default();
+        let text = "x".repeat(LONGEST + 1);
+        for _ in 0..3 {
+            assert_eq!(ArcStr::strong_count(&interner.share_if_repeated(&text)), Some(1));
+            assert_eq!(ArcStr::strong_count(&interner.share(&text)), Some(1));
+        }
+        assert!(interner.is_empty());
     }
 
     #[test]

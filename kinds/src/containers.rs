@@ -56,7 +56,8 @@ pub struct ContainerSummary {
     pub restarts: i32,
 }
 
-/// Stands for the end of a container that has not ended: the last second that a [`Time`] can represent.
+/// Stands for the end of a container that has not ended: the last second that a [`Time`] can represent, in the year 9999. A kubelet that
+/// reports that end, or a later one, is taken at its word: the container has not ended yet.
 fn never() -> Time {
     Time::from_seconds(i64::MAX)
 }

@@ -18,7 +18,7 @@ use super::pod_volumes::{PodVolumes, Running};
 use super::ports::{NamedPorts, SidecarPorts};
 use super::scheduling::PinnedNode;
 use super::selinux::SelinuxMounts;
-use super::shared::Shared;
+use super::shared::{Shared, pooled};
 use super::tolerations::Tolerations;
 
 projection! {
@@ -75,11 +75,12 @@ projection! {
     }
 
     /// The ports that the pod offers. The pods of one template have the same.
+    #[derive(Eq, Hash)]
     pub struct Offer {
         /// The named ports of the pod's containers.
-        pub ports: Shared<NamedPorts> = 2 "containers",
+        pub ports: NamedPorts = 2 "containers",
         /// The named ports of the pod's sidecars.
-        pub sidecar_ports: Shared<SidecarPorts> = 20 "initContainers",
+        pub sidecar_ports: SidecarPorts = 20 "initContainers",
     }
 
     /// The statuses of the pod's containers, without init containers.
@@ -119,6 +120,8 @@ projection! {
     }
 }
 
+pooled!(Offer);
+
 impl Phase {
     /// Whether the pod has ended for good, as upstream's `IsPodTerminal`.
     pub fn is_terminal(&self) -> bool {
@@ -136,7 +139,7 @@ kind! {
         disruption: Disruption = 3 "status",
         disruption_reason: DisruptionReason = 3 "status",
         dns_name: DnsName = 2 "spec",
-        offer: Offer = 2 "spec",
+        offer: Shared<Offer> = 2 "spec",
         containers: Containers = 3 "status",
         init_containers: InitContainers = 3 "status",
         sidecars: Sidecars = 2 "spec",

@@ -4,10 +4,6 @@ use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{Field, FieldValue, WireError};
 use steersman_informer::{Interned, projection};
 
-use super::shared::pooled;
-
-pooled!(NamedPorts, SidecarPorts);
-
 projection! {
     /// A named port of a container. Ports without a name are not cached: no service can refer to them.
     #[derive(Eq, Hash)]
@@ -29,7 +25,7 @@ projection! {
 
 /// The named ports of a list of containers, in the order of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct NamedPorts(Box<[NamedPort]>);
+pub struct NamedPorts(Vec<NamedPort>);
 
 impl NamedPorts {
     /// The ports, in the order of the list.
@@ -38,16 +34,13 @@ impl NamedPorts {
     }
 
     fn add(&mut self, container: Container) {
-        let named = container.ports.into_iter().filter(|port| !port.name.is_empty());
-        let mut ports = std::mem::take(&mut self.0).into_vec();
-        ports.extend(named);
-        self.0 = ports.into();
+        self.0.extend(container.ports.into_iter().filter(|port| !port.name.is_empty()));
     }
 }
 
 impl FieldValue for NamedPorts {
     fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.0)
+        self.0.heap_bytes()
     }
 
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
@@ -96,5 +89,56 @@ impl FieldValue for SidecarPorts {
         let mut ports = Self::default();
         Vec::<Container>::from_json(deserializer)?.into_iter().for_each(|container| ports.add(container));
         Ok(ports)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use steersman_api::schema;
+    use steersman_informer::wire::{Encoding, Group, Object};
+
+    use super::super::pod::{Offer, Pod};
+    use super::super::shared::Shared;
+    use super::*;
+
+    fn offers(containers: &Value, init: &Value) -> [Shared<Offer>; 2] {
+        let spec = json!({"containers": containers, "initContainers": init});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec});
+        let protobuf = schema::to_protobuf(schema::table().kind("", "v1", "Pod").unwrap(), &pod).unwrap();
+        [(protobuf.into(), Encoding::Protobuf), (pod.to_string().into(), Encoding::Json)].map(
+            |(body, encoding)| {
+                let pod = Pod::decode(&body, encoding, Shared::<Offer>::BIT).unwrap();
+                Shared::<Offer>::of(&pod).unwrap().clone()
+            },
+        )
+    }
+
+    #[test]
+    fn pods_that_offer_the_same_share_it_and_unnamed_ports_and_those_of_setup_are_left_out() {
+        let port =
+            |name: &str, number: i32| json!({"name": name, "containerPort": number, "protocol": "TCP"});
+        let containers = json!([{"name": "a", "ports": [port("http", 80), port("", 81)]}, {"name": "b", "ports": [port("dns", 53)]}]);
+        let init = json!([
+            {"name": "setup", "ports": [port("setup", 1)]},
+            {"name": "proxy", "restartPolicy": "Always", "ports": [port("proxy", 2)]},
+        ]);
+        let [protobuf, json] = offers(&containers, &init);
+        let numbers =
+            |ports: &mut dyn Iterator<Item = &NamedPort>| ports.map(|port| port.port).collect::<Vec<_>>();
+        assert_eq!(numbers(&mut protobuf.ports.iter()), [80, 53]);
+        assert_eq!(numbers(&mut protobuf.sidecar_ports.iter()), [2]);
+        assert_eq!(protobuf.id(), json.id());
+        assert_ne!(offers(&containers, &json!([]))[0].id(), json.id());
+        assert_eq!(offers(&json!([{"name": "a"}]), &json!([]))[0], Shared::default());
+    }
+
+    #[test]
+    fn what_is_large_is_not_kept_for_others() {
+        let ports: Vec<_> =
+            (1..1000).map(|number| json!({"name": format!("p{number}"), "containerPort": number})).collect();
+        let [protobuf, json] = offers(&json!([{"name": "a", "ports": ports}]), &json!([]));
+        assert_ne!(protobuf.id(), json.id());
+        assert_eq!(protobuf, json);
     }
 }

@@ -7,13 +7,16 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use steersman_informer::serde::Deserializer;
-use steersman_informer::wire::{Field, FieldValue, WireError};
+use steersman_informer::wire::{Field, FieldValue, Message, WireError};
 
 /// A group of fields of which equal values share one allocation. For groups that repeat over many objects, such as what the
 /// pods of one template request.
 ///
 /// A process-wide pool for each type finds the equal value. The last object that drops a value leaves it to the pool,
 /// which frees it at its next sweep: whenever the pool has grown to twice the number of values in use.
+///
+/// While an object is decoded, its value is its own; [`settle`](FieldValue::settle) shares it. So declare it as a group: a field of a
+/// group is never settled. Values of more than [`LARGEST`] bytes are not shared.
 #[derive(Debug)]
 pub struct Shared<T>(Arc<T>);
 
@@ -39,6 +42,10 @@ struct Values<T> {
 /// A pool with fewer values than this is never swept.
 const SWEEP_FLOOR: usize = 256;
 
+/// The largest value that objects share, by what it holds beside itself, in bytes. It bounds what unused values keep until a sweep: 1 MB
+/// for each type. What the pods of a template request takes some 100 bytes.
+pub const LARGEST: usize = 4096;
+
 impl<T: Default + Eq + Hash> Default for Pool<T> {
     fn default() -> Self {
         let values = Mutex::new(Values { all: HashSet::new(), sweep_at: SWEEP_FLOOR });
@@ -48,8 +55,8 @@ impl<T: Default + Eq + Hash> Default for Pool<T> {
 
 impl<T: Eq + Hash> Pool<T> {
     /// The shared copy of a value.
-    fn share(&self, value: T) -> Arc<T> {
-        if value == *self.empty {
+    fn share(&self, value: Arc<T>) -> Arc<T> {
+        if value == self.empty {
             return Arc::clone(&self.empty);
         }
         let mut values = self.values.lock();
@@ -62,9 +69,8 @@ impl<T: Eq + Hash> Pool<T> {
             let room = values.sweep_at;
             values.all.shrink_to(room);
         }
-        let shared = Arc::new(value);
-        values.all.insert(Arc::clone(&shared));
-        shared
+        values.all.insert(Arc::clone(&value));
+        value
     }
 
     /// The number of values, including unused ones that no sweep has dropped yet.
@@ -81,10 +87,11 @@ impl<T: Eq + Hash> Pool<T> {
 impl<T: Pooled> Shared<T> {
     /// The shared copy of a value.
     pub fn new(value: T) -> Self {
-        Self(T::pool().share(value))
+        Self(T::pool().share(Arc::new(value)))
     }
 
-    /// A number that is equal for two living values exactly if the values are equal.
+    /// A number that differs for two living values if the values differ. Of values that are not too large to be shared, it is the same for
+    /// equal ones.
     pub fn id(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
     }
@@ -102,10 +109,10 @@ impl<T: Pooled> Default for Shared<T> {
     }
 }
 
-/// Compares addresses, because equal values are one allocation.
+/// Equal values are mostly one allocation.
 impl<T: Pooled> PartialEq for Shared<T> {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
 }
 
@@ -124,14 +131,21 @@ impl<T: Pooled + FieldValue> FieldValue for Shared<T> {
     }
 
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
-        let mut value = T::clone(self);
-        value.merge(field)?;
-        *self = Self::new(value);
-        Ok(())
+        Arc::make_mut(&mut self.0).merge(field)
     }
 
     fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        T::from_json(deserializer).map(Self::new)
+        T::from_json(deserializer).map(|value| Self(Arc::new(value)))
+    }
+
+    fn as_message(&mut self) -> Option<&mut impl Message> {
+        Arc::make_mut(&mut self.0).as_message()
+    }
+
+    fn settle(&mut self) {
+        if !Arc::ptr_eq(&self.0, &T::pool().empty) && T::heap_bytes(self) <= LARGEST {
+            self.0 = T::pool().share(Arc::clone(&self.0));
+        }
     }
 }
 
@@ -169,11 +183,11 @@ mod tests {
     #[test]
     fn values_that_come_and_go_leave_no_trace_and_used_ones_stay() {
         let pool = Pool::<Number>::default();
-        let kept = pool.share(Number(1));
+        let kept = pool.share(Arc::new(Number(1)));
         for number in 2..100_000 {
-            pool.share(Number(number));
+            pool.share(Arc::new(Number(number)));
         }
         assert!(pool.len() <= SWEEP_FLOOR, "{}", pool.len());
-        assert!(Arc::ptr_eq(&kept, &pool.share(Number(1))));
+        assert!(Arc::ptr_eq(&kept, &pool.share(Arc::new(Number(1)))));
     }
 }

@@ -38,7 +38,7 @@ use super::persistent_volume_claim::{
     BETA_STORAGE_CLASS, BIND_COMPLETED, ClaimAnnotations, ClaimSelector, ClaimStatus, ClaimedVolume,
     MIGRATED_TO, PersistentVolumeClaim, SELECTED_NODE, VolumeDemand,
 };
-use super::pod::{Addresses, Containers, DeletionCost, DisruptionReason, Offer, Placement, Pod};
+use super::pod::{Addresses, Containers, DeletionCost, DisruptionReason, Placement, Pod};
 use super::pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 use super::pod_resources::{PodAllotment, PodDemand, ResizeInfeasible};
 use super::pod_secrets::PodSecrets;
@@ -1059,11 +1059,7 @@ fn a_group_that_a_cache_does_not_keep_or_that_is_empty_takes_next_to_no_room() {
     // With the counters of its `Arc`, an allocator's class of 128 bytes.
     assert!(size_of::<Pod>() <= 112, "{}", size_of::<Pod>());
     // Nearly every pod has these groups: they have no allocation of their own.
-    assert!(
-        [size_of::<Addresses>(), size_of::<Containers>(), size_of::<Offer>()]
-            .iter()
-            .all(|size| *size <= INLINE)
-    );
+    assert!(size_of::<Addresses>() <= INLINE && size_of::<Containers>() <= INLINE);
     let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n"}});
     for pod in decoded::<Pod>(&pod, u64::MAX) {
         assert_eq!(SelinuxMounts::of(&pod), Some(&SelinuxMounts::default()));

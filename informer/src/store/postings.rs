@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::index::{IndexFn, IndexValue};
 use crate::wire::Object;
 
-/// The slots under one value. A label's value has few objects in most clusters, and up to four take no allocation of their own.
+/// The slots under one value. Up to four take no allocation of their own, and fit into the 24 bytes that a vector takes.
 type Slots = SmallVec<[u32; 4]>;
 
 /// The slots, by the values that an index function gives for their objects.

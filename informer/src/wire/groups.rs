@@ -13,7 +13,7 @@ use super::{DecodeError, Encoding, Field, FieldValue, Key, Reader, WireError, me
 /// A set of groups, as a mask of their [`Group::BIT`](super::Group::BIT)s.
 pub type GroupSet = u64;
 
-/// The bit of the metadata, which is kept of every object. The groups of a kind have the bits below it.
+/// The bit of the metadata, which is kept of every object. The groups of a kind have the lower bits.
 pub const META: GroupSet = 1 << 63;
 
 /// Where a group looks into an object.

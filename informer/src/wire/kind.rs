@@ -131,7 +131,7 @@ impl<S: Selection> fmt::Debug for View<S> {
 /// [`projection!`](crate::projection) of that field. Several groups may look into one field, which is read once for all of
 /// them. A group can also be any other [`FieldValue`](crate::wire::FieldValue), which then gets the field as a whole.
 ///
-/// A group must be `Clone`, `Debug` and `PartialEq`, as projections are. A group with its default value takes no memory;
+/// A kind has at most [`MOST`](crate::wire::packed::MOST) groups. A group must be `Clone`, `Debug` and `PartialEq`, as projections are. A group with its default value takes no memory;
 /// [`packed`](crate::wire::packed) says how much the others take.
 ///
 /// ```
@@ -184,7 +184,7 @@ macro_rules! kind {
 
             const _: () = {
                 let groups: &[&str] = &[$( ::std::stringify!($field), )*];
-                assert!(groups.len() <= $crate::wire::packed::MOST as usize, "a kind has 32 groups at the most");
+                assert!(groups.len() <= $crate::wire::packed::MOST as usize, "a kind has more groups than MOST");
             };
 
             impl $crate::wire::packed::Packs for $name {
@@ -244,7 +244,10 @@ macro_rules! kind {
             }
 
             impl ::std::convert::From<Wire> for $name {
-                fn from(wire: Wire) -> Self {
+                fn from(mut wire: Wire) -> Self {
+                    $( if let Some(group) = &mut wire.$field {
+                        $crate::wire::FieldValue::settle(group);
+                    } )*
                     let held = 0 $( | $crate::wire::packed::held(&wire.$field) )*;
                     let mut groups = ::std::vec::Vec::with_capacity(held.count_ones() as usize);
                     $( if held & <$type as $crate::wire::Group>::BIT != 0 {

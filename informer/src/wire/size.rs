@@ -41,6 +41,7 @@ pub fn meta_bytes(meta: &Meta) -> usize {
         + label_bytes(&meta.labels)
         + list_bytes::<OwnerReference>(meta.owners.len(), meta.owners.users(), owner_texts.sum())
         + list_bytes::<ArcStr>(meta.finalizers.len(), meta.finalizers.users(), finalizer_texts.sum())
+        + meta.deletion.as_deref().map_or(0, size_of_val)
 }
 
 #[cfg(test)]

@@ -35,6 +35,10 @@ pub trait FieldValue: Default {
         None::<&mut NotAMessage>
     }
 
+    /// Called once, when the whole object of a group of this type has been decoded. A value that is large while it grows becomes small
+    /// here.
+    fn settle(&mut self) {}
+
     /// An estimate of the memory that this value holds beside itself, in bytes. Types that hold next to nothing need not
     /// implement it.
     fn heap_bytes(&self) -> usize {

@@ -9,6 +9,7 @@ use steersman_kinds::endpoints::TargetRef;
 use steersman_kinds::ip::{IpFamily, parse_sloppy};
 use steersman_kinds::pod::{Addresses, Offer, Phase, Placement, Readiness};
 use steersman_kinds::service::Routing;
+use steersman_kinds::shared::Shared;
 
 use super::observed::Zones;
 use crate::membership::{RoutedService, ServedPod, hostname, target_port};
@@ -91,7 +92,7 @@ impl Groups {
 
 /// The ports that a pod offers to the service. A named port that the pod does not have is left out.
 fn ports(service: &View<RoutedService>, pod: &View<ServedPod>) -> Vec<Port> {
-    let offer = pod.get::<Offer>();
+    let offer = pod.get::<Shared<Offer>>();
     let resolve = |port: &steersman_kinds::service::ServicePort| {
         Some(Port {
             name: Some(port.name.as_arc().clone()),

@@ -10,6 +10,7 @@ use steersman_kinds::endpoints::{Address, Port, TargetRef};
 use steersman_kinds::ip::{IpFamily, parse_sloppy};
 use steersman_kinds::pod::{self, Addresses, Phase, Placement, Readiness};
 use steersman_kinds::service::{Routing, ServicePort};
+use steersman_kinds::shared::Shared;
 
 /// The pod's offer to the service. `None` if the service's Endpoints must not list the pod.
 pub fn offer(service: &View<RoutedService>, pod: &View<ServedPod>) -> Option<Offer> {
@@ -19,7 +20,8 @@ pub fn offer(service: &View<RoutedService>, pod: &View<ServedPod>) -> Option<Off
         return None;
     }
     let ip = address(routing, pod.get::<Addresses>())?;
-    let ports: Vec<Port> = routing.ports.iter().filter_map(|port| resolve(port, pod.get())).collect();
+    let offer = pod.get::<Shared<pod::Offer>>();
+    let ports: Vec<Port> = routing.ports.iter().filter_map(|port| resolve(port, offer)).collect();
     // Skip a pod that offers none of the service's ports. Only a headless service may have no ports at all.
     if ports.is_empty() && !(routing.ports.is_empty() && routing.is_headless()) {
         return None;

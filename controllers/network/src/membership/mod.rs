@@ -14,6 +14,7 @@ use steersman_informer::shared_informer::{Change, Informer};
 use steersman_informer::{Lister, Unreadable, View, keep};
 use steersman_kinds::pod::{Addresses, DnsName, Offer, Phase, Placement, Pod, Readiness};
 use steersman_kinds::service::{Hinting, Routing, Service};
+use steersman_kinds::shared::Shared;
 
 use self::changes::services_to_sync;
 pub(crate) use self::target_port::{hostname, target_port};
@@ -21,7 +22,7 @@ pub use self::trigger_time::{LAST_CHANGE_TRIGGER_TIME, Triggers};
 
 keep! {
     /// The fields of a pod that endpoints depend on.
-    pub struct ServedPod: Pod => Placement, Phase, Readiness, Addresses, DnsName, Offer
+    pub struct ServedPod: Pod => Placement, Phase, Readiness, Addresses, DnsName, Shared<Offer>
 }
 keep! {
     /// The fields of a service that its endpoints depend on.
