@@ -6,7 +6,7 @@ use steersman_api::ArcStr;
 use steersman_informer::projection;
 use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{
-    Field, FieldValue, Message, WireError, ignore, merge_message, message_from_json, nullable,
+    Field, FieldValue, Message, WireError, field_bit, ignore, merge_message, message_from_json, nullable,
 };
 
 use super::ip::{IpFamily, parse_sloppy};
@@ -95,6 +95,8 @@ impl Message for Addresses {
 }
 
 impl FieldValue for Addresses {
+    const FIELDS: u64 = field_bit(6) | field_bit(12);
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         merge_message(self, field.message()?)
     }

@@ -7,7 +7,8 @@ use steersman_api::ArcStr;
 use steersman_api::condition::ConditionStatus;
 use steersman_informer::serde::Deserializer;
 use steersman_informer::wire::{
-    Field, FieldValue, Message, Reader, WireError, ignore, merge_message, message_from_json, nullable,
+    Field, FieldValue, Message, Reader, WireError, field_bit, ignore, merge_message, message_from_json,
+    nullable,
 };
 use steersman_informer::{Interned, projection};
 
@@ -210,6 +211,8 @@ impl Message for PodFailure {
 }
 
 impl FieldValue for PodFailure {
+    const FIELDS: u64 = field_bit(2) | field_bit(8) | field_bit(10);
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         merge_message(self, field.message()?)
     }

@@ -126,6 +126,8 @@ impl<T> Deref for Shared<T> {
 }
 
 impl<T: Pooled + FieldValue> FieldValue for Shared<T> {
+    const FIELDS: u64 = T::FIELDS;
+
     fn heap_bytes(&self) -> usize {
         (size_of::<T>() + T::heap_bytes(self)) / Arc::strong_count(&self.0)
     }

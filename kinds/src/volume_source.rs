@@ -4,7 +4,7 @@ use steersman_api::ArcStr;
 use steersman_informer::serde::Deserializer;
 use steersman_informer::serde::de::Deserialize;
 use steersman_informer::wire::{
-    Field, FieldValue, Message, WireError, ignore, merge_message, message_from_json, nullable,
+    Field, FieldValue, Message, WireError, field_bit, ignore, merge_message, message_from_json, nullable,
 };
 use steersman_informer::{Interned, projection};
 
@@ -256,6 +256,8 @@ impl Message for VolumeSource {
 }
 
 impl FieldValue for VolumeSource {
+    const FIELDS: u64 = field_bit(2);
+
     fn heap_bytes(&self) -> usize {
         self.handle.heap_bytes() + self.driver.heap_bytes()
     }

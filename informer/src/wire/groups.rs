@@ -8,7 +8,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, M
 use serde_json::value::RawValue;
 
 use super::message::Message;
-use super::{DecodeError, Encoding, Field, FieldValue, Key, Reader, WireError, member, nullable};
+use super::{DecodeError, Encoding, Field, FieldValue, Key, Reader, WireError, field_bit, member, nullable};
 
 /// A set of groups, as a mask of their [`Group::BIT`](super::Group::BIT)s.
 pub type GroupSet = u64;
@@ -24,6 +24,8 @@ pub struct Source {
     pub name: &'static str,
     /// The group's bit.
     pub group: GroupSet,
+    /// The fields of that message that the group looks at: its [`FieldValue::FIELDS`].
+    pub fields: u64,
 }
 
 /// The groups of one object while it is decoded. [`kind!`](crate::kind) implements it.
@@ -77,6 +79,11 @@ fn looking<G: Groups>(matches: impl Fn(&Source) -> bool) -> GroupSet {
     G::SOURCES.iter().filter(|source| matches(source)).fold(0, |set, source| set | source.group)
 }
 
+/// The fields that any of these groups looks at. Most fields of a pod interest none of its 28 groups.
+fn fields_of<G: Groups>(groups: GroupSet) -> u64 {
+    G::SOURCES.iter().filter(|source| source.group & groups != 0).fold(0, |all, source| all | source.fields)
+}
+
 fn decode_protobuf<G: Groups>(
     groups: &mut G,
     kept: GroupSet,
@@ -90,9 +97,12 @@ fn decode_protobuf<G: Groups>(
         let mut whole = MergeWhole { field, messages: 0 };
         groups.visit(looking, &mut whole)?;
         if whole.messages != 0 {
+            let fields = fields_of::<G>(whole.messages);
             let mut message = field.message()?;
             while let Some(field) = message.field()? {
-                groups.visit(whole.messages, &mut MergeField(field))?;
+                if fields & field_bit(field.number) != 0 {
+                    groups.visit(whole.messages, &mut MergeField(field))?;
+                }
             }
         }
     }

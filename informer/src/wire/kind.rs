@@ -218,11 +218,13 @@ macro_rules! kind {
                         number: 1,
                         name: "metadata",
                         group: $crate::wire::groups::META,
+                        fields: <$crate::wire::meta::WireMeta as $crate::wire::FieldValue>::FIELDS,
                     },
                     $( $crate::wire::groups::Source {
                         number: $number,
                         name: $json,
                         group: <$type as $crate::wire::Group>::BIT,
+                        fields: <$type as $crate::wire::FieldValue>::FIELDS,
                     }, )*
                 ];
 

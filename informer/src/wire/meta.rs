@@ -10,8 +10,8 @@ use steersman_api::{
 use super::object::Representation;
 use super::value::map_entry;
 use super::{
-    DecodeError, Encoding, Field, FieldValue, Message, Object, Reader, WireError, ignore, merge_message,
-    message_from_json, nullable,
+    DecodeError, Encoding, Field, FieldValue, Message, Object, Reader, WireError, field_bit, ignore,
+    merge_message, message_from_json, nullable,
 };
 use crate::intern::{Interned, Interner, Repeated};
 use crate::recent_lists::{share_labels, share_owners};
@@ -136,6 +136,9 @@ impl Message for WireMeta {
     }
 }
 
+/// The protobuf fields that [`WireMeta`] reads.
+const NUMBERS: [u32; 11] = [1, 3, 5, 6, 7, 8, 9, 10, 11, 13, 14];
+
 /// The JSON members that [`WireMeta`] reads.
 const MEMBERS: [&str; 11] = [
     "name",
@@ -152,6 +155,15 @@ const MEMBERS: [&str; 11] = [
 ];
 
 impl FieldValue for WireMeta {
+    const FIELDS: u64 = {
+        let (mut fields, mut at) = (0, 0);
+        while at < NUMBERS.len() {
+            fields |= field_bit(NUMBERS[at]);
+            at += 1;
+        }
+        fields
+    };
+
     fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
         merge_message(self, field.message()?)
     }

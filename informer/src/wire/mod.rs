@@ -32,4 +32,4 @@ pub use object::{DecodeError, Decoded, Encoding, Object};
 pub use opaque::Opaque;
 pub use size::{meta_bytes, text_bytes};
 pub use steersman_api::wire::{Field, Reader, WireError, Writer};
-pub use value::{FieldValue, IntOrString};
+pub use value::{FieldValue, IntOrString, field_bit};

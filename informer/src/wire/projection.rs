@@ -65,6 +65,8 @@ macro_rules! projection {
         }
 
         impl $crate::wire::FieldValue for $name {
+            const FIELDS: u64 = 0 $( | $crate::wire::field_bit($number) )*;
+
             fn merge(
                 &mut self,
                 field: $crate::wire::Field<'_>,

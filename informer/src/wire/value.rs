@@ -17,6 +17,10 @@ use crate::intern::{Interned, Interner, Repeated};
 /// Both decoders must give the same value for the same object. A field that is absent, or `null` in JSON, has the default
 /// value, as in Go.
 pub trait FieldValue: Default {
+    /// The fields that the value looks at if it is a [message](Self::as_message), as a mask of their [`field_bit`]s. The others need not be
+    /// handed to it.
+    const FIELDS: u64 = u64::MAX;
+
     /// Takes in one occurrence of the field. Of a scalar the last occurrence counts; those of a list are its entries; those of
     /// a message are merged.
     ///
@@ -44,6 +48,11 @@ pub trait FieldValue: Default {
     fn heap_bytes(&self) -> usize {
         0
     }
+}
+
+/// The bit of a protobuf field in [`FieldValue::FIELDS`]. The fields from number 63 on share one.
+pub const fn field_bit(number: u32) -> u64 {
+    1 << if number < 63 { number } else { 63 }
 }
 
 /// Implements [`FieldValue`] for scalars that serde can read from JSON.
