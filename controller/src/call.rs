@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, header};
+use http::{HeaderValue, Method, Request, Response, Uri, header};
 use http_body_util::{BodyExt, Collected, Limited};
 use steersman_api::wire::Reader;
 use steersman_api::{ResourceVersion, Status, wire};
@@ -167,12 +167,15 @@ impl Call {
     /// Sends the call. Returns what it does, and the response if the API server carried it out.
     async fn begin(self, sender: &Sender) -> Result<(String, Response<ResponseBody>), SyncError> {
         let Self { what, method, path, accept, content } = self;
-        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept.header());
-        if let Some(content) = &content {
-            request = request.header(header::CONTENT_TYPE, content.media_type);
+        let uri = Uri::try_from(path).map_err(|error| SyncError::Failed(format!("{what}: {error}")))?;
+        let media_type = content.as_ref().map(|content| content.media_type);
+        let mut request = Request::new(content.map(|content| content.bytes).unwrap_or_default());
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(accept.header()));
+        if let Some(media_type) = media_type {
+            request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
         }
-        let body = content.map(|content| content.bytes).unwrap_or_default();
-        let request = request.body(body).map_err(|error| SyncError::Failed(format!("{what}: {error}")))?;
         let response = sender.send(request).await.map_err(|error| no_answer(&what, &error))?;
         let code = response.status();
         if code.is_success() {
