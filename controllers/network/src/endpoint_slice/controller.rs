@@ -18,6 +18,7 @@ use super::metrics::Metrics;
 use super::mode::Mode;
 use super::nodes::Topology;
 use super::observed::{Observed, Zones};
+use super::pace::WritePace;
 use super::plan::plan;
 use super::step::{Note, Part, Step};
 use crate::membership::{Membership, RoutedService, ServedPod, Triggers, is_served, unreadable};
@@ -34,12 +35,14 @@ pub(super) struct SliceController {
     pub(super) max_endpoints: usize,
     /// The times of changes that the last sync of each service saw.
     pub(super) triggers: Mutex<HashMap<ObjectKey, Triggers>>,
+    pub(super) pace: WritePace,
 }
 
 impl SliceController {
     fn forget(&self, service: &ObjectKey) {
         self.triggers.lock().remove(service);
         self.slices.forget(service);
+        self.pace.forget(service);
         self.topology.forget(service);
         self.metrics.forget(service);
     }
@@ -134,6 +137,9 @@ impl Controller for SliceController {
         if !is_served(&service) {
             return Ok(Observation::Nothing);
         }
+        if let Some(wait) = self.pace.wait(key) {
+            return Ok(Observation::Behind(wait));
+        }
         let pods = self.membership.selected(&service).inspect_err(|error| {
             let message = format!("Error listing Pods for Service {key}: {error}");
             self.warn(&service, "FailedToListPods", message);
@@ -200,6 +206,7 @@ impl Controller for SliceController {
         let result = if sync.result.is_ok() { "success" } else { "error" };
         self.metrics.syncs.with_label_values(&[result]).inc();
         let Some(observed) = sync.observed else { return };
+        self.pace.wrote(key, observed.begun.iter().map(|note| note.changes).sum());
         for (at, note) in observed.begun.iter().enumerate() {
             self.part_done(&observed, at, note);
         }

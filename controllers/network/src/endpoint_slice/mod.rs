@@ -21,6 +21,7 @@ mod metrics;
 mod mode;
 mod nodes;
 mod observed;
+mod pace;
 pub mod packing;
 mod plan;
 mod step;
@@ -119,6 +120,7 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
         metrics,
         max_endpoints: options.max_endpoints.0,
         triggers: Mutex::default(),
+        pace: pace::WritePace::default(),
     });
 
     services.map({
