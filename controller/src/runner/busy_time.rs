@@ -2,7 +2,9 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// Runs `future` to its end. Returns its output, and the time that its polls took: without the time between polls, when it
 /// waits for calls and timers.

@@ -44,7 +44,7 @@ pub(super) async fn sync<C: Controller>(
     progress: impl Fn() + Sync,
 ) -> Synced {
     let whole = drive_and_tell(controller, key, running, stop, progress);
-    let (ended, busy) = with_busy_time(whole, std::time::Instant::now).await;
+    let (ended, busy) = with_busy_time(whole, Instant::now).await;
     running.metrics.busy(running.controller, busy);
     ended
 }
