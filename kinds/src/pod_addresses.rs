@@ -3,11 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use steersman_api::ArcStr;
-use steersman_informer::projection;
 use steersman_informer::serde::Deserializer;
-use steersman_informer::wire::{
-    Field, FieldValue, Message, WireError, field_bit, ignore, merge_message, message_from_json, nullable,
-};
+use steersman_informer::wire::{Field, FieldValue, Message, WireError, ignore, nullable};
+use steersman_informer::{decoded_as_message, projection};
 
 use super::ip::{IpFamily, parse_sloppy};
 
@@ -95,19 +93,7 @@ impl Message for Addresses {
 }
 
 impl FieldValue for Addresses {
-    const FIELDS: u64 = field_bit(6) | field_bit(12);
-
-    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
-        merge_message(self, field.message()?)
-    }
-
-    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        message_from_json(deserializer)
-    }
-
-    fn as_message(&mut self) -> Option<&mut impl Message> {
-        Some(self)
-    }
+    decoded_as_message!(6, 12);
 
     fn heap_bytes(&self) -> usize {
         self.v6.as_deref().map_or(0, size_of_val)

@@ -6,11 +6,8 @@ use std::sync::Arc;
 use steersman_api::ArcStr;
 use steersman_api::condition::ConditionStatus;
 use steersman_informer::serde::Deserializer;
-use steersman_informer::wire::{
-    Field, FieldValue, Message, Reader, WireError, field_bit, ignore, merge_message, message_from_json,
-    nullable,
-};
-use steersman_informer::{Interned, projection};
+use steersman_informer::wire::{Field, FieldValue, Message, Reader, WireError, ignore, nullable};
+use steersman_informer::{Interned, decoded_as_message, projection};
 
 /// The statuses of a pod's conditions, and the exit codes of its containers.
 ///
@@ -211,19 +208,7 @@ impl Message for PodFailure {
 }
 
 impl FieldValue for PodFailure {
-    const FIELDS: u64 = field_bit(2) | field_bit(8) | field_bit(10);
-
-    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
-        merge_message(self, field.message()?)
-    }
-
-    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        message_from_json(deserializer)
-    }
-
-    fn as_message(&mut self) -> Option<&mut impl Message> {
-        Some(self)
-    }
+    decoded_as_message!(2, 8, 10);
 }
 
 #[cfg(test)]

@@ -3,10 +3,8 @@
 use steersman_api::ArcStr;
 use steersman_informer::serde::Deserializer;
 use steersman_informer::serde::de::Deserialize;
-use steersman_informer::wire::{
-    Field, FieldValue, Message, WireError, field_bit, ignore, merge_message, message_from_json, nullable,
-};
-use steersman_informer::{Interned, projection};
+use steersman_informer::wire::{Field, FieldValue, Message, WireError, ignore, nullable};
+use steersman_informer::{Interned, decoded_as_message, projection};
 
 use super::disk::{FIBRE_CHANNEL_PLUGIN, FibreChannelDisk, ISCSI_PLUGIN, IscsiDisk};
 
@@ -256,21 +254,9 @@ impl Message for VolumeSource {
 }
 
 impl FieldValue for VolumeSource {
-    const FIELDS: u64 = field_bit(2);
+    decoded_as_message!(2);
 
     fn heap_bytes(&self) -> usize {
         self.handle.heap_bytes() + self.driver.heap_bytes()
-    }
-
-    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
-        merge_message(self, field.message()?)
-    }
-
-    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        message_from_json(deserializer)
-    }
-
-    fn as_message(&mut self) -> Option<&mut impl Message> {
-        Some(self)
     }
 }

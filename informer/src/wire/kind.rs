@@ -131,8 +131,9 @@ impl<S: Selection> fmt::Debug for View<S> {
 /// [`projection!`](crate::projection) of that field. Several groups may look into one field, which is read once for all of
 /// them. A group can also be any other [`FieldValue`](crate::wire::FieldValue), which then gets the field as a whole.
 ///
-/// A kind has at most [`MOST`](crate::wire::packed::MOST) groups. A group must be `Clone`, `Debug` and `PartialEq`, as projections are. A group with its default value takes no memory;
-/// [`packed`](crate::wire::packed) says how much the others take.
+/// A kind has at most [`MOST`](crate::wire::packed::MOST) groups. A group must be `Clone`, `Debug` and `PartialEq`, as
+/// projections are. A group with its default value takes no memory; [`packed`](crate::wire::packed) says how much the others
+/// take.
 ///
 /// ```
 /// use steersman_informer::{Interned, kind, projection};

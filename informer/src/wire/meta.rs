@@ -10,8 +10,8 @@ use steersman_api::{
 use super::object::Representation;
 use super::value::map_entry;
 use super::{
-    DecodeError, Encoding, Field, FieldValue, Message, Object, Reader, WireError, field_bit, ignore,
-    merge_message, message_from_json, nullable,
+    DecodeError, Encoding, Field, FieldValue, Message, Object, Reader, WireError, ignore, message_from_json,
+    nullable,
 };
 use crate::intern::{Interned, Interner, Repeated};
 use crate::recent_lists::{share_labels, share_owners};
@@ -136,9 +136,6 @@ impl Message for WireMeta {
     }
 }
 
-/// The protobuf fields that [`WireMeta`] reads.
-const NUMBERS: [u32; 11] = [1, 3, 5, 6, 7, 8, 9, 10, 11, 13, 14];
-
 /// The JSON members that [`WireMeta`] reads.
 const MEMBERS: [&str; 11] = [
     "name",
@@ -155,26 +152,7 @@ const MEMBERS: [&str; 11] = [
 ];
 
 impl FieldValue for WireMeta {
-    const FIELDS: u64 = {
-        let (mut fields, mut at) = (0, 0);
-        while at < NUMBERS.len() {
-            fields |= field_bit(NUMBERS[at]);
-            at += 1;
-        }
-        fields
-    };
-
-    fn merge(&mut self, field: Field<'_>) -> Result<(), WireError> {
-        merge_message(self, field.message()?)
-    }
-
-    fn from_json<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        message_from_json(deserializer)
-    }
-
-    fn as_message(&mut self) -> Option<&mut impl Message> {
-        Some(self)
-    }
+    crate::decoded_as_message!(1, 3, 5, 6, 7, 8, 9, 10, 11, 13, 14);
 }
 
 crate::projection! {

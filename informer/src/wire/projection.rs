@@ -65,28 +65,37 @@ macro_rules! projection {
         }
 
         impl $crate::wire::FieldValue for $name {
-            const FIELDS: u64 = 0 $( | $crate::wire::field_bit($number) )*;
-
-            fn merge(
-                &mut self,
-                field: $crate::wire::Field<'_>,
-            ) -> ::std::result::Result<(), $crate::wire::WireError> {
-                $crate::wire::merge_message(self, field.message()?)
-            }
-
-            fn from_json<'de, D: $crate::serde::Deserializer<'de>>(
-                deserializer: D,
-            ) -> ::std::result::Result<Self, D::Error> {
-                $crate::wire::message_from_json(deserializer)
-            }
-
-            fn as_message(&mut self) -> ::std::option::Option<&mut impl $crate::wire::Message> {
-                Some(self)
-            }
+            $crate::decoded_as_message!($( $number ),*);
 
             fn heap_bytes(&self) -> usize {
                 0 $( + $crate::wire::FieldValue::heap_bytes(&self.$field) )*
             }
         }
     )* };
+}
+
+/// The part of an implementation of [`FieldValue`](crate::wire::FieldValue) that is the same for every
+/// [`Message`](crate::wire::Message): how it is decoded. Takes the numbers of the protobuf fields that its `merge_field` reads.
+#[macro_export]
+macro_rules! decoded_as_message {
+    ($( $number:literal ),* $(,)?) => {
+        const FIELDS: u64 = 0 $( | $crate::wire::field_bit($number) )*;
+
+        fn merge(
+            &mut self,
+            field: $crate::wire::Field<'_>,
+        ) -> ::std::result::Result<(), $crate::wire::WireError> {
+            $crate::wire::merge_message(self, field.message()?)
+        }
+
+        fn from_json<'de, D: $crate::serde::Deserializer<'de>>(
+            deserializer: D,
+        ) -> ::std::result::Result<Self, D::Error> {
+            $crate::wire::message_from_json(deserializer)
+        }
+
+        fn as_message(&mut self) -> ::std::option::Option<&mut impl $crate::wire::Message> {
+            Some(self)
+        }
+    };
 }

@@ -1,7 +1,6 @@
 //! What an object is to an owner.
 
-use steersman_api::Deletion;
-use steersman_api::OwnerReference;
+use steersman_api::{Deletion, OwnerReference};
 use steersman_kinds::replica_set::ReplicaSet;
 
 use super::*;
