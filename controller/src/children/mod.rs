@@ -66,6 +66,11 @@ pub trait Owns: Selection<Kind: Kind> {
     /// adopt nor release, and their [`selector`](Self::selector) must select everything.
     const BY_REFERENCE_ONLY: bool = false;
 
+    /// Whether a child has ended so that no sync of its owner needs to see it again: see
+    /// [`Children::observe_unsettled`]. The owner must neither hold such a child nor release it. `None` if syncs need all
+    /// children.
+    const SETTLED: Option<fn(&View<Self::Child>) -> bool> = None;
+
     /// Whether the owner still holds a child in this state, so that the controller has to reckon with it. By default it
     /// does until nothing keeps the deleted child any more. A controller that puts a finalizer on its children holds those
     /// that have the finalizer.
@@ -87,6 +92,8 @@ pub struct Children<O: Owns> {
     owner_lister: Lister<O>,
     child_lister: Lister<O::Child>,
     by_controller: Index<O::Child>,
+    /// As `by_controller`, without the children that are settled.
+    unsettled: Index<O::Child>,
     /// `None` if owners do not adopt.
     without_controller: Option<Index<O::Child>>,
     selectors: Selectors<O>,
@@ -147,10 +154,15 @@ impl<O: Owns> Children<O> {
     ) -> Result<Self, steersman_informer::factory::Error> {
         let owners = context.informers.informer::<O>()?;
         let children = context.informers.informer::<O::Child>()?;
+        let by_controller = children.add_index(BY_CONTROLLER, by_controller);
         Ok(Self {
             owner_lister: owners.lister(),
             child_lister: children.lister(),
-            by_controller: children.add_index(BY_CONTROLLER, by_controller),
+            unsettled: match O::SETTLED {
+                Some(_) => children.add_index(O::Kind::KIND, unsettled::<O>),
+                None => by_controller,
+            },
+            by_controller,
             without_controller: (!O::BY_REFERENCE_ONLY)
                 .then(|| children.add_index(WITHOUT_CONTROLLER, without_controller)),
             selectors: Selectors::new(&owners),
@@ -182,6 +194,11 @@ impl<O: Owns> Children<O> {
     /// The index of children by their managing owner.
     pub fn by_controller(&self) -> Index<O::Child> {
         self.by_controller
+    }
+
+    /// The index of children by their managing owner, without those that are [settled](Owns::SETTLED).
+    pub fn unsettled(&self) -> Index<O::Child> {
+        self.unsettled
     }
 
     /// The informers of owners and of children, for a controller that maps their changes itself.
@@ -221,11 +238,24 @@ impl<O: Owns> Children<O> {
     /// # Errors
     /// An object can't be decoded, or a call failed.
     pub async fn observe(&self, key: &ObjectKey) -> Result<Sight<O>, SyncError> {
+        self.observe_by(&self.by_controller, key).await
+    }
+
+    /// As [`observe`](Self::observe), without the children that are [settled](Owns::SETTLED): it takes the time that the others
+    /// take, however many the owner has had. A family that was read from the API server has all children.
+    ///
+    /// # Errors
+    /// An object can't be decoded, or a call failed.
+    pub async fn observe_unsettled(&self, key: &ObjectKey) -> Result<Sight<O>, SyncError> {
+        self.observe_by(&self.unsettled, key).await
+    }
+
+    async fn observe_by(&self, index: &Index<O::Child>, key: &ObjectKey) -> Result<Sight<O>, SyncError> {
         let family = match self.own_writes.check(key) {
             Freshness::Behind { resource, newly } => {
                 return Ok(Sight::Behind { at_most: LOOK_AGAIN, newly: newly.then_some(resource) });
             }
-            Freshness::Current => self.cached(key).await?,
+            Freshness::Current => self.cached(index, key).await?,
             Freshness::Doubtful => self.read(key).await?,
         };
         let Some(family) = family else {
@@ -248,7 +278,7 @@ impl<O: Owns> Children<O> {
         let children = self.first_looks.look(self.child_client.resource(), &self.children.any()).await?;
         if (owners, children) == (Look::Current, Look::Current) {
             self.confirmed.all();
-            return self.cached(key).await;
+            return self.cached(&self.by_controller, key).await;
         }
         self.read(key).await
     }
@@ -303,7 +333,8 @@ impl<O: Owns> Children<O> {
         }
     }
 
-    async fn cached(&self, key: &ObjectKey) -> Result<Option<Family<O>>, SyncError> {
+    /// The owner and its children as the caches have them; of the owner's own children, those that `index` holds.
+    async fn cached(&self, index: &Index<O::Child>, key: &ObjectKey) -> Result<Option<Family<O>>, SyncError> {
         let unreadable =
             |kind: &str, object: &Unreadable| SyncError::Unreadable(format!("{kind} {}", object.key));
         let Some(owner) = self.owner_lister.get(key).map_err(|e| unreadable(O::Kind::KIND, &e))? else {
@@ -316,7 +347,7 @@ impl<O: Owns> Children<O> {
         let by_owner = IndexValue::Owner(key.namespace.clone(), meta.uid.clone());
         let mut all = self
             .child_lister
-            .by_index_where(&self.by_controller, &by_owner, owned)
+            .by_index_where(index, &by_owner, owned)
             .map_err(|e| unreadable(child_kind, &e))?;
         if let Some(without_controller) = &self.without_controller {
             // Of the objects that no controller manages only those matter that the owner would adopt.
@@ -394,6 +425,12 @@ pub fn release(owner: &Meta, child: &Meta, finalizers: &[&str]) -> Patch {
         patch["metadata"]["$deleteFromPrimitiveList/finalizers"] = json!(finalizers);
     }
     Patch::Strategic(patch)
+}
+
+/// The function of the index of children that are not settled. The index has the name of the owners' kind.
+fn unsettled<O: Owns>(child: &View<O::Child>) -> Vec<IndexValue> {
+    let is_settled = O::SETTLED.is_some_and(|is_settled| is_settled(child));
+    if is_settled { Vec::new() } else { by_controller(child) }
 }
 
 /// The name of the index of objects without a managing owner, by namespace.

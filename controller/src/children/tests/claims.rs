@@ -87,7 +87,8 @@ async fn an_owner_by_reference_only_has_the_children_that_name_it_and_adopts_non
     let children = Children::<ByReference>::new(&context, &context.client_for("test")).unwrap();
     context.informers.start();
     context.informers.wait_for_cache_sync(&children.caches(), Duration::from_secs(60)).await;
-    for family in [children.cached(&key("a")).await, children.read(&key("a")).await] {
+    for family in [children.cached(&children.by_controller, &key("a")).await, children.read(&key("a")).await]
+    {
         let found = family.unwrap().unwrap().children;
         let names: Vec<_> = found.iter().map(|(pod, claim)| (&*pod.meta().key.name, *claim)).collect();
         assert_eq!(names, [("owned", Claim::Owned)]);

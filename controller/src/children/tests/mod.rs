@@ -48,6 +48,9 @@ impl Owns for Owner {
         Ok(selector)
     }
 
+    const SETTLED: Option<fn(&View<Child>) -> bool> =
+        Some(|child| child.meta().labels.get("settled").is_some());
+
     fn is_untouched(owner: &ReplicationController) -> bool {
         ReplicationControllerStatus::of(owner).expect("the group must be kept").observed_generation == 0
     }
@@ -137,10 +140,16 @@ impl Scene {
     }
 
     async fn family(&self, name: &str) -> Family<Owner> {
-        match self.children.observe(&key(name)).await.unwrap() {
-            Sight::Family(family) => family,
-            Sight::Absent => panic!("{name} is absent"),
-            Sight::Behind { newly, .. } => panic!("the cache is behind: {newly:?}"),
+        self.children.observe(&key(name)).await.unwrap().family()
+    }
+}
+
+impl Sight<Owner> {
+    fn family(self) -> Family<Owner> {
+        match self {
+            Self::Family(family) => family,
+            Self::Absent => panic!("the owner is absent"),
+            Self::Behind { newly, .. } => panic!("the cache is behind: {newly:?}"),
         }
     }
 }

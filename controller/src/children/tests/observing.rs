@@ -51,6 +51,24 @@ async fn an_owner_is_observed_with_what_it_may_adopt() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sync_that_need_not_see_settled_children_does_not() {
+    let scene = Scene::start(&[owner("a", SELECTOR)], &["p", "q"]).await;
+    let a = scene.family("a").await.owner;
+    for pod in ["p", "q"] {
+        let pod = scene.children.child_lister.meta(&key(pod)).unwrap();
+        scene.children.adopt(a.meta(), &pod, &[]).await.unwrap();
+    }
+    let label = |value: Value| Patch::Strategic(json!({"metadata": {"labels": {"settled": value}}}));
+    for (value, unsettled) in [(json!("yes"), vec!["p"]), (Value::Null, vec!["p", "q"])] {
+        scene.children.child_client.patch(&key("q"), &label(value)).await.unwrap();
+        scene.catch_up().await;
+        assert_eq!(scene.family("a").await.names(), ["p", "q"]);
+        let family = scene.children.observe_unsettled(&key("a")).await.unwrap().family();
+        assert_eq!(family.names(), unsettled);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_observation_waits_until_the_cache_shows_the_controllers_own_writes() {
     let scene = Scene::start(&[owner("a", SELECTOR), owner("b", SELECTOR)], &[]).await;
     scene.lag();

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use steersman_api::selector::InvalidSelector;
 use steersman_api::{ArcStr, LabelSelector, Meta, ObjectKey, Time};
 use steersman_client::events::{EventType, Recorder};
+use steersman_informer::View;
 use steersman_informer::wire::Object;
 
 use super::backoff::Backoffs;
@@ -13,7 +14,7 @@ use super::failure_policy::FailureAction;
 use super::metrics::{Action, Metrics, Success};
 use super::observed::{Observed, Suspension, group};
 use super::plan::{CreationReason, Outcome, Step, decide};
-use super::pods::{Pod, TRACKING_FINALIZER};
+use super::pods::{self, Pod, TRACKING_FINALIZER};
 use super::status::{Announcement, Status, StatusWrite};
 use super::wanted::Wanted;
 use super::{SyncedJob, TrackedPod};
@@ -52,6 +53,8 @@ impl Owns for SyncedJob {
     fn selector(job: &CachedJob) -> Result<LabelSelector, InvalidSelector> {
         group::<JobSpec>(job).selector.as_ref().ok_or_else(InvalidSelector::missing)?.to_selector()
     }
+
+    const SETTLED: Option<fn(&View<TrackedPod>) -> bool> = Some(pods::is_settled);
 
     fn is_untouched(job: &CachedJob) -> bool {
         Status::of(group::<JobStatus>(job)) == Status::default()
@@ -186,7 +189,13 @@ impl Controller for JobController {
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
-        Ok(match self.children.observe(key).await? {
+        // Counted pods tell only the back-off, and only a process that has not counted any of them has to recall it.
+        let sight = if self.backoffs.knows(key) {
+            self.children.observe_unsettled(key).await?
+        } else {
+            self.children.observe(key).await?
+        };
+        Ok(match sight {
             Sight::Family(family) => Observation::Ready(self.observed(&family)),
             Sight::Absent => Observation::Nothing,
             Sight::Behind { at_most, newly } => {

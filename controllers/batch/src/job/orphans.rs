@@ -125,15 +125,11 @@ impl OrphanController {
             OrphanKey::Pod(key) => self.children.children().meta(key).iter().for_each(see),
             OrphanKey::Job(job, uid) => {
                 let value = IndexValue::Owner(job.namespace.clone(), uid.clone());
-                self.children.children().for_each_meta_by_index(
-                    &self.children.by_controller(),
-                    &value,
-                    |pod| {
-                        if is_child_of::<Job>(pod, job, uid) {
-                            see(pod);
-                        }
-                    },
-                );
+                self.children.children().for_each_meta_by_index(&self.children.unsettled(), &value, |pod| {
+                    if is_child_of::<Job>(pod, job, uid) {
+                        see(pod);
+                    }
+                });
             }
         }
         (pods, owner)

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use steersman_api::condition::ConditionStatus;
-use steersman_api::{ArcStr, Time, Uid};
+use steersman_api::{ArcStr, OwnerReference, Time, Uid};
 use steersman_informer::View;
 use steersman_informer::wire::{Group, Object};
 
@@ -20,6 +20,10 @@ use steersman_kinds::pod_failure::PodFailure;
 
 /// The finalizer of pods that the job's status has not counted yet.
 pub(super) const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
+
+/// The label that the API server gives the pods of a job, and the job's selector: the job's uid. Unless the job's author has
+/// written a selector (`manualSelector`).
+const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 
 /// A pod that a job owns, or could.
 #[derive(Clone, Debug, PartialEq)]
@@ -186,6 +190,19 @@ pub(super) fn matters(old: &View<TrackedPod>, new: &View<TrackedPod>) -> bool {
             Claim::Owned,
             false,
         ))
+}
+
+/// Whether a pod has succeeded and been counted, so that no decision depends on it any more. (Pods that have failed may still
+/// match the pod failure policy.) The label shows that the job's selector selects the pod, so that the job keeps it. The pods
+/// of a job whose selector a user wrote lack it, and syncs see them all.
+pub(super) fn is_settled(pod: &View<TrackedPod>) -> bool {
+    let meta = pod.meta();
+    let is_selected = |owner: &OwnerReference| {
+        meta.labels.get(CONTROLLER_UID).is_some_and(|uid| owner.uid == Uid::from(&**uid))
+    };
+    PhaseGroup::of(pod.object()).is_some_and(|phase| &*phase.phase == "Succeeded")
+        && !meta.has_finalizer(TRACKING_FINALIZER)
+        && meta.controller().is_some_and(is_selected)
 }
 
 /// When the last of a pod's containers ended; else when the pod ceased to be ready; else when it was deleted; else when it was

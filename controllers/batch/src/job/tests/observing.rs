@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use steersman_informer::View;
 
-use super::super::{SyncedJob, TrackedPod};
+use super::super::{SyncedJob, TrackedPod, pods};
 use super::*;
 use steersman_kinds::job::JobStatus;
 
@@ -51,6 +51,30 @@ fn a_pod_is_seen_as_it_is_cached() {
     assert_eq!(observe(&cached), expected);
     let condemned = Pod::of(View::<TrackedPod>::from_json(&cached).object(), Claim::Owned, true);
     assert_eq!(condemned, expected.untracked());
+}
+
+#[test]
+fn a_pod_is_settled_once_it_has_succeeded_and_is_counted_and_its_job_keeps_it() {
+    let settled = json!({
+        "metadata": {
+            "name": "pi-x", "uid": "u", "labels": {"batch.kubernetes.io/controller-uid": "job"},
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "pi", "uid": "job", "controller": true}],
+        },
+        "status": {"phase": "Succeeded"},
+    });
+    let is_settled = |change: &Value| pods::is_settled(&View::from_json(&merged(settled.clone(), change)));
+    assert!(is_settled(&json!({})));
+    for change in [
+        json!({"status": {"phase": "Running"}}),
+        // The pod failure policy may decide by it.
+        json!({"status": {"phase": "Failed"}}),
+        json!({"metadata": {"finalizers": ["batch.kubernetes.io/job-tracking"]}}),
+        json!({"metadata": {"ownerReferences": []}}),
+        // The job's selector may not select the pod.
+        json!({"metadata": {"labels": {"batch.kubernetes.io/controller-uid": "another"}}}),
+    ] {
+        assert!(!is_settled(&change), "{change}");
+    }
 }
 
 #[test]
