@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 use steersman_api::ObjectKey;
 use tokio::time::Instant;
 
-/// How long a service's next sync waits for each slice that the last one wrote. Each write goes to every node, and in a rollout the next
-/// pods become ready meanwhile: kube-controller-manager, whose syncs take longer, wrote fewer slices in the rollout of `benches/batch.sh`
-/// without such a wait.
-const FOR_EACH_SLICE: Duration = Duration::from_millis(10);
+/// How long a service's next sync waits for each slice that the last one wrote beyond the first. Each write goes to every node, and in a
+/// rollout the next pods become ready meanwhile: kube-controller-manager, whose syncs take longer, wrote fewer slices in the rollout of
+/// `benches/batch.sh` without such a wait. A sync that wrote one slice is no rollout: the next change is shown at once.
+const FOR_EACH_FURTHER_SLICE: Duration = Duration::from_millis(20);
 
 /// The longest wait.
 const LONGEST: Duration = Duration::from_millis(100);
@@ -18,16 +18,16 @@ const LONGEST: Duration = Duration::from_millis(100);
 /// When the slices of services may be written again.
 #[derive(Debug, Default)]
 pub(super) struct WritePace {
-    /// Only of services whose last sync wrote slices.
+    /// Only of services whose last sync wrote several slices.
     next: Mutex<HashMap<ObjectKey, Instant>>,
 }
 
 impl WritePace {
     /// Records that a sync of the service has ended which wrote so many slices.
     pub(super) fn wrote(&self, service: &ObjectKey, slices: usize) {
-        if slices > 0 {
-            let slices = u32::try_from(slices).unwrap_or(u32::MAX);
-            let wait = FOR_EACH_SLICE.saturating_mul(slices).min(LONGEST);
+        let further = u32::try_from(slices.saturating_sub(1)).unwrap_or(u32::MAX);
+        if further > 0 {
+            let wait = FOR_EACH_FURTHER_SLICE.saturating_mul(further).min(LONGEST);
             self.next.lock().insert(service.clone(), Instant::now() + wait);
         }
     }
@@ -60,7 +60,7 @@ mod tests {
         let (pace, service) = (WritePace::default(), ObjectKey::new("default", "web"));
         let millis = Duration::from_millis;
         for (slices, wait) in
-            [(0, None), (1, Some(10)), (3, Some(30)), (10, Some(100)), (usize::MAX, Some(100))]
+            [(0, None), (1, None), (2, Some(20)), (4, Some(60)), (10, Some(100)), (usize::MAX, Some(100))]
         {
             pace.wrote(&service, slices);
             assert_eq!(pace.wait(&service), wait.map(millis), "{slices}");
