@@ -50,7 +50,7 @@ calls() { curl -s "127.0.0.1:$port/metrics" | awk '/^rest_client_requests_total/
 # latency NAME PODS: notes p50 and p99 of what the load printed.
 latency() {
   local kind
-  timeout 900 "$load" service "$2" 100 | tee "$state/out" >&2
+  timeout 900 "$load" service "$2" 500 | tee "$state/out" >&2
   for kind in EndpointSlices Endpoints; do
     [[ $(cat "$state/out") =~ readiness\ to\ $kind:\ p50\ ([^,]+),\ p99\ ([^[:space:]]+) ]] || continue
     note "$1" "$kind.$2.p50" "$(milliseconds "${BASH_REMATCH[1]}")"

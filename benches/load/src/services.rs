@@ -99,8 +99,9 @@ async fn next<T>(
     Ok(objects.try_next().await?)
 }
 
+/// The smallest of these that so many percent of them do not exceed.
 fn percentile(sorted: &[Duration], percent: usize) -> Duration {
-    sorted[(sorted.len() * percent / 100).min(sorted.len() - 1)]
+    sorted[(sorted.len() * percent).div_ceil(100).saturating_sub(1)]
 }
 
 fn ready_in_slice(slice: &EndpointSlice) -> usize {
