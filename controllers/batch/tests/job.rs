@@ -319,6 +319,22 @@ async fn caches_that_lag_make_no_pod_too_many_and_count_none_twice() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_finalizer_is_taken_off_once_although_the_cache_of_pods_lags() {
+    let jobs = Jobs::start().await;
+    let pods = Calls::to("pods");
+    jobs.cluster.server.faults().delay_watches(pods.clone().verb(Verb::Watch), Duration::from_millis(500));
+    let recording = jobs.cluster.server.record();
+    let controller = jobs.cluster.run(job_controller);
+    jobs.create(&job("pi", &json!({"parallelism": 10, "completions": 20}))).await;
+    let ended = jobs.drive("pi", "Succeeded").await;
+    assert_eq!(ended["status"]["succeeded"], 20);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let patches = recording.count(&pods.verb(Verb::Patch).user_agent("job-controller"));
+    assert_eq!(patches, 20);
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn processes_that_die_in_the_middle_of_a_call_lose_no_index_and_do_none_twice() {
     let jobs = Jobs::start().await;
     let spec = json!({"parallelism": 4, "completions": 20, "completionMode": "Indexed", "backoffLimit": 0});

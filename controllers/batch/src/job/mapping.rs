@@ -3,7 +3,7 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use steersman_api::{ObjectKey, OwnerReference};
+use steersman_api::{Meta, ObjectKey, OwnerReference};
 use steersman_informer::work_queue::WorkQueue;
 use steersman_informer::{Change, View};
 
@@ -41,7 +41,7 @@ impl Mapping {
             }
             Change::Updated { old, new } => {
                 if new.get::<JobStatus>().is_finished() {
-                    self.look_for_orphans(new);
+                    self.look_for_orphans_soon(new.meta());
                     // So that the controller forgets the job.
                     self.queue.add(key.clone());
                 } else if old.meta().generation == new.meta().generation {
@@ -52,7 +52,7 @@ impl Mapping {
             }
             Change::Deleted { last } => {
                 self.queue.add(key.clone());
-                self.look_for_orphans(last);
+                self.orphans.add(pods_of(last.meta()));
             }
             Change::Resync { .. } => self.soon(key),
         }
@@ -99,21 +99,24 @@ impl Mapping {
             return self.orphans.add(OrphanKey::Pod(meta.key.clone()));
         };
         let Some(key) = job_key(pod, owner) else { return };
-        let owning = match children.owners().get(&key) {
-            Ok(Some(job)) if job.meta().uid == owner.uid => Owning::of(job.get(), job.get()),
-            Ok(_) => Owning::DoesNot,
+        match children.owners().get(&key) {
+            Ok(Some(job)) if job.meta().uid == owner.uid => {
+                if Owning::of(job.get(), job.get()) == Owning::DoesNot {
+                    self.look_for_orphans_soon(job.meta());
+                }
+            }
+            Ok(_) => self.orphans.add(OrphanKey::Job(key, owner.uid.clone())),
             // The job can't be read, but it exists.
-            Err(_) => Owning::Cares,
-        };
-        if owning == Owning::DoesNot {
-            self.orphans.add(OrphanKey::Job(key, owner.uid.clone()));
+            Err(_) => {}
         }
     }
 
-    /// Queues the pods of a job that has finished or is gone. A pod that loses its owner is queued by itself when that
-    /// happens.
-    fn look_for_orphans(&self, job: &View<SyncedJob>) {
-        self.orphans.add(OrphanKey::Job(job.meta().key.clone(), job.meta().uid.clone()));
+    /// Queues the pods of a job that has finished. By then the controller has usually removed all finalizers itself, and the cache
+    /// of pods is a few changes behind: looking at it at once would remove every other finalizer twice.
+    ///
+    /// A pod that loses its owner is queued by itself when that happens.
+    fn look_for_orphans_soon(&self, job: &Meta) {
+        self.orphans.add_after(pods_of(job), self.batch_period);
     }
 
     fn count_tracked(&self, change: &Change<TrackedPod>) {
@@ -129,6 +132,10 @@ impl Mapping {
             _ => {}
         }
     }
+}
+
+fn pods_of(job: &Meta) -> OrphanKey {
+    OrphanKey::Job(job.key.clone(), job.uid.clone())
 }
 
 /// Whether the cache has a job that has not finished. One that can't be read counts as such: its syncs fail and say so.
