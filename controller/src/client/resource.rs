@@ -251,8 +251,18 @@ impl ResourceClient {
     /// The call failed. The caller must tell `AlreadyExists` and the cause `NamespaceTerminating` apart, as
     /// [`Client::create`](super::Client::create) does.
     pub async fn create(&self, namespace: &str, object: Content) -> Result<Answer, SyncError> {
+        self.create_as(namespace, object, Accept::Object).await
+    }
+
+    /// As [`create`](Self::create), with the answer in a form of the caller's choice.
+    pub(super) async fn create_as(
+        &self,
+        namespace: &str,
+        object: Content,
+        accept: Accept,
+    ) -> Result<Answer, SyncError> {
         let what = || format!("creating {} in namespace {namespace:?}", self.kind);
-        self.send(what, Method::POST, self.resource.path(namespace), Accept::Object, Some(object)).await
+        self.send(what, Method::POST, self.resource.path(namespace), accept, Some(object)).await
     }
 
     /// Replaces an object or a subresource. The object's `resourceVersion`, if it has one, is a precondition.
@@ -291,12 +301,23 @@ impl ResourceClient {
         part: Subresource,
         patch: &Patch,
     ) -> Result<Answer, SyncError> {
+        self.patch_as(key, part, patch, Accept::Object).await
+    }
+
+    /// As [`patch`](Self::patch), with the answer in a form of the caller's choice.
+    pub(super) async fn patch_as(
+        &self,
+        key: &ObjectKey,
+        part: Subresource,
+        patch: &Patch,
+        accept: Accept,
+    ) -> Result<Answer, SyncError> {
         let mut suffix = part.path().to_owned();
         if let Patch::Apply { manager, .. } = patch {
             suffix.push_str("?force=true&fieldManager=");
             suffix.push_str(manager);
         }
-        self.call("patching", Method::PATCH, key, &suffix, Accept::Object, Some(patch.content())).await
+        self.call("patching", Method::PATCH, key, &suffix, accept, Some(patch.content())).await
     }
 
     /// Patches an object and returns its new metadata.
@@ -304,8 +325,7 @@ impl ResourceClient {
     /// # Errors
     /// The call failed.
     pub async fn patch_meta(&self, key: &ObjectKey, patch: &Patch) -> Result<Changed<Meta>, SyncError> {
-        let content = Some(patch.content());
-        let answer = self.call("patching", Method::PATCH, key, "", Accept::Metadata, content).await;
+        let answer = self.patch_as(key, Subresource::None, patch, Accept::Metadata).await;
         Changed::of(answer, |answer| Ok(answer.object::<MetaOnly>(0)?.meta().clone().into()))
     }
 

@@ -2,14 +2,20 @@ use serde_json::{Value, json};
 use steersman_api::{ResourceVersion, Status, Uid};
 use steersman_apiserver::{Calls, Failure, TestServer, Verb};
 use steersman_client::Clients;
-use steersman_informer::wire::Object;
+use steersman_informer::keep;
+use steersman_informer::wire::{Group, Object};
 use steersman_kinds::job::Job;
-use steersman_kinds::pod::Pod;
+use steersman_kinds::pod::{Placement, Pod};
 use steersman_kinds::replica_set::ReplicaSet;
 
 use super::status::Way;
 use super::*;
 use crate::call::JSON;
+
+keep! {
+    /// A pod and its node.
+    struct PlacedPod: Pod => Placement
+}
 
 async fn server() -> (TestServer, Sender) {
     let server = TestServer::start().await;
@@ -74,6 +80,33 @@ async fn outcomes_of_writes_are_told_apart() {
     let deleted = pods.delete(&key("a"), &Delete::of(&made.meta().uid)).await.unwrap();
     assert!(matches!(deleted, Deleted::Now(Some(_), _)), "{deleted:?}");
     assert!(matches!(pods.delete(&key("a"), &Delete::default()).await.unwrap(), Deleted::Gone));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_may_want_only_metadata_of_what_it_writes() {
+    let (_server, sender) = server().await;
+    for (client, node) in [
+        (Client::<Pod>::keeping::<PlacedPod>(sender.clone()), "n"),
+        (Client::<Pod>::keeping::<PlacedPod>(sender.clone()).answered_with_metadata(), ""),
+    ] {
+        let name = format!("pod{node}");
+        let pod = steersman_testing::pod(&name).on("n").label("app", "a").build();
+        let Created::Now(made) = client.create("default", content(&pod)).await.unwrap() else {
+            panic!("not created")
+        };
+        let patch = Patch::Merge(json!({"metadata": {"labels": {"app": "b"}}}));
+        let Changed::Now(changed) = client.patch(&key(&name), &patch).await.unwrap() else {
+            panic!("unchanged")
+        };
+        assert!(changed.meta().resource_version > made.meta().resource_version);
+        for (pod, app) in [(made, "a"), (changed, "b")] {
+            assert_eq!(
+                (&*pod.meta().key.name, pod.meta().labels.get("app").map(|app| &**app)),
+                (&*name, Some(app))
+            );
+            assert_eq!(Placement::of(&pod).expect("the group must be kept").node.to_string(), node);
+        }
+    }
 }
 
 trait WroteVersion {

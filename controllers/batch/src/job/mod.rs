@@ -132,7 +132,9 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     metrics.register(&context.metrics)?;
     let children = Arc::new(Children::<SyncedJob>::new(context, &context.client_for(NAME))?);
     let recorder = context.recorder(NAME);
-    let pod_control = PodControl::new(children.child_client().clone(), recorder.clone());
+    // What the controller decides of a pod that it has just created is in the metadata.
+    let pod_calls = children.child_client().clone().answered_with_metadata();
+    let pod_control = PodControl::new(pod_calls, recorder.clone());
 
     let queue = context.queue_with(queue_config("job"));
     let orphan_queue = context.queue_with(queue_config("job_orphan_pod"));

@@ -46,9 +46,11 @@ pub(super) fn construct<O: Replicates>(
     let children = Arc::new(Children::<O>::new(context, &client)?);
     let queue = context.queue(O::QUEUE);
     children.map_to(&queue);
+    // A pod that was just created has neither a status nor a node that the sync reads.
+    let pod_calls = children.child_client().clone().answered_with_metadata();
     let controller = ReplicaController {
         siblings: children.informers().0.add_index(BY_CONTROLLER, by_controller),
-        pod_control: PodControl::new(children.child_client().clone(), context.recorder(O::COMPONENT)),
+        pod_control: PodControl::new(pod_calls, context.recorder(O::COMPONENT)),
         status: StatusWriter::new(children.owner_client().clone()),
         features: Features {
             terminating_replicas: O::HAS_TERMINATING_REPLICAS && context.gates.enabled(TERMINATING_REPLICAS),
