@@ -5,7 +5,7 @@
 #   benches/batch.sh [SCALE [ROLLS]]      1 5
 #
 # - jobs: 50 Jobs of 40 completions at once, then one of 2,000, then one of 20,000 of which 2,000 run at a time;
-# - services: how long a change of a pod's readiness takes to be seen in Endpoints and EndpointSlices, among 500 pods and
+# - services: how long 500 changes of a pod's readiness take to be seen in Endpoints and EndpointSlices, among 500 pods and
 #   among 5,000; and how many calls it costs if pods change in ways that Services do not show;
 # - roll: a Service of 1,000 pods whose Deployment gets a new image, ROLLS times: how often slices were written.
 # SCALE divides these numbers, for a quick look. The table has the medians of ROLLS; all else is measured once. STEERSMAN and
@@ -50,7 +50,7 @@ calls() { curl -s "127.0.0.1:$port/metrics" | awk '/^rest_client_requests_total/
 # latency NAME PODS: notes p50 and p99 of what the load printed.
 latency() {
   local kind
-  timeout 900 "$load" service "$2" 500 | tee "$state/out" >&2
+  timeout 900 "$load" service "$2" "$few" | tee "$state/out" >&2
   for kind in EndpointSlices Endpoints; do
     [[ $(cat "$state/out") =~ readiness\ to\ $kind:\ p50\ ([^,]+),\ p99\ ([^[:space:]]+) ]] || continue
     note "$1" "$kind.$2.p50" "$(milliseconds "${BASH_REMATCH[1]}")"

@@ -32,7 +32,8 @@ pub struct PodRef {
 }
 
 impl PodControl {
-    /// Calls go through `client`, and events through `recorder`.
+    /// Calls go through `client`, and events through `recorder`. If the client is
+    /// [answered with metadata](Client::answered_with_metadata), created pods have nothing else.
     pub fn new(client: Client<Pod>, recorder: Recorder) -> Self {
         Self { client, recorder }
     }

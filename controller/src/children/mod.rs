@@ -66,10 +66,8 @@ pub trait Owns: Selection<Kind: Kind> {
     /// adopt nor release, and their [`selector`](Self::selector) must select everything.
     const BY_REFERENCE_ONLY: bool = false;
 
-    /// Whether a child has ended so that no sync of its owner needs to see it again: see
-    /// [`Children::observe_unsettled`]. The owner must neither hold such a child nor release it. `None` if syncs need all
-    /// children.
-    const SETTLED: Option<fn(&View<Self::Child>) -> bool> = None;
+    /// Which children [`Children::observe_unsettled`] leaves out. `None`: none.
+    const SETTLED: Option<Settled<Self::Child>> = None;
 
     /// Whether the owner still holds a child in this state, so that the controller has to reckon with it. By default it
     /// does until nothing keeps the deleted child any more. A controller that puts a finalizer on its children holds those
@@ -77,6 +75,14 @@ pub trait Owns: Selection<Kind: Kind> {
     fn holds(child: &Meta) -> bool {
         !child.is_deleting() || !child.finalizers.is_empty()
     }
+}
+
+/// Children that have ended in such a way that most syncs of their owner need not see them, however many there are.
+pub struct Settled<C: Selection> {
+    /// The name of the index of all other children. No other owner may use it.
+    pub index: &'static str,
+    /// Whether a child is settled. The owner does not hold such a child.
+    pub is_settled: fn(&View<C>) -> bool,
 }
 
 /// How long the kit waits for a cache that does not show an own write, before it asks the API server.
@@ -159,7 +165,7 @@ impl<O: Owns> Children<O> {
             owner_lister: owners.lister(),
             child_lister: children.lister(),
             unsettled: match O::SETTLED {
-                Some(_) => children.add_index(O::Kind::KIND, unsettled::<O>),
+                Some(Settled { index, .. }) => children.add_index(index, unsettled::<O>),
                 None => by_controller,
             },
             by_controller,
@@ -241,8 +247,8 @@ impl<O: Owns> Children<O> {
         self.observe_by(&self.by_controller, key).await
     }
 
-    /// As [`observe`](Self::observe), without the children that are [settled](Owns::SETTLED): it takes the time that the others
-    /// take, however many the owner has had. A family that was read from the API server has all children.
+    /// As [`observe`](Self::observe), without the children that are [settled](Owns::SETTLED), so that it takes no longer if there
+    /// are many of them. If the family has to be read from the API server, they are in it all the same.
     ///
     /// # Errors
     /// An object can't be decoded, or a call failed.
@@ -427,10 +433,11 @@ pub fn release(owner: &Meta, child: &Meta, finalizers: &[&str]) -> Patch {
     Patch::Strategic(patch)
 }
 
-/// The function of the index of children that are not settled. The index has the name of the owners' kind.
+/// The function of [`Settled::index`]. Children of other kinds of owners are not in it.
 fn unsettled<O: Owns>(child: &View<O::Child>) -> Vec<IndexValue> {
-    let is_settled = O::SETTLED.is_some_and(|is_settled| is_settled(child));
-    if is_settled { Vec::new() } else { by_controller(child) }
+    let is_ours = child.meta().controller().is_some_and(|owner| owner.kind == O::Kind::KIND);
+    let is_settled = || O::SETTLED.is_some_and(|settled| (settled.is_settled)(child));
+    if is_ours && !is_settled() { by_controller(child) } else { Vec::new() }
 }
 
 /// The name of the index of objects without a managing owner, by namespace.

@@ -75,8 +75,8 @@ impl<K: Kind> Client<K> {
         Self { groups: S::GROUPS, ..Self::new(sender) }
     }
 
-    /// The same client, but creates and patches are answered with the metadata of the object only, which costs less than half.
-    /// The other fields of such an object have their defaults.
+    /// The same client, but the API server answers creates and patches with the object's metadata only, so that less has to be
+    /// received and decoded. The other fields of such an object have their defaults.
     #[must_use]
     pub fn answered_with_metadata(self) -> Self {
         Self { answers: Accept::Metadata, ..self }

@@ -335,6 +335,91 @@ async fn each_finalizer_is_taken_off_once_although_the_cache_of_pods_lags() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_leader_recalls_that_a_pod_has_succeeded_since_one_failed() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({"parallelism": 1, "completions": 2}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    for phase in ["Failed", "Succeeded"] {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        jobs.end_all(phase).await;
+    }
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(jobs.active().await.len(), 1);
+    controller.stop().await;
+    let controller = jobs.cluster.run(job_controller);
+    // So that the new leader knows its caches to be current, and lists no pods anew.
+    jobs.create(&job("other", &json!({"suspend": true}))).await;
+    settle().await;
+    jobs.end_all("Failed").await;
+    let failed = tokio::time::Instant::now();
+    while jobs.active().await.is_empty() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let wait = failed.elapsed().as_secs();
+    assert!(
+        (10..14).contains(&wait),
+        "the first failure since a success is followed by a wait of 10 s, not of {wait} s"
+    );
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_has_been_counted_is_released_once_the_job_does_not_select_it() {
+    let quarantine =
+        json!({"selector": {"matchExpressions": [{"key": "quarantine", "operator": "DoesNotExist"}]}});
+    for (spec, labels) in [
+        (json!({}), json!({"batch.kubernetes.io/controller-uid": "another"})),
+        (quarantine, json!({"quarantine": "yes"})),
+    ] {
+        let jobs = Jobs::start().await;
+        let mut job = job("pi", &spec);
+        job["spec"]["completions"] = 2.into();
+        job["spec"]["parallelism"] = 1.into();
+        jobs.create(&job).await;
+        let controller = jobs.cluster.run(job_controller);
+        settle().await;
+        let pod = jobs.active().await.remove(0);
+        jobs.end(&pod, "Succeeded").await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        let found = async || serde_json::to_value(jobs.pods.get(name).await.unwrap()).unwrap();
+        assert_eq!(
+            (finalizers(&found().await), jobs.peek("pi")["status"]["succeeded"].as_i64()),
+            (0, Some(1))
+        );
+        let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+        jobs.pods.patch(name, &PatchParams::default(), &patch).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let owners = &found().await["metadata"]["ownerReferences"];
+        assert!(owners.as_array().is_none_or(Vec::is_empty), "{spec}: {owners}");
+        controller.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_a_finished_job_loses_its_finalizer() {
+    let jobs = Jobs::start().await;
+    jobs.create(&job("pi", &json!({}))).await;
+    let controller = jobs.cluster.run(job_controller);
+    settle().await;
+    let ended = jobs.drive("pi", "Succeeded").await;
+    for made_again in [false, true] {
+        let name = format!("late-{made_again}");
+        jobs.cluster.create(&forged("default", &name, &ended)).await;
+        settle().await;
+        if made_again {
+            // Before the controller looks for the pods of the job that was.
+            jobs.jobs.delete("pi", &DeleteParams::background()).await.unwrap();
+            jobs.create(&job("pi", &json!({}))).await;
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let pod = serde_json::to_value(jobs.pods.get(&name).await.unwrap()).unwrap();
+        assert_eq!(finalizers(&pod), 0, "{pod:#}");
+    }
+    controller.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn processes_that_die_in_the_middle_of_a_call_lose_no_index_and_do_none_twice() {
     let jobs = Jobs::start().await;
     let spec = json!({"parallelism": 4, "completions": 20, "completionMode": "Indexed", "backoffLimit": 0});

@@ -36,6 +36,11 @@ keep! {
 impl Owns for Owner {
     type Child = Child;
 
+    const SETTLED: Option<Settled<Child>> = Some(Settled {
+        index: "children that are not settled",
+        is_settled: |child| child.meta().labels.get("settled").is_some(),
+    });
+
     fn selector(owner: &ReplicationController) -> Result<LabelSelector, InvalidSelector> {
         let mut selector = LabelSelector::everything();
         for (key, value) in owner.meta().labels.iter() {
@@ -47,9 +52,6 @@ impl Owns for Owner {
         }
         Ok(selector)
     }
-
-    const SETTLED: Option<fn(&View<Child>) -> bool> =
-        Some(|child| child.meta().labels.get("settled").is_some());
 
     fn is_untouched(owner: &ReplicationController) -> bool {
         ReplicationControllerStatus::of(owner).expect("the group must be kept").observed_generation == 0

@@ -81,12 +81,6 @@ impl Backoffs {
         self.0.lock().get(&job.key).filter(|(uid, _)| *uid == job.uid).map(|(_, backoff)| *backoff)
     }
 
-    /// Whether there is a back-off of a job of this name. If another job has the name by now, this process has counted all of
-    /// its pods, too: it has led all the time.
-    pub(super) fn knows(&self, job: &ObjectKey) -> bool {
-        self.0.lock().contains_key(job)
-    }
-
     /// Remembers the back-off of a job whose status was written.
     pub(super) fn set(&self, job: &Meta, backoff: Backoff) {
         self.0.lock().insert(job.key.clone(), (job.uid.clone(), backoff));

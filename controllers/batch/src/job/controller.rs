@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use steersman_api::selector::InvalidSelector;
 use steersman_api::{ArcStr, LabelSelector, Meta, ObjectKey, Time};
 use steersman_client::events::{EventType, Recorder};
-use steersman_informer::View;
 use steersman_informer::wire::Object;
 
 use super::backoff::Backoffs;
@@ -18,7 +17,7 @@ use super::pods::{self, Pod, TRACKING_FINALIZER};
 use super::status::{Announcement, Status, StatusWrite};
 use super::wanted::Wanted;
 use super::{SyncedJob, TrackedPod};
-use steersman_controller::children::{Children, Claim, Family, Owns, Sight};
+use steersman_controller::children::{Children, Claim, Family, Owns, Settled, Sight};
 use steersman_controller::client::{
     Changed, Created, Deleted, StatusWriter, controller_reference, event_reference,
 };
@@ -49,12 +48,12 @@ impl Owns for SyncedJob {
     type Child = TrackedPod;
 
     const EMPTY_SELECTOR_SELECTS: bool = true;
+    const SETTLED: Option<Settled<TrackedPod>> =
+        Some(Settled { index: "pods of jobs that are not settled", is_settled: pods::is_settled });
 
     fn selector(job: &CachedJob) -> Result<LabelSelector, InvalidSelector> {
         group::<JobSpec>(job).selector.as_ref().ok_or_else(InvalidSelector::missing)?.to_selector()
     }
-
-    const SETTLED: Option<fn(&View<TrackedPod>) -> bool> = Some(pods::is_settled);
 
     fn is_untouched(job: &CachedJob) -> bool {
         Status::of(group::<JobStatus>(job)) == Status::default()
@@ -74,6 +73,15 @@ impl JobController {
     fn cached_wanted(&self, key: &ObjectKey) -> Option<Wanted> {
         let job = self.children.owners().get(key).ok()??;
         Wanted::of(job.get::<JobSpec>()).ok()
+    }
+
+    /// Whether a sync of the job must see the pods that are [settled](pods::is_settled): to recall the job's back-off, or to
+    /// release those that its selector does not select any more.
+    fn needs_settled(&self, key: &ObjectKey) -> bool {
+        let Ok(Some(job)) = self.children.owners().get(key) else { return false };
+        let (meta, spec) = (job.meta(), job.get::<JobSpec>());
+        let is_over = spec.managed_by_other().is_some() || job.get::<JobStatus>().is_finished();
+        !is_over && (self.backoffs.get(meta).is_none() || !pods::selects_by_uid(spec, &meta.uid))
     }
 
     /// Forgets a job once the cache, too, shows that the controller will not decide on it again. As long as the cache shows an
@@ -189,11 +197,10 @@ impl Controller for JobController {
     }
 
     async fn observe(&self, key: &ObjectKey) -> Result<Observation<Observed>, SyncError> {
-        // Counted pods tell only the back-off, and only a process that has not counted any of them has to recall it.
-        let sight = if self.backoffs.knows(key) {
-            self.children.observe_unsettled(key).await?
-        } else {
+        let sight = if self.needs_settled(key) {
             self.children.observe(key).await?
+        } else {
+            self.children.observe_unsettled(key).await?
         };
         Ok(match sight {
             Sight::Family(family) => Observation::Ready(self.observed(&family)),

@@ -52,7 +52,11 @@ impl Mapping {
             }
             Change::Deleted { last } => {
                 self.queue.add(key.clone());
-                self.orphans.add(pods_of(last.meta()));
+                if last.get::<JobStatus>().is_finished() {
+                    self.look_for_orphans_soon(last.meta());
+                } else {
+                    self.orphans.add(pods_of(last.meta()));
+                }
             }
             Change::Resync { .. } => self.soon(key),
         }
@@ -112,7 +116,7 @@ impl Mapping {
     }
 
     /// Queues the pods of a job that has finished. By then the controller has usually removed all finalizers itself, and the cache
-    /// of pods is a few changes behind: looking at it at once would remove every other finalizer twice.
+    /// of pods is a few changes behind: a look at once would remove the finalizers of the last pods again.
     ///
     /// A pod that loses its owner is queued by itself when that happens.
     fn look_for_orphans_soon(&self, job: &Meta) {

@@ -22,6 +22,8 @@
 //! - a pod about which a rule of the pod failure policy decides counts in `pod_failures_handled_by_failure_policy_total` once,
 //!   and not again if its finalizer could not be removed;
 //! - a change of a pod that the controller does not read wakes no sync;
+//! - pods of a finished job that still have the finalizer lose it a second after the cache shows them, so that no finalizer is
+//!   removed twice while the cache of pods lags;
 //! - after a change of leaders the controller makes sure, before it acts on a job, that its caches show what the leader before
 //!   has written (see [`Grounds`](steersman_controller::children::Grounds)), and recalls the job's back-off from the pods that
 //!   still exist;
@@ -90,7 +92,8 @@ options! {
     pub struct JobOptions("JobController") {
         /// How many jobs are synced at a time
         pub concurrent_syncs: Workers = Workers(5), "concurrent-job-syncs", "ConcurrentJobSyncs";
-        /// How long the controller gathers changes of pods before it syncs their job. Upstream has no flag for it.
+        /// How long the controller gathers changes of pods before it syncs their job, and waits before it looks for pods of a
+        /// finished job that still have the finalizer. Upstream has no flag for it.
         pub batch_period: Duration = Duration::from_secs(1);
     }
 }
@@ -132,7 +135,7 @@ pub fn construct(context: &ControllerContext) -> Result<Construction, BoxError> 
     metrics.register(&context.metrics)?;
     let children = Arc::new(Children::<SyncedJob>::new(context, &context.client_for(NAME))?);
     let recorder = context.recorder(NAME);
-    // What the controller decides of a pod that it has just created is in the metadata.
+    // Of a pod that it has just created the controller reads only metadata.
     let pod_calls = children.child_client().clone().answered_with_metadata();
     let pod_control = PodControl::new(pod_calls, recorder.clone());
 

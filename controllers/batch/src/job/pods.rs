@@ -12,6 +12,7 @@ use super::wanted::Replacement;
 use steersman_controller::children::Claim;
 use steersman_controller::pod_control::PodRef;
 use steersman_kinds::index_failures::IndexFailures;
+use steersman_kinds::job::JobSpec;
 use steersman_kinds::pod::{
     Completion, Containers, EarlierFailures, InitContainers, Phase as PhaseGroup, Placement,
     Pod as CachedPod, Readiness, Sidecars,
@@ -21,8 +22,8 @@ use steersman_kinds::pod_failure::PodFailure;
 /// The finalizer of pods that the job's status has not counted yet.
 pub(super) const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
-/// The label that the API server gives the pods of a job, and the job's selector: the job's uid. Unless the job's author has
-/// written a selector (`manualSelector`).
+/// The label by which a job selects its pods, unless its author has written a selector. Its value is the job's uid: the API server
+/// puts it into the job's selector and into the template of its pods.
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 
 /// A pod that a job owns, or could.
@@ -192,17 +193,26 @@ pub(super) fn matters(old: &View<TrackedPod>, new: &View<TrackedPod>) -> bool {
         ))
 }
 
-/// Whether a pod has succeeded and been counted, so that no decision depends on it any more. (Pods that have failed may still
-/// match the pod failure policy.) The label shows that the job's selector selects the pod, so that the job keeps it. The pods
-/// of a job whose selector a user wrote lack it, and syncs see them all.
+/// Whether a pod has succeeded and been counted, and has the label by which its job selects it: then it tells a sync nothing but
+/// the job's back-off. (Pods that have failed may still match the pod failure policy.)
 pub(super) fn is_settled(pod: &View<TrackedPod>) -> bool {
     let meta = pod.meta();
     let is_selected = |owner: &OwnerReference| {
         meta.labels.get(CONTROLLER_UID).is_some_and(|uid| owner.uid == Uid::from(&**uid))
     };
+    // A pod that can't be read has no phase.
     PhaseGroup::of(pod.object()).is_some_and(|phase| &*phase.phase == "Succeeded")
         && !meta.has_finalizer(TRACKING_FINALIZER)
         && meta.controller().is_some_and(is_selected)
+}
+
+/// Whether the job of this uid selects its pods by the label [`CONTROLLER_UID`] alone.
+pub(super) fn selects_by_uid(job: &JobSpec, uid: &Uid) -> bool {
+    job.selector.as_ref().is_some_and(|selector| {
+        let mut labels = selector.match_labels.iter();
+        let only = labels.next().filter(|_| labels.next().is_none() && selector.match_expressions.is_empty());
+        only.is_some_and(|(key, value)| key == CONTROLLER_UID && Uid::from(&**value) == *uid)
+    })
 }
 
 /// When the last of a pod's containers ended; else when the pod ceased to be ready; else when it was deleted; else when it was

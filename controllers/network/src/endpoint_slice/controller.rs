@@ -206,7 +206,8 @@ impl Controller for SliceController {
         let result = if sync.result.is_ok() { "success" } else { "error" };
         self.metrics.syncs.with_label_values(&[result]).inc();
         let Some(observed) = sync.observed else { return };
-        self.pace.wrote(key, observed.begun.iter().map(|note| note.changes).sum());
+        // One change of a pod changes a slice of each address family.
+        self.pace.wrote(key, observed.begun.iter().map(|note| note.changes).max().unwrap_or(0));
         for (at, note) in observed.begun.iter().enumerate() {
             self.part_done(&observed, at, note);
         }

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 /// How long a service's next sync waits for each slice that the last one wrote beyond the first. Each write goes to every node, and in a
 /// rollout the next pods become ready meanwhile: kube-controller-manager, whose syncs take longer, wrote fewer slices in the rollout of
-/// `benches/batch.sh` without such a wait. A sync that wrote one slice is no rollout: the next change is shown at once.
+/// `benches/batch.sh` without such a wait. A sync that wrote one slice may have shown a single change, and the next one is to be shown at
+/// once.
 const FOR_EACH_FURTHER_SLICE: Duration = Duration::from_millis(20);
 
 /// The longest wait.
@@ -23,7 +24,7 @@ pub(super) struct WritePace {
 }
 
 impl WritePace {
-    /// Records that a sync of the service has ended which wrote so many slices.
+    /// Records that a sync of the service has ended which wrote so many slices of one address family.
     pub(super) fn wrote(&self, service: &ObjectKey, slices: usize) {
         let further = u32::try_from(slices.saturating_sub(1)).unwrap_or(u32::MAX);
         if further > 0 {

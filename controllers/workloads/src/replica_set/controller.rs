@@ -46,7 +46,7 @@ pub(super) fn construct<O: Replicates>(
     let children = Arc::new(Children::<O>::new(context, &client)?);
     let queue = context.queue(O::QUEUE);
     children.map_to(&queue);
-    // A pod that was just created has neither a status nor a node that the sync reads.
+    // Of a pod that it has just created the controller reads only metadata.
     let pod_calls = children.child_client().clone().answered_with_metadata();
     let controller = ReplicaController {
         siblings: children.informers().0.add_index(BY_CONTROLLER, by_controller),

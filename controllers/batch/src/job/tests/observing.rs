@@ -70,10 +70,33 @@ fn a_pod_is_settled_once_it_has_succeeded_and_is_counted_and_its_job_keeps_it() 
         json!({"status": {"phase": "Failed"}}),
         json!({"metadata": {"finalizers": ["batch.kubernetes.io/job-tracking"]}}),
         json!({"metadata": {"ownerReferences": []}}),
-        // The job's selector may not select the pod.
+        json!({"metadata": {"ownerReferences": [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": "pi", "uid": "job"},
+        ]}}),
+        // The job does not select the pod.
+        json!({"metadata": {"labels": {"batch.kubernetes.io/controller-uid": ""}}}),
         json!({"metadata": {"labels": {"batch.kubernetes.io/controller-uid": "another"}}}),
     ] {
         assert!(!is_settled(&change), "{change}");
+    }
+}
+
+#[test]
+fn a_job_selects_by_its_uid_alone_unless_its_author_has_written_a_selector() {
+    let uid = json!({"batch.kubernetes.io/controller-uid": "job"});
+    for (selector, expected) in [
+        (json!({"matchLabels": uid}), true),
+        (json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "another"}}), false),
+        (json!({"matchLabels": {"controller-uid": "job"}}), false),
+        (json!({"matchLabels": merged(uid.clone(), &json!({"app": "pi"}))}), false),
+        (json!({"matchLabels": uid, "matchExpressions": [{"key": "app", "operator": "Exists"}]}), false),
+        (json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}), false),
+        (json!({}), false),
+    ] {
+        let job = View::<SyncedJob>::from_json(
+            &json!({"metadata": {"name": "pi"}, "spec": {"selector": selector}}),
+        );
+        assert_eq!(pods::selects_by_uid(job.get(), &Uid::from("job")), expected, "{selector}");
     }
 }
 

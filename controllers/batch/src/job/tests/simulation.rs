@@ -290,15 +290,18 @@ impl World {
         Self { key, wanted, server: Server::new(), process: Process::new([1, 1]), now: 0 }
     }
 
-    fn observed(&self, (version, status): &(u64, Status), pods: &Pods, grounds: Grounds) -> Observed {
-        let uid = Uid::from("job");
-        let pods: Vec<Pod> = pods.values().cloned().collect();
-        let meta = Meta {
+    fn meta(&self, version: u64) -> Meta {
+        Meta {
             key: self.key.clone(),
-            uid,
-            resource_version: ResourceVersion(*version),
+            uid: Uid::from("job"),
+            resource_version: ResourceVersion(version),
             ..Meta::default()
-        };
+        }
+    }
+
+    fn observed(&self, (version, status): &(u64, Status), pods: &Pods, grounds: Grounds) -> Observed {
+        let pods: Vec<Pod> = pods.values().cloned().collect();
+        let meta = self.meta(*version);
         let remembered = self.process.backoffs.get(&meta);
         let backoff = remembered.unwrap_or_else(|| Backoff::recall(status, &pods));
         let job = Job {
@@ -330,7 +333,10 @@ impl World {
                 let shown = |(uid, pod): (&Uid, &Pod)| {
                     (uid.clone(), Pod { tracked: pod.tracked && !lost(pod), ..pod.clone() })
                 };
-                let pods = pods.iter().map(shown).collect();
+                // As the controller, which does not see settled pods unless it has to recall the back-off.
+                let remembers = self.process.backoffs.get(&self.meta(job.0)).is_some();
+                let is_seen = |pod: &Pod| !remembers || pod.tracked || pod.phase != Phase::Succeeded;
+                let pods = pods.iter().filter(|(_, pod)| is_seen(pod)).map(shown).collect();
                 let grounds = if sure.load(Ordering::Relaxed) { Grounds::Sure } else { Grounds::Unsure };
                 Some(self.observed(job, &pods, grounds))
             }
