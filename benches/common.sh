@@ -79,6 +79,10 @@ build_peers() {
   export KUBEBUILDER_ASSETS
 }
 
+# read_in PROGRAM...: reads programs into the page cache. The kernel maps the pages of a program sixteen at a time, as far as they are in that
+# cache: otherwise the resident memory of a process would depend on how long ago somebody read its program.
+read_in() { cat "$@" >/dev/null; }
+
 # memory PID FIELD: of /proc/PID/status, in kB. VmHWM is the peak since its start, VmRSS what is resident now.
 memory() { awk -v field="$2:" '$1 == field {print $2}' "/proc/$1/status"; }
 

@@ -14,6 +14,7 @@ ours=${POD_INFORMER:-$(build bin pod_informer steersman-informers)}
 kube_runtime=${KUBE_RUNTIME_INFORMER:-$(build bin kube_runtime_informer steersman-informers)}
 build_peers
 cluster_with "$pods"
+read_in "$ours" "$kube_runtime" "$state/peers"
 
 # measure NAME COMMAND...: runs it and appends to files of that name: seconds to sync, kB, seconds of processor time.
 measure() {

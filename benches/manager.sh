@@ -18,6 +18,7 @@ common=(--leader-elect=false --controllers=job-controller,endpoints-controller,p
 
 # start_manager NAME: in the background; `manager` is its process id, its log is in $state/NAME.log.
 start_manager() {
+  read_in "$ours" "$KUBEBUILDER_ASSETS/kube-controller-manager"
   case $1 in
     steersman)
       "$ours" controller-manager "${common[@]}" --kubeconfig "$KUBECONFIG" --secure-port "$(free_port)" \

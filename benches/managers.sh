@@ -9,6 +9,7 @@ load=${LOAD:-$(build bin steersman-load steersman-load)}
 KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
 export KUBEBUILDER_ASSETS
 managers=(kube-controller-manager steersman)
+read_in "$ours" "$KUBEBUILDER_ASSETS/kube-controller-manager"
 
 # Flags for the control plane's keys. Without them, the controllers that sign tokens and certificates do not run.
 keys=(--service-account-private-key-file "$state/cluster/sa.key" --root-ca-file "$state/cluster/certs/apiserver.crt"
