@@ -79,8 +79,8 @@ build_peers() {
   export KUBEBUILDER_ASSETS
 }
 
-# read_in PROGRAM...: reads programs into the page cache. The kernel maps the pages of a program sixteen at a time, as far as they are in that
-# cache: otherwise the resident memory of a process would depend on how long ago somebody read its program.
+# read_in PROGRAM...: reads programs into the page cache. The kernel maps a program's pages sixteen at a time, but only those in the page
+# cache. So the resident memory of a process depends on how much of its program is there.
 read_in() { cat "$@" >/dev/null; }
 
 # memory PID FIELD: of /proc/PID/status, in kB. VmHWM is the peak since its start, VmRSS what is resident now.

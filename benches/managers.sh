@@ -9,7 +9,6 @@ load=${LOAD:-$(build bin steersman-load steersman-load)}
 KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$("$shared/kubernetes/build.sh")}
 export KUBEBUILDER_ASSETS
 managers=(kube-controller-manager steersman)
-read_in "$ours" "$KUBEBUILDER_ASSETS/kube-controller-manager"
 
 # Flags for the control plane's keys. Without them, the controllers that sign tokens and certificates do not run.
 keys=(--service-account-private-key-file "$state/cluster/sa.key" --root-ca-file "$state/cluster/certs/apiserver.crt"
@@ -21,6 +20,7 @@ start_manager() {
   local all=(--leader-elect=false "--controllers=$controllers" "--kube-api-qps=${qps:-10000}" "--kube-api-burst=${qps:-10000}"
     --kubeconfig "$KUBECONFIG" "${flags[@]}")
   port=$(free_port)
+  read_in "$ours" "$KUBEBUILDER_ASSETS/kube-controller-manager"
   case $1 in
     steersman) "$ours" controller-manager "${all[@]}" --http-address "127.0.0.1:$port" --secure-port 0 \
       >"$state/$1.log" 2>&1 </dev/null & ;;

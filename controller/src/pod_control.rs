@@ -32,8 +32,9 @@ pub struct PodRef {
 }
 
 impl PodControl {
-    /// Calls go through `client`, and events through `recorder`. If the client is
-    /// [answered with metadata](Client::answered_with_metadata), created pods have nothing else.
+    /// Calls go through `client`, and events through `recorder`. If the API server
+    /// [answers the client with metadata](Client::answered_with_metadata), [`create`](Self::create) returns pods that have only
+    /// metadata.
     pub fn new(client: Client<Pod>, recorder: Recorder) -> Self {
         Self { client, recorder }
     }

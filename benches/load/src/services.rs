@@ -99,7 +99,7 @@ async fn next<T>(
     Ok(objects.try_next().await?)
 }
 
-/// The smallest of these that so many percent of them do not exceed.
+/// The nearest-rank percentile of sorted durations. There must be at least one.
 fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     sorted[(sorted.len() * percent).div_ceil(100).saturating_sub(1)]
 }

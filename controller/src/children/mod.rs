@@ -66,7 +66,7 @@ pub trait Owns: Selection<Kind: Kind> {
     /// adopt nor release, and their [`selector`](Self::selector) must select everything.
     const BY_REFERENCE_ONLY: bool = false;
 
-    /// Which children [`Children::observe_unsettled`] leaves out. `None`: none.
+    /// The children that [`Children::observe_unsettled`] leaves out. `None`: it leaves out none.
     const SETTLED: Option<Settled<Self::Child>> = None;
 
     /// Whether the owner still holds a child in this state, so that the controller has to reckon with it. By default it
@@ -77,11 +77,11 @@ pub trait Owns: Selection<Kind: Kind> {
     }
 }
 
-/// Children that have ended in such a way that most syncs of their owner need not see them, however many there are.
+/// Describes children that have ended and that most syncs of their owner do not need. An owner may have very many of them.
 pub struct Settled<C: Selection> {
-    /// The name of the index of all other children. No other owner may use it.
+    /// The name of the index of all other children. Each kind of owner needs a name of its own.
     pub index: &'static str,
-    /// Whether a child is settled. The owner does not hold such a child.
+    /// Whether a child is settled. [`Owns::holds`] must be false for such a child.
     pub is_settled: fn(&View<C>) -> bool,
 }
 
@@ -98,7 +98,7 @@ pub struct Children<O: Owns> {
     owner_lister: Lister<O>,
     child_lister: Lister<O::Child>,
     by_controller: Index<O::Child>,
-    /// As `by_controller`, without the children that are settled.
+    /// Like `by_controller`, but leaves out settled children.
     unsettled: Index<O::Child>,
     /// `None` if owners do not adopt.
     without_controller: Option<Index<O::Child>>,
@@ -202,7 +202,7 @@ impl<O: Owns> Children<O> {
         self.by_controller
     }
 
-    /// The index of children by their managing owner, without those that are [settled](Owns::SETTLED).
+    /// The index of children by their managing owner. It leaves out [settled](Owns::SETTLED) children.
     pub fn unsettled(&self) -> Index<O::Child> {
         self.unsettled
     }
@@ -247,8 +247,8 @@ impl<O: Owns> Children<O> {
         self.observe_by(&self.by_controller, key).await
     }
 
-    /// As [`observe`](Self::observe), without the children that are [settled](Owns::SETTLED), so that it takes no longer if there
-    /// are many of them. If the family has to be read from the API server, they are in it all the same.
+    /// Like [`observe`](Self::observe), but leaves out [settled](Owns::SETTLED) children, so that their number does not matter for
+    /// the time that it takes. A family that the kit reads from the API server contains them.
     ///
     /// # Errors
     /// An object can't be decoded, or a call failed.
@@ -339,7 +339,7 @@ impl<O: Owns> Children<O> {
         }
     }
 
-    /// The owner and its children as the caches have them; of the owner's own children, those that `index` holds.
+    /// Reads the owner and its children from the caches. `index` finds the children that the owner manages.
     async fn cached(&self, index: &Index<O::Child>, key: &ObjectKey) -> Result<Option<Family<O>>, SyncError> {
         let unreadable =
             |kind: &str, object: &Unreadable| SyncError::Unreadable(format!("{kind} {}", object.key));
@@ -433,7 +433,7 @@ pub fn release(owner: &Meta, child: &Meta, finalizers: &[&str]) -> Patch {
     Patch::Strategic(patch)
 }
 
-/// The function of [`Settled::index`]. Children of other kinds of owners are not in it.
+/// The function of [`Settled::index`]. The index leaves out the children of other kinds of owners, too.
 fn unsettled<O: Owns>(child: &View<O::Child>) -> Vec<IndexValue> {
     let is_ours = child.meta().controller().is_some_and(|owner| owner.kind == O::Kind::KIND);
     let is_settled = || O::SETTLED.is_some_and(|settled| (settled.is_settled)(child));

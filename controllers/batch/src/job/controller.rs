@@ -75,8 +75,8 @@ impl JobController {
         Wanted::of(job.get::<JobSpec>()).ok()
     }
 
-    /// Whether a sync of the job must see the pods that are [settled](pods::is_settled): to recall the job's back-off, or to
-    /// release those that its selector does not select any more.
+    /// Whether a sync of the job needs its [settled](pods::is_settled) pods, too: the controller recalls the job's back-off from
+    /// them, or the job has a selector of its own, which may have ceased to select one of them.
     fn needs_settled(&self, key: &ObjectKey) -> bool {
         let Ok(Some(job)) = self.children.owners().get(key) else { return false };
         let (meta, spec) = (job.meta(), job.get::<JobSpec>());

@@ -92,8 +92,8 @@ impl Mapping {
         self.queue.add_after(job.clone(), self.batch_period);
     }
 
-    /// Queues a pod with the finalizer if no sync of a job will remove the finalizer. The pod may have come to the cache only
-    /// after its job was gone.
+    /// Queues a pod with the finalizer if no sync of a job will remove the finalizer: the pod has no owner any more, its job has
+    /// finished, or the cache lacks the job.
     fn check_finalizer(&self, children: &Children<SyncedJob>, pod: &View<TrackedPod>) {
         let meta = pod.meta();
         if !meta.has_finalizer(TRACKING_FINALIZER) {
@@ -115,10 +115,8 @@ impl Mapping {
         }
     }
 
-    /// Queues the pods of a job that has finished. By then the controller has usually removed all finalizers itself, and the cache
-    /// of pods is a few changes behind: a look at once would remove the finalizers of the last pods again.
-    ///
-    /// A pod that loses its owner is queued by itself when that happens.
+    /// Queues the pods of a job that has finished, after a delay. The controller has usually removed all finalizers itself by then,
+    /// but the cache of pods may not show it yet: without the delay, the last pods' finalizers would be removed twice.
     fn look_for_orphans_soon(&self, job: &Meta) {
         self.orphans.add_after(pods_of(job), self.batch_period);
     }

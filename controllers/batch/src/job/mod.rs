@@ -22,8 +22,8 @@
 //! - a pod about which a rule of the pod failure policy decides counts in `pod_failures_handled_by_failure_policy_total` once,
 //!   and not again if its finalizer could not be removed;
 //! - a change of a pod that the controller does not read wakes no sync;
-//! - pods of a finished job that still have the finalizer lose it a second after the cache shows them, so that no finalizer is
-//!   removed twice while the cache of pods lags;
+//! - the controller looks for pods of a finished job that still have the finalizer a second later, so that it removes no finalizer
+//!   twice while the cache of pods lags;
 //! - after a change of leaders the controller makes sure, before it acts on a job, that its caches show what the leader before
 //!   has written (see [`Grounds`](steersman_controller::children::Grounds)), and recalls the job's back-off from the pods that
 //!   still exist;

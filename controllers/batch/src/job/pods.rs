@@ -22,8 +22,8 @@ use steersman_kinds::pod_failure::PodFailure;
 /// The finalizer of pods that the job's status has not counted yet.
 pub(super) const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
-/// The label by which a job selects its pods, unless its author has written a selector. Its value is the job's uid: the API server
-/// puts it into the job's selector and into the template of its pods.
+/// The label by which a job selects its pods, unless the user has written a selector. Its value is the job's uid. The API server
+/// adds it to the job's selector and to its pod template.
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 
 /// A pod that a job owns, or could.
@@ -193,8 +193,8 @@ pub(super) fn matters(old: &View<TrackedPod>, new: &View<TrackedPod>) -> bool {
         ))
 }
 
-/// Whether a pod has succeeded and been counted, and has the label by which its job selects it: then it tells a sync nothing but
-/// the job's back-off. (Pods that have failed may still match the pod failure policy.)
+/// Whether a pod has succeeded, has lost its finalizer, and has the label by which its job selects it. Only the job's back-off
+/// depends on such a pod. (A failed pod may still match the pod failure policy.)
 pub(super) fn is_settled(pod: &View<TrackedPod>) -> bool {
     let meta = pod.meta();
     let is_selected = |owner: &OwnerReference| {

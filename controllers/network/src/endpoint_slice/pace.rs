@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 /// How long a service's next sync waits for each slice that the last one wrote beyond the first. Each write goes to every node, and in a
 /// rollout the next pods become ready meanwhile: kube-controller-manager, whose syncs take longer, wrote fewer slices in the rollout of
-/// `benches/batch.sh` without such a wait. A sync that wrote one slice may have shown a single change, and the next one is to be shown at
-/// once.
+/// `benches/batch.sh` without such a wait. A sync that wrote one slice is followed by no wait, since it may have shown a single change of a
+/// pod, and clients need the next change soon.
 const FOR_EACH_FURTHER_SLICE: Duration = Duration::from_millis(20);
 
 /// The longest wait.
