@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{MERGE_PATCH, delete, get, patch, post, put};
+use common::{JSON_PATCH, MERGE_PATCH, delete, get, patch, post, put};
 use serde_json::{Value, json};
 use steersman_apiserver::TestServer;
 use steersman_testing::pod;
@@ -375,6 +375,33 @@ async fn replicas_are_read_and_written_as_a_scale() {
     let (code, _, message) = patch(&server, MERGE_PATCH, &path, of_other).await.refusal();
     let expected = format!("Operation cannot be fulfilled on deployments/scale.apps \"w\": {why}");
     assert_eq!((code, message), (409, expected));
+}
+
+#[tokio::test]
+async fn a_scale_of_another_form_scales_nothing() {
+    let server = TestServer::start().await;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    post(&server, deployments, workload()).await.expect(201);
+    let path = format!("{deployments}/w/scale");
+    let scale = |replicas: &Value| json!({"metadata": {"name": "w"}, "spec": {"replicas": replicas}});
+    let beyond = [json!(2_147_483_648_i64), json!(-2_147_483_649_i64), json!(1e20), json!(1.5)];
+    for replicas in beyond.into_iter().chain([json!("3"), json!(true), json!([1]), json!({})]) {
+        let (code, _, message) = put(&server, &path, scale(&replicas)).await.refusal();
+        assert_eq!(code, 400, "{replicas}: {message}");
+        let start = "Scale in version \"v1\" cannot be handled as a Scale: spec.replicas: cannot unmarshal ";
+        assert!(message.starts_with(start), "{replicas}: {message}");
+        let operations = json!([{"op": "replace", "path": "/spec/replicas", "value": replicas}]);
+        for (kind, body) in [(MERGE_PATCH, scale(&replicas)), (JSON_PATCH, operations)] {
+            let (code, _, message) = patch(&server, kind, &path, body).await.refusal();
+            assert_eq!(code, 422, "{kind}, {replicas}: {message}");
+            assert!(message.contains("spec.replicas: cannot unmarshal "), "{kind}, {replicas}: {message}");
+        }
+    }
+    let of_other_kind = json!({"kind": "Deployment", "spec": {"replicas": 2}});
+    patch(&server, MERGE_PATCH, &path, of_other_kind).await.expect(422);
+    put(&server, &path, json!({"metadata": 7})).await.expect(400);
+    let deployment = get(&server, &format!("{deployments}/w")).await.expect(200);
+    check(&deployment, &[("/spec/replicas", json!(1)), ("/metadata/generation", json!(1))]);
 }
 
 #[tokio::test]

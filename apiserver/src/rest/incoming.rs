@@ -187,7 +187,8 @@ fn decoding(resource: &Resource, why: &str) -> String {
     cannot_be_handled(&resource.kind, &resource.version, &resource.kind, why)
 }
 
-fn cannot_be_handled(kind: &str, version: &str, wanted: &str, why: &str) -> String {
+/// What a client is told of a body that is not what it should be.
+pub(super) fn cannot_be_handled(kind: &str, version: &str, wanted: &str, why: &str) -> String {
     format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}")
 }
 

@@ -2,13 +2,13 @@
 
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
-use steersman_api::schema;
+use steersman_api::schema::{self, Kind};
 
 use super::answer::{answer, shape_of, value_answer};
 use super::apply::{APPLY, Config, refusal_of};
 use super::body::ResponseBody;
 use super::checks::{check_name, other_uid};
-use super::incoming::{body_of, other_kind, patch_type};
+use super::incoming::{body_of, cannot_be_handled, other_kind, patch_type};
 use super::negotiate::{Answered, Shape, media_type};
 use super::options::{Commit, WriteOptions};
 use super::request::{Call, Request, Verb};
@@ -48,9 +48,9 @@ impl ApiServer {
         let options = WriteOptions::of_patch(request)?;
         let patch = Patch::parse(patch_type, &request.body)?;
         let manager = manager_of(request, &options);
-        let kind = schema::table().kind("autoscaling", "v1", "Scale");
         self.write_scale(request, options.commit, |old| {
-            let scale = patch.apply(kind, old)?;
+            let patched = patch.apply(Some(scale_kind()), old)?;
+            let scale = conformed(&patched).map_err(|misfit| misfit.of_patch(&patched))?;
             Ok(self.tracked_scale(request, old, scale, &manager))
         })
     }
@@ -62,27 +62,26 @@ impl ApiServer {
         self.write_scale(request, options.commit, |old| {
             self.with_scale(request, |subject| {
                 let (manager, force) = (&options.manager, options.force);
-                managed_fields::apply(subject, old, &config.value, manager, force).map_err(refusal_of)
+                let applied = managed_fields::apply(subject, old, &config.value, manager, force);
+                let applied = applied.map_err(refusal_of)?;
+                conformed(&applied).map_err(|misfit| misfit.of_patch(&applied))
             })
         })
     }
 
     /// The scale with its managers, after `manager` has made it of `old`.
-    fn tracked_scale(&self, request: &Request, old: &Value, scale: Value, manager: &str) -> Value {
-        let kind = schema::table().kind("autoscaling", "v1", "Scale");
-        let mut scale = kind.and_then(|kind| codec::normalize(kind, &scale).ok()).unwrap_or(scale);
+    fn tracked_scale(&self, request: &Request, old: &Value, mut scale: Value, manager: &str) -> Value {
         self.with_scale(request, |subject| managed_fields::update(subject, old, &mut scale, manager));
         scale
     }
 
     /// Calls `with` with a scale as the subject of a write.
     fn with_scale<T>(&self, request: &Request, with: impl FnOnce(&Subject<'_>) -> T) -> T {
-        let kind = schema::table().kind("autoscaling", "v1", "Scale");
         self.with_subject(&request.call.resource, "scale", |subject| {
             with(&Subject {
                 api_version: "autoscaling/v1",
                 kind: "Scale",
-                ty: kind.map_or(Type::Deduced, Type::Kind),
+                ty: Type::Kind(scale_kind()),
                 reset: Reset::default(),
                 now: subject.now.clone(),
                 ..*subject
@@ -146,13 +145,51 @@ impl ApiServer {
 
 /// The body as the scale of the object that the path names.
 fn scale_in_body(request: &Request) -> Result<Value> {
-    let scale = body_of(request, "Scale")?;
-    let (kind, api_version) = (object::text_at(&scale, "kind"), object::text_at(&scale, "apiVersion"));
-    if !matches!((kind.as_str(), api_version.as_str()), ("" | "Scale", "" | "autoscaling/v1")) {
-        return Err(other_kind(&kind, &api_version, "Scale"));
-    }
+    let scale = conformed(&body_of(request, "Scale")?).map_err(Misfit::of_body)?;
     check_name(&request.call.name, &scale)?;
     Ok(scale)
+}
+
+fn scale_kind() -> &'static Kind {
+    let kind = schema::table().kind("autoscaling", "v1", "Scale");
+    kind.expect("the schema table must hold what every server speaks")
+}
+
+/// Why a value is no scale.
+enum Misfit {
+    OtherKind { kind: String, api_version: String },
+    Form(codec::Error),
+}
+
+impl Misfit {
+    /// The refusal of a body.
+    fn of_body(self) -> Refusal {
+        match self {
+            Self::OtherKind { kind, api_version } => other_kind(&kind, &api_version, "Scale"),
+            Self::Form(codec::Error::TooManyValues) => Refusal::too_many_values(),
+            Self::Form(error) => {
+                Refusal::bad_request(cannot_be_handled("Scale", "v1", "Scale", &error.to_string()))
+            }
+        }
+    }
+
+    /// The refusal of a patch that made `patched`.
+    fn of_patch(self, patched: &Value) -> Refusal {
+        match self.of_body() {
+            refusal if refusal.status.code == 400 => Refusal::patch_misfits(patched, &refusal.status.message),
+            refusal => refusal,
+        }
+    }
+}
+
+/// A scale in the canonical form of its kind. One that does not say what it is counts as a scale.
+fn conformed(scale: &Value) -> std::result::Result<Value, Misfit> {
+    let (kind, api_version) = (object::text_at(scale, "kind"), object::text_at(scale, "apiVersion"));
+    if !matches!((kind.as_str(), api_version.as_str()), ("" | "Scale", "" | "autoscaling/v1")) {
+        return Err(Misfit::OtherKind { kind, api_version });
+    }
+    managed_fields::without_fields(scale.clone(), |scale| codec::normalize(scale_kind(), scale))
+        .map_err(Misfit::Form)
 }
 
 /// An `autoscaling/v1` Scale of a kind that has replicas.
