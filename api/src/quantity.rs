@@ -193,20 +193,49 @@ fn nanos_of(whole: &str, fraction: &str, multiplier: i128, power: i32) -> i128 {
     }
     let places = i32::try_from(fraction.len()).unwrap_or(i32::MAX);
     let mut power = power.saturating_add(9).saturating_add(dropped).saturating_sub(places);
-    number = number.saturating_mul(multiplier);
+    let mut product = Wide::product(number, multiplier);
+    while power < 0 && !product.is_zero() {
+        inexact |= product.divide_by_ten() != 0;
+        power += 1;
+    }
+    let mut number = product.saturated();
     while power > 0 && number != 0 && number < MAX {
         number = number.saturating_mul(10);
         power -= 1;
     }
-    while power < 0 && number != 0 {
-        inexact |= number % 10 != 0;
-        number /= 10;
-        power += 1;
-        if number == 0 {
-            inexact = true;
-        }
+    (number.min(MAX) + i128::from(inexact)).min(MAX)
+}
+
+/// A number that may exceed 128 bits: that many times 10^18, and the rest.
+struct Wide {
+    high: i128,
+    low: i128,
+}
+
+impl Wide {
+    const BASE: i128 = 1_000_000_000_000_000_000;
+
+    /// Of digits, which are at most ten times [`MAX`], and a suffix's factor, which is at most 2^60. Neither part overflows.
+    fn product(digits: i128, factor: i128) -> Self {
+        let low = digits % Self::BASE * factor;
+        Self { high: digits / Self::BASE * factor + low / Self::BASE, low: low % Self::BASE }
     }
-    (number + i128::from(inexact)).min(MAX)
+
+    /// Returns the remainder.
+    fn divide_by_ten(&mut self) -> i128 {
+        let low = self.high % 10 * Self::BASE + self.low;
+        self.high /= 10;
+        self.low = low / 10;
+        low % 10
+    }
+
+    fn is_zero(&self) -> bool {
+        self.high == 0 && self.low == 0
+    }
+
+    fn saturated(&self) -> i128 {
+        self.high.saturating_mul(Self::BASE).saturating_add(self.low)
+    }
 }
 
 impl fmt::Display for Quantity {
@@ -300,6 +329,11 @@ mod tests {
             ("1n", "1n"),
             ("0.1n", "1n"),
             ("1000Ei", "9223372036854775807"),
+            ("1.000000000000000000000000000Ei", "1Ei"),
+            ("3.000000000000000000000000001Ei", "3458764513820540928000000002n"),
+            ("7.99999999999999999999999999999999Ei", "9223372036854775807"),
+            ("0.000000000000000000000000000001e30", "1"),
+            ("9999999999999999999999999999999999999999999999999999999999991Ei", "9223372036854775807"),
             ("1.1Ki", "1126400m"),
         ] {
             assert_eq!(canonical(text), expected, "{text}");
