@@ -81,19 +81,24 @@ spec:
 YAML
 }
 
-# A manager as it is run in a cluster: with the control plane's keys, and scraped.
+# A manager as it is run in a cluster: with the control plane's keys, and scraped at both ports.
 # manager NAME CONTROLLERS
 manager() {
-  http=$(free_port)
+  http=$(free_port) https=$(free_port)
   profile "$1" controller-manager --kubeconfig "$KUBECONFIG" --controllers="$2" --leader-elect-resource-name steersman \
+    --authentication-kubeconfig "$KUBECONFIG" --authorization-kubeconfig "$KUBECONFIG" \
     --service-account-private-key-file "$state/cluster/sa.key" --root-ca-file "$state/cluster/certs/apiserver.crt" \
     --cluster-signing-cert-file "$state/cluster/pki/ca.crt" --cluster-signing-key-file "$state/cluster/pki/ca.key" \
-    --http-address "127.0.0.1:$http" --secure-port 0
+    --http-address "127.0.0.1:$http" --secure-port "$https"
 }
 
 scrape() {
-  local path
-  for path in healthz metrics metrics; do curl --silent --show-error --fail "http://127.0.0.1:$http/$path" >"$state/out"; done
+  local path token
+  token=$(kubectl config view --raw --output jsonpath='{.users[0].user.token}')
+  for path in healthz metrics metrics; do
+    curl --silent --show-error --fail "http://127.0.0.1:$http/$path" >"$state/out"
+    curl --silent --show-error --fail --insecure --header "Authorization: Bearer $token" "https://127.0.0.1:$https/$path" >"$state/out"
+  done
 }
 
 controller_manager() {

@@ -27,6 +27,7 @@ impl Roles {
     /// Where such a function lies; none of those named if nobody ran it.
     pub(crate) fn group(self) -> Option<Group> {
         match (self.manager || self.few || self.workloads, self.node) {
+            (true, false) if self.few && self.workloads => Some(Group::AnyControllers),
             (true, false) if self.few => Some(Group::FewControllers),
             (true, false) if self.workloads => Some(Group::Workloads),
             (true, false) => Some(Group::Manager),
@@ -38,26 +39,36 @@ impl Roles {
 }
 
 /// Functions that lie together. What the manager and the node share lies between what each has alone, so that both find
-/// theirs in one piece. The manager's own functions follow: those of the controllers that every cluster needs, those of the workload
-/// controllers, which many managers run without all the others, and the rest. `standalone` runs all of them. A pattern may fit
-/// functions of another group: the first group has them, which is the node's, whose memory counts most.
+/// theirs in one piece. The manager's own functions follow: those that it runs whatever its controllers are, those of the workload
+/// controllers, which many managers run without all the others, those of the controllers that every cluster needs, and the rest.
+/// `standalone` runs all of them. A pattern may fit functions of another group: the first group has them, which is the node's, whose
+/// memory counts most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Group {
     Node,
     Both,
-    FewControllers,
+    AnyControllers,
     Workloads,
+    FewControllers,
     Manager,
     Standalone,
 }
 
 impl Group {
     /// As they follow each other in memory.
-    pub(crate) const IN_ORDER: [Self; 6] =
-        [Self::Node, Self::Both, Self::FewControllers, Self::Workloads, Self::Manager, Self::Standalone];
+    pub(crate) const IN_ORDER: [Self; 7] = [
+        Self::Node,
+        Self::Both,
+        Self::AnyControllers,
+        Self::Workloads,
+        Self::FewControllers,
+        Self::Manager,
+        Self::Standalone,
+    ];
 
     pub(crate) const fn description(self) -> &'static str {
         match self {
+            Self::AnyControllers => "controller-manager with any controllers",
             Self::FewControllers => "controller-manager with few controllers",
             Self::Workloads => "controller-manager with the controllers of workloads",
             Self::Manager => "controller-manager",
@@ -76,8 +87,7 @@ mod tests {
     fn a_function_lies_with_the_smallest_selection_of_controllers_that_runs_it() {
         let nobody = Roles::default();
         let all = Roles { manager: true, ..nobody };
-        let workloads = Roles { workloads: true, ..all };
-        let few = Roles { few: true, ..workloads };
+        let (workloads, few) = (Roles { workloads: true, ..all }, Roles { few: true, ..all });
         for (roles, expected) in [
             (nobody, None),
             (Roles { standalone: true, ..nobody }, Some(Group::Standalone)),
@@ -85,6 +95,7 @@ mod tests {
             (workloads, Some(Group::Workloads)),
             (Roles { manager: false, ..workloads }, Some(Group::Workloads)),
             (few, Some(Group::FewControllers)),
+            (Roles { workloads: true, ..few }, Some(Group::AnyControllers)),
             (Roles { node: true, ..few }, Some(Group::Both)),
             (Roles { node: true, ..workloads }, Some(Group::Both)),
             (Roles { node: true, ..nobody }, Some(Group::Node)),

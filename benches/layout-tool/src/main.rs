@@ -128,6 +128,7 @@ mod tests {
             (Group::Node, "n"),
             (Group::Both, "b"),
             (Group::Manager, "m"),
+            (Group::AnyControllers, "a"),
             (Group::FewControllers, "f"),
             (Group::Workloads, "w"),
         ];
@@ -137,6 +138,6 @@ mod tests {
             .filter_map(|line| line.strip_prefix(".text."))
             .filter(|name| name.len() == 1)
             .collect();
-        assert_eq!(order, "nbfwms");
+        assert_eq!(order, "nbawfms");
     }
 }
