@@ -5,6 +5,8 @@ use std::collections::HashSet;
 /// A function of the program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Symbol {
+    /// Functions with the same code may share it, under several names.
+    pub(crate) address: u64,
     pub(crate) name: String,
     /// In bytes.
     pub(crate) size: u64,
@@ -17,9 +19,10 @@ pub(crate) fn symbols(listing: &str) -> Vec<Symbol> {
 
 fn symbol(line: &str) -> Option<Symbol> {
     let mut words = line.split(' ');
-    let (_address, size, kind, name) = (words.next()?, words.next()?, words.next()?, words.next()?);
-    let size = u64::from_str_radix(size, 16).ok()?;
-    matches!(kind, "t" | "T" | "w" | "W").then(|| Symbol { name: name.to_owned(), size })
+    let (address, size, kind, name) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (address, size) = (number(address)?, number(size)?);
+    matches!(kind, "t" | "T" | "w" | "W").then(|| Symbol { address, name: name.to_owned(), size })
 }
 
 /// The names of the functions that ran: each that a profile gives costs to. Callgrind numbers the levels of a recursion
@@ -37,8 +40,8 @@ mod tests {
     fn functions_are_read_and_data_is_not() {
         let listing = "0000000000001000 0000000000000010 t _RNvA\n0000000000002000 0000000000000008 D data\n\
                        0000000000003000 T without_size\n0000000000004000 00000000000000ff T main\n";
-        let expected =
-            [("_RNvA", 0x10), ("main", 0xff)].map(|(name, size)| Symbol { name: name.to_owned(), size });
+        let expected = [(0x1000, "_RNvA", 0x10), (0x4000, "main", 0xff)]
+            .map(|(address, name, size)| Symbol { address, name: name.to_owned(), size });
         assert_eq!(symbols(listing), expected);
     }
 

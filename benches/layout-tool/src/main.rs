@@ -8,7 +8,7 @@ mod group;
 mod input;
 mod pattern;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -81,17 +81,22 @@ fn write(arguments: &Arguments) -> Result<(), Error> {
     let workloads = executed(&arguments.workloads)?;
     let (node, standalone) = (executed(&arguments.node)?, executed(&arguments.standalone)?);
 
-    let functions = pattern::functions(symbols.iter().map(|symbol| {
-        let name = &symbol.name;
-        let roles = Roles {
-            manager: manager.contains(name),
-            few: few.contains(name),
-            workloads: workloads.contains(name),
-            node: node.contains(name),
-            standalone: standalone.contains(name),
-        };
-        (name.as_str(), symbol.size, roles)
-    }));
+    let roles = |name: &String| Roles {
+        manager: manager.contains(name),
+        few: few.contains(name),
+        workloads: workloads.contains(name),
+        node: node.contains(name),
+        standalone: standalone.contains(name),
+    };
+    // A profile knows each piece of code by one of its names. Another one may be that of its section.
+    let mut code: HashMap<u64, Roles> = HashMap::new();
+    for symbol in &symbols {
+        let all = code.entry(symbol.address).or_default();
+        *all = all.and(roles(&symbol.name));
+    }
+    let functions = pattern::functions(
+        symbols.iter().map(|symbol| (symbol.name.as_str(), symbol.size, code[&symbol.address])),
+    );
     let patterns = pattern::cover(&functions);
     fs::write(&arguments.output, script(&patterns))
         .map_err(|source| Error::Write { path: arguments.output.clone(), source })
@@ -102,6 +107,10 @@ fn read(path: &PathBuf) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Sections without the name of a function: those of assembler, which is the cryptography that every connection needs, and what
+/// C libraries do before `main`.
+const EVERYWHERE: &str = ".text\n.text.startup.*\n";
+
 /// The linker script: a section goes where the first pattern that fits puts it.
 fn script(patterns: &[(Group, String)]) -> String {
     let mut text =
@@ -110,6 +119,9 @@ fn script(patterns: &[(Group, String)]) -> String {
         text.push_str(&format!("/* {} */\n*(\n", group.description()));
         for (_, pattern) in patterns.iter().filter(|(of, _)| *of == group) {
             text.push_str(&format!(".text.{pattern}\n"));
+        }
+        if group == Group::Both {
+            text.push_str(EVERYWHERE);
         }
         text.push_str(")\n");
     }

@@ -21,10 +21,15 @@ pub(crate) struct Function {
     group: Option<Group>,
 }
 
+/// What a compiler writes before the names of some sections, whatever their functions are. A pattern that fits one of these would
+/// fit the sections of many functions.
+const PREFIXES: [&str; 5] = ["exit.", "hot.", "split.", "startup.", "unlikely."];
+
 /// Returns the functions sorted by name. Functions of the same name become one, with the roles of all of them. The suffix
-/// (`.llvm.…`) that LLVM appends to some names does not count.
+/// (`.llvm.…`) that LLVM appends to some names does not count. [`PREFIXES`] are among them, as large functions that nobody ran.
 pub(crate) fn functions<'a>(symbols: impl Iterator<Item = (&'a str, u64, Roles)>) -> Vec<Function> {
-    let mut found: BTreeMap<String, (u64, Roles)> = BTreeMap::new();
+    let prefixes = PREFIXES.map(|prefix| (prefix.to_owned(), (u64::from(u32::MAX), Roles::default())));
+    let mut found: BTreeMap<String, (u64, Roles)> = BTreeMap::from(prefixes);
     for (name, size, roles) in symbols {
         let (sum, all) =
             found.entry(name.split_once(".llvm.").map_or(name, |(name, _)| name).to_owned()).or_default();
@@ -111,6 +116,13 @@ mod tests {
         let symbols = [("_Ra1", 500, NODE), ("_Ra2", 500, MANAGER)];
         let expected = [(Group::Node, "_Ra1".to_owned()), (Group::Manager, "_Ra2".to_owned())];
         assert_eq!(patterns(&symbols), expected);
+    }
+
+    #[test]
+    fn no_pattern_fits_what_a_compiler_writes_before_names() {
+        let symbols =
+            [("stat", 99, NODE), ("startled", 1, NODE), ("unlink", 10, NODE), ("unlinkat", 10, NODE)];
+        assert_eq!(patterns(&symbols), of(Group::Node, &["startl*", "stat", "unlin*"]));
     }
 
     #[test]
