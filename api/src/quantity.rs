@@ -159,13 +159,13 @@ fn parse(text: &str) -> Option<Quantity> {
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
         return None;
     }
-    let (multiplier, power, format) = scale(suffix)?;
-    let nanos = nanos_of(whole, fraction, multiplier, power);
+    let (factor, power, format) = scale(suffix)?;
+    let nanos = nanos_of(whole, fraction, factor, power);
     Some(Quantity { nanos: if negative { -nanos } else { nanos }, format })
 }
 
 /// The factor and the power of ten that a suffix stands for.
-fn scale(suffix: &str) -> Option<(i128, i32, Format)> {
+fn scale(suffix: &str) -> Option<(u64, i32, Format)> {
     if let Some(at) = BINARY.iter().position(|s| *s == suffix).filter(|at| *at > 0) {
         return Some((1 << (10 * at), 0, Format::BinarySi));
     }
@@ -176,65 +176,36 @@ fn scale(suffix: &str) -> Option<(i128, i32, Format)> {
     Some((1, exponent.parse().ok()?, Format::DecimalExponent))
 }
 
-/// Multiplies digits by the scale. Returns billionths, rounded up and capped.
-fn nanos_of(whole: &str, fraction: &str, multiplier: i128, power: i32) -> i128 {
-    let digits = whole.bytes().chain(fraction.bytes()).map(|b| i128::from(b - b'0'));
-    // Further digits can't change a capped amount, but each multiplies the digits before it by ten.
-    let mut number: i128 = 0;
-    let mut dropped = 0_i32;
-    let mut inexact = false;
-    for digit in digits {
-        if number < MAX {
-            number = number * 10 + digit;
-        } else {
-            dropped = dropped.saturating_add(1);
-            inexact |= digit != 0;
+/// Multiplies digits by a suffix's factor, which is at most 2^60, and a power of ten. Returns billionths, rounded up and capped.
+///
+/// It multiplies as one does by hand, from the last digit to the first: so a text may have any number of digits, and what lies beyond
+/// billionths is exact.
+fn nanos_of(whole: &str, fraction: &str, factor: u64, power: i32) -> i128 {
+    let digits = whole.bytes().chain(fraction.bytes()).map(|digit| u64::from(digit - b'0'));
+    // How many digits of the product lie beyond billionths. If fewer than none: how many zeros follow it.
+    let beyond = i64::try_from(fraction.len()).unwrap_or(i64::MAX) - i64::from(power) - 9;
+    let zeros = u32::try_from(-beyond).unwrap_or(0);
+    // The amount that the next digit of the product counts.
+    let mut place = 10_i128.checked_pow(zeros).unwrap_or(i128::MAX);
+    let (mut nanos, mut inexact, mut carry) = (0_i128, false, 0);
+    let mut at = 0;
+    let mut rest = digits.rev();
+    loop {
+        let digit = rest.next();
+        if digit.is_none() && carry == 0 {
+            return (nanos.min(MAX) + i128::from(inexact)).min(MAX);
         }
-    }
-    let places = i32::try_from(fraction.len()).unwrap_or(i32::MAX);
-    let mut power = power.saturating_add(9).saturating_add(dropped).saturating_sub(places);
-    let mut product = Wide::product(number, multiplier);
-    while power < 0 && !product.is_zero() {
-        inexact |= product.divide_by_ten() != 0;
-        power += 1;
-    }
-    let mut number = product.saturated();
-    while power > 0 && number != 0 && number < MAX {
-        number = number.saturating_mul(10);
-        power -= 1;
-    }
-    (number.min(MAX) + i128::from(inexact)).min(MAX)
-}
-
-/// A number that may exceed 128 bits: that many times 10^18, and the rest.
-struct Wide {
-    high: i128,
-    low: i128,
-}
-
-impl Wide {
-    const BASE: i128 = 1_000_000_000_000_000_000;
-
-    /// Of digits, which are at most ten times [`MAX`], and a suffix's factor, which is at most 2^60. Neither part overflows.
-    fn product(digits: i128, factor: i128) -> Self {
-        let low = digits % Self::BASE * factor;
-        Self { high: digits / Self::BASE * factor + low / Self::BASE, low: low % Self::BASE }
-    }
-
-    /// Returns the remainder.
-    fn divide_by_ten(&mut self) -> i128 {
-        let low = self.high % 10 * Self::BASE + self.low;
-        self.high /= 10;
-        self.low = low / 10;
-        low % 10
-    }
-
-    fn is_zero(&self) -> bool {
-        self.high == 0 && self.low == 0
-    }
-
-    fn saturated(&self) -> i128 {
-        self.high.saturating_mul(Self::BASE).saturating_add(self.low)
+        // At most 9 * 2^60 + 2^60, which fits.
+        carry += digit.unwrap_or(0) * factor;
+        let of_product = carry % 10;
+        carry /= 10;
+        if at < beyond {
+            inexact |= of_product != 0;
+        } else {
+            nanos = nanos.saturating_add(place.saturating_mul(of_product.into()));
+            place = place.saturating_mul(10);
+        }
+        at += 1;
     }
 }
 
@@ -331,6 +302,8 @@ mod tests {
             ("1000Ei", "9223372036854775807"),
             ("1.000000000000000000000000000Ei", "1Ei"),
             ("3.000000000000000000000000001Ei", "3458764513820540928000000002n"),
+            ("1.00000000000000000000999999999Ei", "1152921504606846976011529216n"),
+            ("1.000000000000000000000000000000000000000000000000000000000000001", "1000000001n"),
             ("7.99999999999999999999999999999999Ei", "9223372036854775807"),
             ("0.000000000000000000000000000001e30", "1"),
             ("9999999999999999999999999999999999999999999999999999999999991Ei", "9223372036854775807"),

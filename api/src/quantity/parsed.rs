@@ -69,7 +69,7 @@ impl<'a> ParsedQuantity<'a> {
 struct Fast<'a> {
     whole: &'a str,
     fraction: &'a str,
-    factor: i128,
+    factor: u64,
     power: i32,
 }
 
@@ -88,7 +88,7 @@ impl Fast<'_> {
         if !fits || scale < -9 {
             return None;
         }
-        let value = i64::try_from(self.digits()?.checked_mul(self.factor)?).ok()?;
+        let value = i64::try_from(self.digits()?.checked_mul(self.factor.into())?).ok()?;
         Some(Amount::Int64 { value, scale })
     }
 
