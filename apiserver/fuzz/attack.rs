@@ -48,7 +48,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods?dryRun=All";
 const MAP: &str = "/api/v1/namespaces/default/configmaps/a?dryRun=All";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/d?dryRun=All&fieldManager=f";
-const SCALE: &str = "/apis/apps/v1/namespaces/default/deployments/d/scale?dryRun=All";
+const SCALE: &str = "/apis/apps/v1/namespaces/default/deployments/d/scale?dryRun=All&fieldManager=f";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All";
 const THING: &str = "/apis/example.com/v1/namespaces/default/things/t?dryRun=All&fieldManager=f";
 
@@ -136,6 +136,9 @@ pub(crate) const WAYS: &[Way] = &[
     way("GET", "/", Place::Path, "apis/apps/v1/namespaces/default/deployments/d/scale"),
     way("GET", "/apis/apps/v1/namespaces/", Place::Path, "default/deployments?limit=5"),
     way("GET", "/openapi/v3/", Place::Path, "apis/apps/v1"),
+    way("PATCH", SCALE, Place::Body(MERGE), A_SCALE),
+    way("PATCH", SCALE, Place::Body(STRATEGIC), A_SCALE),
+    way("PATCH", SCALE, Place::Body(APPLY), A_SCALE),
 ];
 
 impl fmt::Debug for Way {

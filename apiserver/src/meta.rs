@@ -26,19 +26,24 @@ pub(crate) fn stamp(now: Timestamp) -> String {
 
 /// Puts the object into the namespace of the request.
 pub(crate) fn place(resource: &Resource, namespace: &str, object: &mut Value) -> Result<()> {
-    let own = object::text_at(object, "metadata.namespace");
-    let metadata = object::metadata(object);
     if !resource.namespaced() {
         // As upstream, which drops it without a word.
-        metadata.remove("namespace");
+        object::metadata(object).remove("namespace");
         return Ok(());
     }
-    if !own.is_empty() && own != namespace {
-        let why = "the namespace of the provided object does not match the namespace sent on the request";
-        return Err(Refusal::bad_request(why));
-    }
-    metadata.insert("namespace".to_owned(), namespace.into());
+    check_namespace(namespace, object)?;
+    object::metadata(object).insert("namespace".to_owned(), namespace.into());
     Ok(())
+}
+
+/// Refuses an object that names another namespace than the request does.
+pub(crate) fn check_namespace(namespace: &str, object: &Value) -> Result<()> {
+    let own = object::text_at(object, "metadata.namespace");
+    if own.is_empty() || own == namespace {
+        return Ok(());
+    }
+    let why = "the namespace of the provided object does not match the namespace sent on the request";
+    Err(Refusal::bad_request(why))
 }
 
 /// Takes out of a new object what the server decides, whatever the client says of it.

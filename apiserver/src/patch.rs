@@ -1,7 +1,7 @@
 //! Patches.
 
-use json_patch::PatchOperation;
 use json_patch::jsonptr::{Pointer, PointerBuf};
+use json_patch::{AddOperation, PatchOperation, ReplaceOperation};
 use serde_json::{Map, Value};
 use steersman_api::schema::{self, Kind, PatchError};
 
@@ -163,7 +163,7 @@ fn from_the_start(object: &Value, pointer: &Pointer) -> Option<PointerBuf> {
     Some(PointerBuf::from_tokens(tokens.collect::<Vec<_>>()))
 }
 
-/// The operation with every index counted from the start.
+/// The operation as `json_patch` knows it: with every index counted from the start.
 fn resolved(object: &Value, operation: &PatchOperation) -> PatchOperation {
     let mut operation = operation.clone();
     let fix = |pointer: &mut PointerBuf| {
@@ -185,7 +185,18 @@ fn resolved(object: &Value, operation: &PatchOperation) -> PatchOperation {
         }
         PatchOperation::Test(test) => fix(&mut test.path),
     }
-    operation
+    match operation {
+        PatchOperation::Replace(ReplaceOperation { path, value }) if is_absent_member(object, &path) => {
+            PatchOperation::Add(AddOperation { path, value })
+        }
+        operation => operation,
+    }
+}
+
+/// Whether a path leads to a member that an object lacks. Upstream takes `replace` for `add` there.
+fn is_absent_member(object: &Value, path: &Pointer) -> bool {
+    let parent = path.parent().and_then(|parent| parent.resolve(object).ok());
+    parent.is_some_and(Value::is_object) && path.resolve(object).is_err()
 }
 
 /// What strict decoding finds in the operations of a JSON patch.

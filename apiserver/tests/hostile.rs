@@ -5,7 +5,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::{JSON, JSON_PATCH, MERGE_PATCH, PROTOBUF, STRATEGIC_PATCH, get, patch, post, request, send};
+use common::{
+    APPLY, JSON, JSON_PATCH, MERGE_PATCH, PROTOBUF, STRATEGIC_PATCH, get, patch, post, request, send,
+};
 use serde_json::{Value, json};
 use steersman_api::schema;
 use steersman_apiserver::TestServer;
@@ -13,7 +15,6 @@ use steersman_testing::pod;
 use tokio::time::Instant;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-const APPLY: &str = "application/apply-patch+yaml";
 /// Far longer than any of these takes, far shorter than what they ask for would.
 const LITTLE: Duration = Duration::from_secs(20);
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{JSON_PATCH, MERGE_PATCH, delete, get, patch, post, put};
+use common::{APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, delete, get, patch, post, put};
 use serde_json::{Value, json};
 use steersman_apiserver::TestServer;
 use steersman_testing::pod;
@@ -391,17 +391,97 @@ async fn a_scale_of_another_form_scales_nothing() {
         let start = "Scale in version \"v1\" cannot be handled as a Scale: spec.replicas: cannot unmarshal ";
         assert!(message.starts_with(start), "{replicas}: {message}");
         let operations = json!([{"op": "replace", "path": "/spec/replicas", "value": replicas}]);
-        for (kind, body) in [(MERGE_PATCH, scale(&replicas)), (JSON_PATCH, operations)] {
+        let patches = [(MERGE_PATCH, scale(&replicas)), (STRATEGIC_PATCH, scale(&replicas))];
+        for (kind, body) in patches.into_iter().chain([(JSON_PATCH, operations)]) {
             let (code, _, message) = patch(&server, kind, &path, body).await.refusal();
             assert_eq!(code, 422, "{kind}, {replicas}: {message}");
             assert!(message.contains("spec.replicas: cannot unmarshal "), "{kind}, {replicas}: {message}");
+            assert!(!message.contains("managedFields"), "{kind}, {replicas}: {message}");
         }
     }
+    let config = json!({
+        "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "w"}, "spec": {"replicas": 1.5},
+    });
+    let applied = patch(&server, APPLY, &format!("{path}?fieldManager=m&force=true"), config).await;
+    let (code, _, message) = applied.refusal();
+    let start = "failed to convert new object (/w; autoscaling/v1, Kind=Scale) to proper version: ";
+    assert_eq!((code, message.starts_with(start)), (500, true), "{message}");
     let of_other_kind = json!({"kind": "Deployment", "spec": {"replicas": 2}});
     patch(&server, MERGE_PATCH, &path, of_other_kind).await.expect(422);
     put(&server, &path, json!({"metadata": 7})).await.expect(400);
     let deployment = get(&server, &format!("{deployments}/w")).await.expect(200);
     check(&deployment, &[("/spec/replicas", json!(1)), ("/metadata/generation", json!(1))]);
+}
+
+#[tokio::test]
+async fn a_scale_of_another_name_or_namespace_scales_nothing() {
+    let server = TestServer::start().await;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    post(&server, deployments, workload()).await.expect(201);
+    let path = format!("{deployments}/w/scale");
+    for (metadata, expected) in [
+        (json!({"name": "v"}), "the name of the object (v) does not match the name on the URL (w)"),
+        (json!(null), "the name of the object (w based on URL) was undeterminable: name must be provided"),
+        (
+            json!({"name": "w", "namespace": "other"}),
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ),
+    ] {
+        let scale = json!({"metadata": metadata, "spec": {"replicas": 2}});
+        for answer in
+            [put(&server, &path, scale.clone()).await, patch(&server, MERGE_PATCH, &path, scale).await]
+        {
+            let (code, _, message) = answer.refusal();
+            assert_eq!((code, &*message), (400, expected), "{metadata}");
+        }
+    }
+    let deployment = get(&server, &format!("{deployments}/w")).await.expect(200);
+    check(&deployment, &[("/spec/replicas", json!(1)), ("/metadata/generation", json!(1))]);
+}
+
+#[tokio::test]
+async fn clients_learn_of_members_that_a_scale_does_not_have() {
+    let server = TestServer::start().await;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    post(&server, deployments, workload()).await.expect(201);
+    let path = format!("{deployments}/w/scale");
+    let scale = json!({"metadata": {"name": "w"}, "spec": {"replicas": 2, "replica": 3}});
+    let strict = format!("{path}?fieldValidation=Strict");
+    let (code, _, message) = put(&server, &strict, scale.clone()).await.refusal();
+    let expected = "Scale in version \"v1\" cannot be handled as a Scale: strict decoding error: unknown field \"spec.replica\"";
+    assert_eq!((code, &*message), (400, expected));
+    let (code, _, message) = patch(&server, MERGE_PATCH, &strict, scale.clone()).await.refusal();
+    assert_eq!(
+        (code, message.ends_with("strict decoding error: unknown field \"spec.replica\"")),
+        (422, true)
+    );
+    for answer in [put(&server, &path, scale.clone()).await, patch(&server, MERGE_PATCH, &path, scale).await]
+    {
+        assert_eq!(answer.headers["warning"], "299 - \"unknown field \\\"spec.replica\\\"\"");
+        check(&answer.expect(200), &[("/spec", json!({"replicas": 2}))]);
+    }
+}
+
+#[tokio::test]
+async fn a_scale_leaves_out_that_no_replicas_are_wanted() {
+    let server = TestServer::start().await;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let mut none = workload();
+    none["spec"]["replicas"] = 0.into();
+    post(&server, &format!("{deployments}?fieldManager=a"), none).await.expect(201);
+    let path = format!("{deployments}/w/scale");
+    let scale = get(&server, &path).await.expect(200);
+    check(&scale, &[("/spec", json!({})), ("/status/replicas", json!(0))]);
+    // As upstream: the field goes on to be its manager's, in an entry of its own.
+    let zero = json!({"metadata": {"name": "w"}, "spec": {"replicas": 0}});
+    put(&server, &format!("{path}?fieldManager=b"), zero).await.expect(200);
+    let after = get(&server, &format!("{deployments}/w")).await.expect(200);
+    let entries = after["metadata"]["managedFields"].as_array().unwrap();
+    let managers: Vec<_> =
+        entries.iter().map(|entry| (&entry["manager"], &entry["fieldsV1"]["f:spec"]["f:replicas"])).collect();
+    assert_eq!(managers, [(&json!("a"), &json!({})), (&json!("a"), &Value::Null)]);
+    let two = json!([{"op": "replace", "path": "/spec/replicas", "value": 2}]);
+    check(&patch(&server, JSON_PATCH, &path, two).await.expect(200), &[("/spec", json!({"replicas": 2}))]);
 }
 
 #[tokio::test]

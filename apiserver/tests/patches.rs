@@ -88,6 +88,17 @@ async fn conditions_are_merged_by_type_and_deleted_by_directive() {
 }
 
 #[tokio::test]
+async fn to_replace_a_member_that_an_object_lacks_is_to_add_it() {
+    let server = server_with_pod().await;
+    let replace = |path: &str| json!([{"op": "replace", "path": path, "value": "b"}]);
+    let path = format!("{PODS}/p?dryRun=All");
+    let patched = patch(&server, JSON_PATCH, &path, replace("/metadata/labels/new")).await.expect(200);
+    assert_eq!(patched["metadata"]["labels"]["new"], "b");
+    patch(&server, JSON_PATCH, &path, replace("/metadata/finalizers/0")).await.expect(422);
+    patch(&server, JSON_PATCH, &path, replace("/metadata/absent/member")).await.expect(422);
+}
+
+#[tokio::test]
 async fn patches_that_do_not_fit_are_refused_in_upstreams_way() {
     let server = server_with_pod().await;
     for (content_type, body, code, message) in [

@@ -66,7 +66,9 @@ fn conform_body(request: &Request, object: Value, format: Format, duplicates: bo
     let resource = &request.call.resource;
     let strict = match resource.schema {
         // Protobuf drops what it does not know on its own.
-        Some(kind) if format == Format::Json => strictness(request, kind, &object, duplicates),
+        Some(kind) if format == Format::Json => {
+            strictness(request, Wanted::of(resource), kind, &object, duplicates)
+        }
         _ => Ok(Vec::new()),
     };
     let mut object = conform_by_default(resource, object).map_err(|error| unreadable(resource, &error))?;
@@ -95,8 +97,15 @@ pub(super) fn conform_by_default(
     Ok(object)
 }
 
-/// What strict decoding finds, as warnings, unless the client wants it refused, or not to be told.
-fn strictness(request: &Request, kind: &Kind, object: &Value, duplicates: bool) -> Result<Vec<String>> {
+/// What strict decoding of an object of `wanted` finds, as warnings, unless the client wants it refused, or not to be told.
+/// `duplicates`: the body has members twice.
+pub(super) fn strictness(
+    request: &Request,
+    wanted: Wanted<'_>,
+    kind: &Kind,
+    object: &Value,
+    duplicates: bool,
+) -> Result<Vec<String>> {
     let validation = field_validation(request);
     if validation == FieldValidation::Ignore {
         return Ok(Vec::new());
@@ -120,7 +129,7 @@ fn strictness(request: &Request, kind: &Kind, object: &Value, duplicates: bool) 
     if request.call.verb == Verb::Patch {
         return Err(Refusal::patch_misfits(object, &why));
     }
-    Err(Refusal::bad_request(decoding(&request.call.resource, &why)))
+    Err(Refusal::bad_request(wanted.cannot_be(&why)))
 }
 
 /// Whether the client wants unknown members refused.
@@ -143,7 +152,7 @@ fn typed(resource: &Resource, mut object: Value) -> Result<Value> {
         object = Value::Object(Map::new());
     }
     if !object.is_object() {
-        return Err(Refusal::bad_request(decoding(resource, "the body is no JSON object")));
+        return Err(Refusal::bad_request(Wanted::of(resource).cannot_be("the body is no JSON object")));
     }
     // Built-in kinds are known by their path; others must say what they are.
     for (member, what) in [("kind", "Kind"), ("apiVersion", "apiVersion")] {
@@ -179,16 +188,29 @@ pub(super) fn other_kind(kind: &str, api_version: &str, wanted: &str) -> Refusal
 fn unreadable(resource: &Resource, error: &codec::Error) -> Refusal {
     match error {
         codec::Error::TooManyValues => Refusal::too_many_values(),
-        error => Refusal::bad_request(decoding(resource, &error.to_string())),
+        error => Refusal::bad_request(Wanted::of(resource).cannot_be(&error.to_string())),
     }
 }
 
-fn decoding(resource: &Resource, why: &str) -> String {
-    cannot_be_handled(&resource.kind, &resource.version, &resource.kind, why)
+/// The kind that a body must have.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) kind: &'a str,
+    pub(super) version: &'a str,
 }
 
-/// What a client is told of a body that is not what it should be.
-pub(super) fn cannot_be_handled(kind: &str, version: &str, wanted: &str, why: &str) -> String {
+impl<'a> Wanted<'a> {
+    fn of(resource: &'a Resource) -> Self {
+        Self { kind: &resource.kind, version: &resource.version }
+    }
+
+    /// The message for a body that says it has the kind, and does not fit it.
+    pub(super) fn cannot_be(self, why: &str) -> String {
+        cannot_be_handled(self.kind, self.version, self.kind, why)
+    }
+}
+
+fn cannot_be_handled(kind: &str, version: &str, wanted: &str, why: &str) -> String {
     format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}")
 }
 

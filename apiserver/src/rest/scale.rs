@@ -4,19 +4,20 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use steersman_api::schema::{self, Kind};
 
-use super::answer::{answer, shape_of, value_answer};
+use super::answer::{answer, shape_of, value_answer, with_warnings};
 use super::apply::{APPLY, Config, refusal_of};
 use super::body::ResponseBody;
 use super::checks::{check_name, other_uid};
-use super::incoming::{body_of, cannot_be_handled, other_kind, patch_type};
-use super::negotiate::{Answered, Shape, media_type};
+use super::incoming::{Wanted, body_of, other_kind, patch_type, strictness};
+use super::negotiate::{Answered, Shape, body_format, media_type};
 use super::options::{Commit, WriteOptions};
 use super::request::{Call, Request, Verb};
 use super::server::ApiServer;
 use super::track::{Tracking, manager_of};
-use crate::codec;
+use crate::codec::{self, Format};
 use crate::field::FieldError;
-use crate::managed_fields::{self, Reset, Subject, Type};
+use crate::managed_fields::{self, Reset, Subject, Type, shown_name};
+use crate::meta;
 use crate::object;
 use crate::patch::Patch;
 use crate::refusal::{Refusal, Result};
@@ -33,11 +34,12 @@ impl ApiServer {
 
     pub(super) fn update_scale(&self, request: &Request) -> Result<Response<ResponseBody>> {
         let options = WriteOptions::of_update(request)?;
-        let scale = scale_in_body(request)?;
+        let (scale, warnings) = scale_in_body(request)?;
         let manager = manager_of(request, &options);
-        self.write_scale(request, options.commit, |old| {
+        let answer = self.write_scale(request, options.commit, |old| {
             Ok(self.tracked_scale(request, old, scale.clone(), &manager))
-        })
+        })?;
+        Ok(with_warnings(answer, &warnings))
     }
 
     pub(super) fn patch_scale(&self, request: &Request) -> Result<Response<ResponseBody>> {
@@ -48,11 +50,18 @@ impl ApiServer {
         let options = WriteOptions::of_patch(request)?;
         let patch = Patch::parse(patch_type, &request.body)?;
         let manager = manager_of(request, &options);
-        self.write_scale(request, options.commit, |old| {
-            let patched = patch.apply(Some(scale_kind()), old)?;
+        let mut warnings = Vec::new();
+        let answer = self.write_scale(request, options.commit, |old| {
+            let mut patched = patch.apply(Some(scale_kind()), old)?;
+            // Nothing of it needs to be read unless the patch is about it.
+            if patched["metadata"].get("managedFields") == old["metadata"].get("managedFields") {
+                managed_fields::take(&mut patched);
+            }
             let scale = conformed(&patched).map_err(|misfit| misfit.of_patch(&patched))?;
+            warnings = strictness(request, SCALE, scale_kind(), &patched, false)?;
             Ok(self.tracked_scale(request, old, scale, &manager))
-        })
+        })?;
+        Ok(with_warnings(answer, &warnings))
     }
 
     fn apply_scale(&self, request: &Request) -> Result<Response<ResponseBody>> {
@@ -64,7 +73,7 @@ impl ApiServer {
                 let (manager, force) = (&options.manager, options.force);
                 let applied = managed_fields::apply(subject, old, &config.value, manager, force);
                 let applied = applied.map_err(refusal_of)?;
-                conformed(&applied).map_err(|misfit| misfit.of_patch(&applied))
+                conformed(&applied).map_err(|misfit| misfit.of_config(&config.value))
             })
         })
     }
@@ -79,8 +88,8 @@ impl ApiServer {
     fn with_scale<T>(&self, request: &Request, with: impl FnOnce(&Subject<'_>) -> T) -> T {
         self.with_subject(&request.call.resource, "scale", |subject| {
             with(&Subject {
-                api_version: "autoscaling/v1",
-                kind: "Scale",
+                api_version: API_VERSION,
+                kind: SCALE.kind,
                 ty: Type::Kind(scale_kind()),
                 reset: Reset::default(),
                 now: subject.now.clone(),
@@ -93,7 +102,7 @@ impl ApiServer {
         &self,
         request: &Request,
         commit: Commit,
-        change: impl Fn(&Value) -> Result<Value>,
+        mut change: impl FnMut(&Value) -> Result<Value>,
     ) -> Result<Response<ResponseBody>> {
         let shape = shape_of(request, Answered::Object)?;
         let call = Call { subresource: String::new(), ..request.call.clone() };
@@ -103,6 +112,7 @@ impl ApiServer {
             let mut before = scale_of(old);
             managed_fields::put(&mut before, managed_fields::of_parent(managed));
             let mut scale = change(&before)?;
+            check_place(request, &scale)?;
             let managed_scale = managed_fields::take(&mut scale);
             let version = &request.call.resource.api_version;
             let managed = managed_fields::of_scale(managed, managed_scale.as_ref(), version);
@@ -143,56 +153,90 @@ impl ApiServer {
     }
 }
 
-/// The body as the scale of the object that the path names.
-fn scale_in_body(request: &Request) -> Result<Value> {
-    let scale = conformed(&body_of(request, "Scale")?).map_err(Misfit::of_body)?;
-    check_name(&request.call.name, &scale)?;
-    Ok(scale)
+/// Reads the body as a scale of the object that the path names. Returns it with what the client should be warned of.
+fn scale_in_body(request: &Request) -> Result<(Value, Vec<String>)> {
+    let body = body_of(request, SCALE.kind)?;
+    let scale = conformed(&body).map_err(Misfit::of_body)?;
+    let warnings = match body_format(&request.headers)? {
+        Format::Json => {
+            let duplicates = schema::has_duplicates(&body, &request.body);
+            strictness(request, SCALE, scale_kind(), &body, duplicates)?
+        }
+        // Protobuf drops what it does not know on its own.
+        Format::Protobuf => Vec::new(),
+    };
+    check_place(request, &scale)?;
+    Ok((scale, warnings))
 }
 
+/// The name and the namespace of a scale must be those of the path.
+fn check_place(request: &Request, scale: &Value) -> Result<()> {
+    let call = &request.call;
+    check_name(&call.name, scale)?;
+    meta::check_namespace(&call.namespace, scale)
+}
+
+const SCALE: Wanted<'static> = Wanted { kind: "Scale", version: "v1" };
+const API_VERSION: &str = "autoscaling/v1";
+
 fn scale_kind() -> &'static Kind {
-    let kind = schema::table().kind("autoscaling", "v1", "Scale");
+    let kind = schema::table().kind("autoscaling", SCALE.version, SCALE.kind);
     kind.expect("the schema table must hold what every server speaks")
 }
 
-/// Why a value is no scale.
+/// Why a value can't be used as a Scale.
 enum Misfit {
     OtherKind { kind: String, api_version: String },
+    TooManyValues,
     Form(codec::Error),
 }
 
 impl Misfit {
-    /// The refusal of a body.
+    /// The answer to a body that misfits.
     fn of_body(self) -> Refusal {
         match self {
-            Self::OtherKind { kind, api_version } => other_kind(&kind, &api_version, "Scale"),
-            Self::Form(codec::Error::TooManyValues) => Refusal::too_many_values(),
-            Self::Form(error) => {
-                Refusal::bad_request(cannot_be_handled("Scale", "v1", "Scale", &error.to_string()))
+            Self::OtherKind { kind, api_version } => other_kind(&kind, &api_version, SCALE.kind),
+            Self::TooManyValues => Refusal::too_many_values(),
+            Self::Form(error) => Refusal::bad_request(SCALE.cannot_be(&error.to_string())),
+        }
+    }
+
+    /// The answer to a patch that made `patched`, which misfits.
+    fn of_patch(self, patched: &Value) -> Refusal {
+        match self {
+            Self::TooManyValues => Refusal::too_many_values(),
+            misfit => Refusal::patch_misfits(patched, &misfit.of_body().status.message),
+        }
+    }
+
+    /// The answer to an applied configuration that led to a misfit.
+    fn of_config(self, config: &Value) -> Refusal {
+        match self {
+            Self::TooManyValues => Refusal::too_many_values(),
+            misfit => {
+                let (name, why) = (shown_name(config, API_VERSION, SCALE.kind), misfit.of_body());
+                let why = why.status.message;
+                Refusal::unforeseen(format!("failed to convert new object ({name}) to proper version: {why}"))
             }
         }
     }
-
-    /// The refusal of a patch that made `patched`.
-    fn of_patch(self, patched: &Value) -> Refusal {
-        match self.of_body() {
-            refusal if refusal.status.code == 400 => Refusal::patch_misfits(patched, &refusal.status.message),
-            refusal => refusal,
-        }
-    }
 }
 
-/// A scale in the canonical form of its kind. One that does not say what it is counts as a scale.
+/// A scale in the canonical form of its kind. A value without `kind` and `apiVersion` counts as a Scale.
 fn conformed(scale: &Value) -> std::result::Result<Value, Misfit> {
     let (kind, api_version) = (object::text_at(scale, "kind"), object::text_at(scale, "apiVersion"));
-    if !matches!((kind.as_str(), api_version.as_str()), ("" | "Scale", "" | "autoscaling/v1")) {
+    if !matches!((kind.as_str(), api_version.as_str()), ("" | "Scale", "" | API_VERSION)) {
         return Err(Misfit::OtherKind { kind, api_version });
     }
-    managed_fields::without_fields(scale.clone(), |scale| codec::normalize(scale_kind(), scale))
-        .map_err(Misfit::Form)
+    managed_fields::without_fields(scale.clone(), |scale| codec::normalize(scale_kind(), scale)).map_err(
+        |error| match error {
+            codec::Error::TooManyValues => Misfit::TooManyValues,
+            error => Misfit::Form(error),
+        },
+    )
 }
 
-/// An `autoscaling/v1` Scale of a kind that has replicas.
+/// The canonical `autoscaling/v1` Scale of an object that has replicas.
 fn scale_of(object: &Value) -> Value {
     let mut metadata = Map::new();
     for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -208,14 +252,15 @@ fn scale_of(object: &Value) -> Value {
         Some(selector) => selector_of(selector),
         None => None,
     };
+    let mut status = json!({"replicas": object::int_at(object, "status.replicas").unwrap_or(0)});
+    let selector = selector.unwrap_or_default().to_string();
+    if !selector.is_empty() {
+        status["selector"] = selector.into();
+    }
+    // The kind leaves out a zero of what is wanted, but not of what there is.
+    let replicas = object::int_at(object, "spec.replicas").filter(|replicas| *replicas != 0);
+    let spec = replicas.map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
     json!({
-        "apiVersion": "autoscaling/v1",
-        "kind": "Scale",
-        "metadata": metadata,
-        "spec": {"replicas": object::int_at(object, "spec.replicas").unwrap_or(0)},
-        "status": {
-            "replicas": object::int_at(object, "status.replicas").unwrap_or(0),
-            "selector": selector.unwrap_or_default().to_string(),
-        },
+        "apiVersion": API_VERSION, "kind": SCALE.kind, "metadata": metadata, "spec": spec, "status": status,
     })
 }

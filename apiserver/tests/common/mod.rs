@@ -7,6 +7,7 @@ use steersman_apiserver::{Reset, ResponseBody, TestServer};
 use tower::ServiceExt;
 
 /// The type of a body, by what a patch is.
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
