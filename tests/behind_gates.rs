@@ -290,18 +290,19 @@ async fn tells(rules: &Api<DynamicObject>, name: &str, expected: [&str; 3]) {
     assert!(in_time, "{name} must tell {expected:?}, and tells {last}");
 }
 
-/// Makes a rule with the effect `None`, and waits until it tells this of what it would do.
+/// Creates a rule with the effect `None`, and waits until its condition has this message.
 ///
-/// A manager counts once for such a rule, in caches that may still lack what the test wrote before. A rule that was counted too
-/// early is made again.
-async fn would(rules: &Api<DynamicObject>, name: &str, made: Value, message: &str) {
+/// The manager writes the condition of such a rule once, from caches that may still lack what the test wrote before it. Where they
+/// did, this creates the rule again.
+async fn create_counted(rules: &Api<DynamicObject>, name: &str, rule: Value, message: &str) {
     eventually(&format!("{name} tells {message:?}"), || async {
-        create(rules, name, made.clone()).await;
-        let counted = is(rules, name, "is counted", |rule| eviction(rule)["reason"] == "NoEffect").await;
-        if is_condition(&eviction(&counted), ["False", "NoEffect", message]) {
+        create(rules, name, rule.clone()).await;
+        let counted = is(rules, name, "is counted", |rule| eviction(rule)["reason"].is_string()).await;
+        let condition = eviction(&counted);
+        if is_condition(&condition, ["False", "NoEffect", message]) {
             return Some(());
         }
-        println!("counted too early: {}", eviction(&counted)["message"]);
+        println!("{name} was counted too early: {condition}");
         rules.delete(name, &DeleteParams::default()).await.unwrap();
         None
     })
@@ -331,7 +332,7 @@ async fn a_rule_evicts_pods_and_tells_of_it() {
         let uid = devices.pod(name, "n1", &[shared("gpu", name)]).await;
         devices.allocate(name, "gpu-0", tolerations, &[consumer(name, &uid)]).await;
     }
-    would(
+    create_counted(
         &rules,
         "simulated",
         rule(devices, "None"),
