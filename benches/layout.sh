@@ -96,8 +96,9 @@ scrape() {
   local path token
   token=$(kubectl config view --raw --output jsonpath='{.users[0].user.token}')
   for path in healthz metrics metrics; do
-    curl --silent --show-error --fail "http://127.0.0.1:$http/$path" >"$state/out"
-    curl --silent --show-error --fail --insecure --header "Authorization: Bearer $token" "https://127.0.0.1:$https/$path" >"$state/out"
+    curl --silent --show-error --fail --max-time 120 "http://127.0.0.1:$http/$path" >"$state/out"
+    curl --silent --show-error --fail --max-time 120 --insecure --header "Authorization: Bearer $token" \
+      "https://127.0.0.1:$https/$path" >"$state/out"
   done
 }
 

@@ -24,7 +24,7 @@ impl Roles {
         }
     }
 
-    /// Where such a function lies; none of those named if nobody ran it.
+    /// The group of a function with these roles. `None`: nobody ran it, and it lies behind all groups.
     pub(crate) fn group(self) -> Option<Group> {
         match (self.manager || self.few || self.workloads, self.node) {
             (true, false) if self.few && self.workloads => Some(Group::AnyControllers),
@@ -39,7 +39,7 @@ impl Roles {
 }
 
 /// Functions that lie together. What the manager and the node share lies between what each has alone, so that both find
-/// theirs in one piece. The manager's own functions follow: those that it runs whatever its controllers are, those of the workload
+/// theirs in one piece. The manager's own functions follow: those that it runs with any controllers, those of the workload
 /// controllers, which many managers run without all the others, those of the controllers that every cluster needs, and the rest.
 /// `standalone` runs all of them. A pattern may fit functions of another group: the first group has them, which is the node's, whose
 /// memory counts most.

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::group::{Group, Roles};
+use crate::input::Symbol;
 
 #[derive(Debug, Parser)]
 #[command(about = "Writes the order of the published program's functions")]
@@ -81,25 +82,27 @@ fn write(arguments: &Arguments) -> Result<(), Error> {
     let workloads = executed(&arguments.workloads)?;
     let (node, standalone) = (executed(&arguments.node)?, executed(&arguments.standalone)?);
 
-    let roles = |name: &String| Roles {
+    let functions = pattern::functions(by_code(&symbols, |name| Roles {
         manager: manager.contains(name),
         few: few.contains(name),
         workloads: workloads.contains(name),
         node: node.contains(name),
         standalone: standalone.contains(name),
-    };
-    // A profile knows each piece of code by one of its names. Another one may be that of its section.
-    let mut code: HashMap<u64, Roles> = HashMap::new();
-    for symbol in &symbols {
-        let all = code.entry(symbol.address).or_default();
-        *all = all.and(roles(&symbol.name));
-    }
-    let functions = pattern::functions(
-        symbols.iter().map(|symbol| (symbol.name.as_str(), symbol.size, code[&symbol.address])),
-    );
+    }));
     let patterns = pattern::cover(&functions);
     fs::write(&arguments.output, script(&patterns))
         .map_err(|source| Error::Write { path: arguments.output.clone(), source })
+}
+
+/// Each symbol's name and size, with the roles of all symbols at its address. Functions with the same code share it: a profile
+/// knows the code by one of their names, and its section may have another one.
+fn by_code(symbols: &[Symbol], roles: impl Fn(&str) -> Roles) -> impl Iterator<Item = (&str, u64, Roles)> {
+    let mut code: HashMap<u64, Roles> = HashMap::new();
+    for symbol in symbols {
+        let all = code.entry(symbol.address).or_default();
+        *all = all.and(roles(&symbol.name));
+    }
+    symbols.iter().map(move |symbol| (symbol.name.as_str(), symbol.size, code[&symbol.address]))
 }
 
 fn read(path: &PathBuf) -> Result<String, Error> {
@@ -107,9 +110,16 @@ fn read(path: &PathBuf) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Sections without the name of a function: those of assembler, which is the cryptography that every connection needs, and what
-/// C libraries do before `main`.
-const EVERYWHERE: &str = ".text\n.text.startup.*\n";
+/// Sections of functions that run everywhere, though no profile says so of their names: assembler has one section for all functions
+/// of a file, a constructor's section has a prefix, and Callgrind, which runs one thread at a time, sees hardly any lock contended.
+const EVERYWHERE: &str = "\
+.text
+.text.startup.*
+.text.__pthread_mutex_*
+.text.pthread_mutex_*
+.text.__timedwait*
+.text._rjem_je_malloc_mutex_*
+";
 
 /// The linker script: a section goes where the first pattern that fits puts it.
 fn script(patterns: &[(Group, String)]) -> String {
@@ -145,11 +155,18 @@ mod tests {
             (Group::Workloads, "w"),
         ];
         let script = script(&patterns.map(|(group, pattern)| (group, pattern.to_owned())));
-        let order: String = script
-            .lines()
-            .filter_map(|line| line.strip_prefix(".text."))
-            .filter(|name| name.len() == 1)
-            .collect();
-        assert_eq!(order, "nbawfms");
+        let lines: Vec<_> = script.lines().filter(|line| line.starts_with(".text")).collect();
+        let expected = format!(".text.n\n.text.b\n{EVERYWHERE}.text.a\n.text.w\n.text.f\n.text.m\n.text.s");
+        assert_eq!(lines[1..], expected.lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_runs_under_one_name_of_a_code_runs_under_all() {
+        let symbol = |address, name: &str| Symbol { address, name: name.to_owned(), size: 8 };
+        let symbols = [symbol(1, "a"), symbol(2, "b"), symbol(1, "c")];
+        let node = Roles { node: true, ..Roles::default() };
+        let found: Vec<_> =
+            by_code(&symbols, |name| if name == "c" { node } else { Roles::default() }).collect();
+        assert_eq!(found, [("a", 8, node), ("b", 8, Roles::default()), ("c", 8, node)]);
     }
 }

@@ -21,8 +21,8 @@ pub(crate) struct Function {
     group: Option<Group>,
 }
 
-/// What a compiler writes before the names of some sections, whatever their functions are. A pattern that fits one of these would
-/// fit the sections of many functions.
+/// What compilers put before a function's name in the names of some sections. A pattern such as `unl*` would fit all sections with
+/// the prefix `unlikely.`.
 const PREFIXES: [&str; 5] = ["exit.", "hot.", "split.", "startup.", "unlikely."];
 
 /// Returns the functions sorted by name. Functions of the same name become one, with the roles of all of them. The suffix
