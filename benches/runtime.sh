@@ -52,7 +52,7 @@ failCgroupV1: false
 failSwapOn: false
 cgroupDriver: cgroupfs
 containerRuntimeEndpoint: $runtime
-evictionHard: {"nodefs.available": "1%", "imagefs.available": "1%"}
+evictionHard: {"nodefs.available": "100Mi", "imagefs.available": "100Mi"}
 port: $(free_port)
 healthzPort: 0
 podLogsDir: $state/pod-logs

@@ -73,7 +73,7 @@ cgroupDriver: cgroupfs
 failCgroupV1: false
 failSwapOn: false
 containerRuntimeEndpoint: $RUNTIME_ENDPOINT
-evictionHard: {"nodefs.available": "1%", "imagefs.available": "1%"}
+evictionHard: {"nodefs.available": "100Mi", "imagefs.available": "100Mi"}
 YAML
   cat >"$cluster/node.kubeconfig" <<YAML
 apiVersion: v1

@@ -5,7 +5,8 @@
 # node's, for which the API server's certificate is valid. Returns when the node is ready; `cluster.sh down` stops it.
 #
 # Unlike the kubelet of `cluster.sh up kubelet`, this one never removes images: on a disk that is four fifths full it would remove
-# the sandbox's, which no registry could give back.
+# the sandbox's, which no registry could give back. It evicts pods only when 100 MiB of the disk are left, since builds may have
+# filled most of it.
 start_kubelet() {
   address=$(ip -4 -o addr show cni0 | awk '{split($4, a, "/"); print a[1]; exit}')
   {
@@ -20,7 +21,7 @@ failCgroupV1: false
 failSwapOn: false
 cgroupDriver: cgroupfs
 containerRuntimeEndpoint: $RUNTIME_ENDPOINT
-evictionHard: {"nodefs.available": "1%", "imagefs.available": "1%"}
+evictionHard: {"nodefs.available": "100Mi", "imagefs.available": "100Mi"}
 imageGCHighThresholdPercent: 100
 YAML
     [ $# -eq 0 ] || printf '%s\n' "$@"

@@ -36,7 +36,7 @@ use support::budgets::{Budget, evict};
 use support::identities::{self, Identities};
 use support::jobs::has_condition;
 use support::replicas::{Kind, Owner};
-use support::{eventually, real};
+use support::{TemporaryFolder, eventually, real};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -227,7 +227,7 @@ async fn ordinary_pods_run_in_containers_and_a_second_start_finds_them_running()
         return;
     };
     let _alone = RUNTIME.lock().await;
-    let folder = tempfile::tempdir().unwrap();
+    let folder = TemporaryFolder::create();
     let data = folder.path().join("data");
     let start = || {
         let mut command = command(&data);

@@ -47,7 +47,7 @@ impl Agent {
             "containerRuntimeEndpoint": endpoint,
             "cgroupDriver": cgroups.driver(), "cgroupRoot": format!("/{}", cgroups.root),
             "failCgroupV1": false, "failSwapOn": false, "makeIPTablesUtilChains": false,
-            "evictionHard": { "nodefs.available": "1%", "imagefs.available": "1%" },
+            "evictionHard": { "nodefs.available": "100Mi", "imagefs.available": "100Mi" },
             "clusterDNS": ["10.0.0.10"], "clusterDomain": "cluster.test",
             "podLogsDir": folder.join("logs"),
             "staticPodPath": folder.join("manifests"), "fileCheckFrequency": "1s",

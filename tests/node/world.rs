@@ -12,7 +12,7 @@ use crate::left;
 use crate::sysctls::Sysctls;
 use crate::web::Web;
 use support::real::{self, RealServer};
-use support::{eventually, patience};
+use support::{TemporaryFolder, eventually, patience};
 
 /// What the tests share.
 pub struct World {
@@ -29,7 +29,7 @@ pub struct World {
     pub cgroups: Cgroups,
     /// Common to all namespaces of this run, and to no other's.
     pub prefix: String,
-    folder: tempfile::TempDir,
+    folder: TemporaryFolder,
     _sysctls: Sysctls,
 }
 
@@ -47,7 +47,7 @@ impl World {
         }
         let sysctls = Sysctls::now();
         let server = RealServer::start_for_nodes(&assets).await;
-        let folder = tempfile::tempdir().expect("a temporary folder must be had");
+        let folder = TemporaryFolder::create();
         let prefix = format!("node-test-{}", std::process::id());
         let cgroups = Cgroups::new(format!("steersman-{prefix}"));
         left::make_cgroup(&cgroups);

@@ -164,7 +164,7 @@ async fn a_set_keeps_its_data_beyond_pods_and_restarts_in_containers() {
         return;
     };
     let _alone = RUNTIME.lock().await;
-    let folder = tempfile::tempdir().unwrap();
+    let folder = TemporaryFolder::create();
     let data = folder.path().join("data");
     let start = || {
         let mut command = command(&data);

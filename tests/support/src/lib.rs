@@ -41,6 +41,7 @@ pub mod replicas;
 pub mod shipped_role;
 pub mod slices;
 pub mod stateful_sets;
+pub mod temporary_folder;
 pub mod user;
 
 use std::fmt::Write as _;
@@ -56,6 +57,7 @@ use steersman_apiserver::TestServer;
 use tokio::sync::MutexGuard;
 
 pub use self::real::patience;
+pub use self::temporary_folder::TemporaryFolder;
 
 /// An API server.
 pub enum Server {

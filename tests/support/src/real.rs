@@ -1,4 +1,4 @@
-//! A real API server: etcd and kube-apiserver as processes, gone when the test's process is.
+//! A real API server: etcd and kube-apiserver as processes, gone when the test's process is, with all their files.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::OnceCell;
 
-use super::shipped_role;
+use super::{TemporaryFolder, shipped_role};
 
 /// The token of an administrator.
 pub const TOKEN: &str = "administrator";
@@ -60,7 +60,7 @@ pub async fn shared(assets: &Path) -> Arc<RealServer> {
 
 /// etcd and kube-apiserver at work.
 pub struct RealServer {
-    folder: tempfile::TempDir,
+    folder: TemporaryFolder,
     assets: PathBuf,
     port: u16,
     etcd_port: u16,
@@ -108,7 +108,7 @@ impl RealServer {
     }
 
     async fn start_as(assets: &Path, for_nodes: bool, audited: bool, flags: &'static [&'static str]) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder must be had");
+        let folder = TemporaryFolder::create();
         let [port, etcd_port, peer_port] = free_ports();
         let write = |name: &str, text: &str| {
             std::fs::write(folder.path().join(name), text).expect("a file must be written");
@@ -318,7 +318,7 @@ impl RealServer {
             std::fs::File::create(self.folder.path().join(format!("{program}.log"))).expect("a log file");
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).arg(self.assets.join(program)).args(arguments);
-        command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command.current_dir(self.folder()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         spawn_for_good(command)
     }
 }
