@@ -178,14 +178,13 @@ fn scale(suffix: &str) -> Option<(u64, i32, Format)> {
 
 /// Multiplies digits by a suffix's factor, which is at most 2^60, and a power of ten. Returns billionths, rounded up and capped.
 ///
-/// It multiplies as one does by hand, from the last digit to the first: so a text may have any number of digits, and what lies beyond
-/// billionths is exact.
+/// Multiplies digit by digit, from the last to the first, so that the result is exact for any number of digits.
 fn nanos_of(whole: &str, fraction: &str, factor: u64, power: i32) -> i128 {
     let digits = whole.bytes().chain(fraction.bytes()).map(|digit| u64::from(digit - b'0'));
-    // How many digits of the product lie beyond billionths. If fewer than none: how many zeros follow it.
+    // The number of the product's last digits that are smaller than a billionth. Negative: the number of zeros to append.
     let beyond = i64::try_from(fraction.len()).unwrap_or(i64::MAX) - i64::from(power) - 9;
     let zeros = u32::try_from(-beyond).unwrap_or(0);
-    // The amount that the next digit of the product counts.
+    // The value of a 1 at the current position, in billionths.
     let mut place = 10_i128.checked_pow(zeros).unwrap_or(i128::MAX);
     let (mut nanos, mut inexact, mut carry) = (0_i128, false, 0);
     let mut at = 0;

@@ -163,7 +163,7 @@ fn from_the_start(object: &Value, pointer: &Pointer) -> Option<PointerBuf> {
     Some(PointerBuf::from_tokens(tokens.collect::<Vec<_>>()))
 }
 
-/// The operation as `json_patch` knows it: with every index counted from the start.
+/// Translates an operation for `json_patch`: counts every index from the start, and adds a member that `replace` finds absent.
 fn resolved(object: &Value, operation: &PatchOperation) -> PatchOperation {
     let mut operation = operation.clone();
     let fix = |pointer: &mut PointerBuf| {
@@ -193,7 +193,7 @@ fn resolved(object: &Value, operation: &PatchOperation) -> PatchOperation {
     }
 }
 
-/// Whether a path leads to a member that an object lacks. Upstream takes `replace` for `add` there.
+/// Whether the path names a member that its parent object lacks. Upstream handles `replace` of such a member as `add`.
 fn is_absent_member(object: &Value, path: &Pointer) -> bool {
     let parent = path.parent().and_then(|parent| parent.resolve(object).ok());
     parent.is_some_and(Value::is_object) && path.resolve(object).is_err()

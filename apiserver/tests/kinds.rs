@@ -347,53 +347,63 @@ async fn workloads_are_filled_in_and_their_selectors_stay() {
     }
 }
 
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const SCALE: &str = "/apis/apps/v1/namespaces/default/deployments/w/scale";
+
+/// A server with the Deployment of [`workload`].
+async fn with_workload() -> TestServer {
+    let server = TestServer::start().await;
+    post(&server, DEPLOYMENTS, workload()).await.expect(201);
+    server
+}
+
+/// Checks that nothing has scaled the Deployment.
+async fn is_unscaled(server: &TestServer) {
+    let deployment = get(server, &format!("{DEPLOYMENTS}/w")).await.expect(200);
+    check(&deployment, &[("/spec/replicas", json!(1)), ("/metadata/generation", json!(1))]);
+}
+
 #[tokio::test]
 async fn replicas_are_read_and_written_as_a_scale() {
-    let server = TestServer::start().await;
-    let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    post(&server, deployments, workload()).await.expect(201);
-    let path = format!("{deployments}/w/scale");
-    let scale = get(&server, &path).await.expect(200);
+    let server = with_workload().await;
+    let scale = get(&server, SCALE).await.expect(200);
     check(
         &scale,
         &[("/kind", json!("Scale")), ("/spec/replicas", json!(1)), ("/status/selector", json!("app=w"))],
     );
-    patch(&server, MERGE_PATCH, &path, json!({"spec": {"replicas": 4}})).await.expect(200);
-    let deployment = get(&server, &format!("{deployments}/w")).await.expect(200);
+    patch(&server, MERGE_PATCH, SCALE, json!({"spec": {"replicas": 4}})).await.expect(200);
+    let deployment = get(&server, &format!("{DEPLOYMENTS}/w")).await.expect(200);
     check(&deployment, &[("/spec/replicas", json!(4)), ("/metadata/generation", json!(2))]);
-    put(&server, &path, scale.clone()).await.expect(409);
-    patch(&server, MERGE_PATCH, &path, json!({"spec": {"replicas": -1}})).await.expect(422);
-    // Of another object nothing is scaled.
+    put(&server, SCALE, scale.clone()).await.expect(409);
+    patch(&server, MERGE_PATCH, SCALE, json!({"spec": {"replicas": -1}})).await.expect(422);
+    // A Scale with the UID of another object is refused.
     let uid = scale["metadata"]["uid"].as_str().unwrap();
     let why = format!("Precondition failed: UID in precondition: other, UID in object meta: {uid}");
     let of_other = json!({"metadata": {"name": "w", "uid": "other"}, "spec": {"replicas": 2}});
-    let (code, _, message) = put(&server, &path, of_other.clone()).await.refusal();
+    let (code, _, message) = put(&server, SCALE, of_other.clone()).await.refusal();
     let stored = "StorageError: invalid object, Code: 4, Key: /registry/deployments/default/w, ResourceVersion: 0, \
          AdditionalErrorMsg: ";
     let expected = format!("Operation cannot be fulfilled on deployments.apps \"w\": {stored}{why}");
     assert_eq!((code, message), (409, expected));
-    let (code, _, message) = patch(&server, MERGE_PATCH, &path, of_other).await.refusal();
+    let (code, _, message) = patch(&server, MERGE_PATCH, SCALE, of_other).await.refusal();
     let expected = format!("Operation cannot be fulfilled on deployments/scale.apps \"w\": {why}");
     assert_eq!((code, message), (409, expected));
 }
 
 #[tokio::test]
 async fn a_scale_of_another_form_scales_nothing() {
-    let server = TestServer::start().await;
-    let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    post(&server, deployments, workload()).await.expect(201);
-    let path = format!("{deployments}/w/scale");
+    let server = with_workload().await;
     let scale = |replicas: &Value| json!({"metadata": {"name": "w"}, "spec": {"replicas": replicas}});
     let beyond = [json!(2_147_483_648_i64), json!(-2_147_483_649_i64), json!(1e20), json!(1.5)];
     for replicas in beyond.into_iter().chain([json!("3"), json!(true), json!([1]), json!({})]) {
-        let (code, _, message) = put(&server, &path, scale(&replicas)).await.refusal();
+        let (code, _, message) = put(&server, SCALE, scale(&replicas)).await.refusal();
         assert_eq!(code, 400, "{replicas}: {message}");
         let start = "Scale in version \"v1\" cannot be handled as a Scale: spec.replicas: cannot unmarshal ";
         assert!(message.starts_with(start), "{replicas}: {message}");
         let operations = json!([{"op": "replace", "path": "/spec/replicas", "value": replicas}]);
         let patches = [(MERGE_PATCH, scale(&replicas)), (STRATEGIC_PATCH, scale(&replicas))];
         for (kind, body) in patches.into_iter().chain([(JSON_PATCH, operations)]) {
-            let (code, _, message) = patch(&server, kind, &path, body).await.refusal();
+            let (code, _, message) = patch(&server, kind, SCALE, body).await.refusal();
             assert_eq!(code, 422, "{kind}, {replicas}: {message}");
             assert!(message.contains("spec.replicas: cannot unmarshal "), "{kind}, {replicas}: {message}");
             assert!(!message.contains("managedFields"), "{kind}, {replicas}: {message}");
@@ -402,23 +412,19 @@ async fn a_scale_of_another_form_scales_nothing() {
     let config = json!({
         "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "w"}, "spec": {"replicas": 1.5},
     });
-    let applied = patch(&server, APPLY, &format!("{path}?fieldManager=m&force=true"), config).await;
+    let applied = patch(&server, APPLY, &format!("{SCALE}?fieldManager=m&force=true"), config).await;
     let (code, _, message) = applied.refusal();
     let start = "failed to convert new object (/w; autoscaling/v1, Kind=Scale) to proper version: ";
     assert_eq!((code, message.starts_with(start)), (500, true), "{message}");
     let of_other_kind = json!({"kind": "Deployment", "spec": {"replicas": 2}});
-    patch(&server, MERGE_PATCH, &path, of_other_kind).await.expect(422);
-    put(&server, &path, json!({"metadata": 7})).await.expect(400);
-    let deployment = get(&server, &format!("{deployments}/w")).await.expect(200);
-    check(&deployment, &[("/spec/replicas", json!(1)), ("/metadata/generation", json!(1))]);
+    patch(&server, MERGE_PATCH, SCALE, of_other_kind).await.expect(422);
+    put(&server, SCALE, json!({"metadata": 7})).await.expect(400);
+    is_unscaled(&server).await;
 }
 
 #[tokio::test]
 async fn a_scale_of_another_name_or_namespace_scales_nothing() {
-    let server = TestServer::start().await;
-    let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    post(&server, deployments, workload()).await.expect(201);
-    let path = format!("{deployments}/w/scale");
+    let server = with_workload().await;
     for (metadata, expected) in [
         (json!({"name": "v"}), "the name of the object (v) does not match the name on the URL (w)"),
         (json!(null), "the name of the object (w based on URL) was undeterminable: name must be provided"),
@@ -429,24 +435,20 @@ async fn a_scale_of_another_name_or_namespace_scales_nothing() {
     ] {
         let scale = json!({"metadata": metadata, "spec": {"replicas": 2}});
         for answer in
-            [put(&server, &path, scale.clone()).await, patch(&server, MERGE_PATCH, &path, scale).await]
+            [put(&server, SCALE, scale.clone()).await, patch(&server, MERGE_PATCH, SCALE, scale).await]
         {
             let (code, _, message) = answer.refusal();
             assert_eq!((code, &*message), (400, expected), "{metadata}");
         }
     }
-    let deployment = get(&server, &format!("{deployments}/w")).await.expect(200);
-    check(&deployment, &[("/spec/replicas", json!(1)), ("/metadata/generation", json!(1))]);
+    is_unscaled(&server).await;
 }
 
 #[tokio::test]
 async fn clients_learn_of_members_that_a_scale_does_not_have() {
-    let server = TestServer::start().await;
-    let deployments = "/apis/apps/v1/namespaces/default/deployments";
-    post(&server, deployments, workload()).await.expect(201);
-    let path = format!("{deployments}/w/scale");
+    let server = with_workload().await;
     let scale = json!({"metadata": {"name": "w"}, "spec": {"replicas": 2, "replica": 3}});
-    let strict = format!("{path}?fieldValidation=Strict");
+    let strict = format!("{SCALE}?fieldValidation=Strict");
     let (code, _, message) = put(&server, &strict, scale.clone()).await.refusal();
     let expected = "Scale in version \"v1\" cannot be handled as a Scale: strict decoding error: unknown field \"spec.replica\"";
     assert_eq!((code, &*message), (400, expected));
@@ -455,7 +457,7 @@ async fn clients_learn_of_members_that_a_scale_does_not_have() {
         (code, message.ends_with("strict decoding error: unknown field \"spec.replica\"")),
         (422, true)
     );
-    for answer in [put(&server, &path, scale.clone()).await, patch(&server, MERGE_PATCH, &path, scale).await]
+    for answer in [put(&server, SCALE, scale.clone()).await, patch(&server, MERGE_PATCH, SCALE, scale).await]
     {
         assert_eq!(answer.headers["warning"], "299 - \"unknown field \\\"spec.replica\\\"\"");
         check(&answer.expect(200), &[("/spec", json!({"replicas": 2}))]);
@@ -463,25 +465,23 @@ async fn clients_learn_of_members_that_a_scale_does_not_have() {
 }
 
 #[tokio::test]
-async fn a_scale_leaves_out_that_no_replicas_are_wanted() {
+async fn a_scale_omits_zero_replicas_in_its_spec() {
     let server = TestServer::start().await;
-    let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let mut none = workload();
     none["spec"]["replicas"] = 0.into();
-    post(&server, &format!("{deployments}?fieldManager=a"), none).await.expect(201);
-    let path = format!("{deployments}/w/scale");
-    let scale = get(&server, &path).await.expect(200);
+    post(&server, &format!("{DEPLOYMENTS}?fieldManager=a"), none).await.expect(201);
+    let scale = get(&server, SCALE).await.expect(200);
     check(&scale, &[("/spec", json!({})), ("/status/replicas", json!(0))]);
-    // As upstream: the field goes on to be its manager's, in an entry of its own.
+    // As upstream: manager `a` still owns the field, in an entry of its own.
     let zero = json!({"metadata": {"name": "w"}, "spec": {"replicas": 0}});
-    put(&server, &format!("{path}?fieldManager=b"), zero).await.expect(200);
-    let after = get(&server, &format!("{deployments}/w")).await.expect(200);
+    put(&server, &format!("{SCALE}?fieldManager=b"), zero).await.expect(200);
+    let after = get(&server, &format!("{DEPLOYMENTS}/w")).await.expect(200);
     let entries = after["metadata"]["managedFields"].as_array().unwrap();
     let managers: Vec<_> =
         entries.iter().map(|entry| (&entry["manager"], &entry["fieldsV1"]["f:spec"]["f:replicas"])).collect();
     assert_eq!(managers, [(&json!("a"), &json!({})), (&json!("a"), &Value::Null)]);
     let two = json!([{"op": "replace", "path": "/spec/replicas", "value": 2}]);
-    check(&patch(&server, JSON_PATCH, &path, two).await.expect(200), &[("/spec", json!({"replicas": 2}))]);
+    check(&patch(&server, JSON_PATCH, SCALE, two).await.expect(200), &[("/spec", json!({"replicas": 2}))]);
 }
 
 #[tokio::test]

@@ -257,7 +257,7 @@ fn scale_of(object: &Value) -> Value {
     if !selector.is_empty() {
         status["selector"] = selector.into();
     }
-    // The kind leaves out a zero of what is wanted, but not of what there is.
+    // A Scale omits `spec.replicas` if it is zero, but never `status.replicas`.
     let replicas = object::int_at(object, "spec.replicas").filter(|replicas| *replicas != 0);
     let spec = replicas.map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
     json!({

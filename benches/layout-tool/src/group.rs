@@ -24,7 +24,7 @@ impl Roles {
         }
     }
 
-    /// The group of a function with these roles. `None`: nobody ran it, and it lies behind all groups.
+    /// Returns the group of a function with these roles, or `None` if no profile ran the function.
     pub(crate) fn group(self) -> Option<Group> {
         match (self.manager || self.few || self.workloads, self.node) {
             (true, false) if self.few && self.workloads => Some(Group::AnyControllers),
@@ -39,10 +39,9 @@ impl Roles {
 }
 
 /// Functions that lie together. What the manager and the node share lies between what each has alone, so that both find
-/// theirs in one piece. The manager's own functions follow: those that it runs with any controllers, those of the workload
-/// controllers, which many managers run without all the others, those of the controllers that every cluster needs, and the rest.
-/// `standalone` runs all of them. A pattern may fit functions of another group: the first group has them, which is the node's, whose
-/// memory counts most.
+/// theirs in one piece. The manager's own functions follow, in four groups: what every manager runs, what the workload controllers
+/// run, what the controllers that every cluster needs run, and the rest. `standalone` runs all of them. If patterns of two groups
+/// match a function, it lies in the first of them: the node's group comes first, since its memory counts most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Group {
     Node,

@@ -94,8 +94,8 @@ fn write(arguments: &Arguments) -> Result<(), Error> {
         .map_err(|source| Error::Write { path: arguments.output.clone(), source })
 }
 
-/// Each symbol's name and size, with the roles of all symbols at its address. Functions with the same code share it: a profile
-/// knows the code by one of their names, and its section may have another one.
+/// Yields each symbol's name and size, with the roles of all symbols at its address. The compiler merges functions with the same
+/// code: a profile names one of them, and the section may be named after another.
 fn by_code(symbols: &[Symbol], roles: impl Fn(&str) -> Roles) -> impl Iterator<Item = (&str, u64, Roles)> {
     let mut code: HashMap<u64, Roles> = HashMap::new();
     for symbol in symbols {
@@ -110,8 +110,8 @@ fn read(path: &PathBuf) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Sections of functions that run everywhere, though no profile says so of their names: assembler has one section for all functions
-/// of a file, a constructor's section has a prefix, and Callgrind, which runs one thread at a time, sees hardly any lock contended.
+/// Patterns for sections that every process needs and that the profiles miss. An assembler file has one section for all its
+/// functions, a constructor's section has a prefix, and Callgrind runs one thread at a time, so that locks are rarely contended.
 const EVERYWHERE: &str = "\
 .text
 .text.startup.*

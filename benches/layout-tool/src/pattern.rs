@@ -16,7 +16,7 @@ const FOREIGN: u64 = 10;
 #[derive(Debug)]
 pub(crate) struct Function {
     name: String,
-    /// Of them all, in bytes.
+    /// In bytes. If several functions have this name: the sum.
     size: u64,
     group: Option<Group>,
 }
@@ -26,7 +26,8 @@ pub(crate) struct Function {
 const PREFIXES: [&str; 5] = ["exit.", "hot.", "split.", "startup.", "unlikely."];
 
 /// Returns the functions sorted by name. Functions of the same name become one, with the roles of all of them. The suffix
-/// (`.llvm.…`) that LLVM appends to some names does not count. [`PREFIXES`] are among them, as large functions that nobody ran.
+/// (`.llvm.…`) that LLVM appends to some names does not count. [`PREFIXES`] are among the result, as large functions without roles, so
+/// that no pattern covers them.
 pub(crate) fn functions<'a>(symbols: impl Iterator<Item = (&'a str, u64, Roles)>) -> Vec<Function> {
     let prefixes = PREFIXES.map(|prefix| (prefix.to_owned(), (u64::from(u32::MAX), Roles::default())));
     let mut found: BTreeMap<String, (u64, Roles)> = BTreeMap::from(prefixes);
