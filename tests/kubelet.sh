@@ -5,8 +5,8 @@
 # node's, for which the API server's certificate is valid. Returns when the node is ready; `cluster.sh down` stops it.
 #
 # Unlike the kubelet of `cluster.sh up kubelet`, this one never removes images: on a disk that is four fifths full it would remove
-# the sandbox's, which no registry could give back. It evicts pods only when 100 MiB of the disk are left, since builds may have
-# filled most of it.
+# the sandbox's, which no registry could give back. It evicts pods only when less than 100 MiB of disk are free, since
+# builds may have filled the rest.
 start_kubelet() {
   address=$(ip -4 -o addr show cni0 | awk '{split($4, a, "/"); print a[1]; exit}')
   {

@@ -1,4 +1,4 @@
-//! A real API server: etcd and kube-apiserver as processes, gone when the test's process is, with all their files.
+//! A real API server: etcd and kube-apiserver as processes. They end with the test's process, and their files are removed.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
-//! Temporary folders of tests that outlive their test: static values are never dropped, and a killed process drops nothing.
+//! A temporary folder that is removed even if the test never drops it: Rust drops no static values, and nothing of a killed process.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Waits until nobody can write to its standard input, and then removes the folder `$0`, with all that is mounted in it. It
-/// tries for some seconds, since a program that ends at the same time may still write to the folder.
+/// A shell script that removes the folder `$0` after its standard input is closed, at the latest by the end of the test's process.
+/// Unmounts everything in the folder first. Retries for some seconds, since etcd may still be writing to the folder.
 const REMOVE: &str = r#"
 trap '' HUP INT TERM
 read -r _
@@ -15,18 +15,18 @@ for _ in 1 2 3 4 5; do
 done
 "#;
 
-/// A folder that is removed when it is dropped, or when this process ends, whichever comes first. What is mounted in it is
-/// unmounted before. A [`tempfile::TempDir`] stays if the process ends first.
+/// A temporary folder. It is removed when it is dropped or when this process ends, whichever comes first; everything mounted in it
+/// is unmounted before. (A [`tempfile::TempDir`] is removed only when it is dropped.)
 pub struct TemporaryFolder {
     path: PathBuf,
     remover: Child,
 }
 
 impl TemporaryFolder {
-    /// Creates it.
+    /// Creates a folder in the system's folder for temporary files.
     ///
     /// # Panics
-    /// If there can be no such folder, or no shell.
+    /// If the folder can't be created, or the shell can't be spawned.
     pub fn create() -> Self {
         let path = tempfile::tempdir().expect("a temporary folder must be had").keep();
         let mut command = Command::new("sh");
@@ -36,7 +36,7 @@ impl TemporaryFolder {
         Self { path, remover }
     }
 
-    /// Its path, which is absolute.
+    /// Returns the folder's absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -44,7 +44,7 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // The standard input is closed before `wait` waits.
+        // `wait` first closes the script's standard input, which makes the script remove the folder.
         let _ = self.remover.wait();
     }
 }
